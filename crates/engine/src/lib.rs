@@ -1,0 +1,11 @@
+//! Event queue, run loop, named random streams, trajectory fingerprint. Knows nothing of networks.
+
+mod fingerprint;
+mod queue;
+mod rng;
+mod run;
+
+pub use fingerprint::Fingerprint;
+pub use queue::EventQueue;
+pub use rng::{Rng, mix, stream};
+pub use run::{Control, Ending, Limits, Model, Progress, run};

@@ -1,0 +1,412 @@
+//! The event queue: a ring of time buckets for the near future, a heap for the far one.
+//!
+//! An event is a time and a 64-bit code. Events leave in the order of (time, code). The code says what happens
+//! where, so simultaneous events have an order that depends neither on who was inserted first nor on how a run
+//! might be split; a model keeps at most one pending event of a code (model.md §14).
+//!
+//! Insertion puts an event in front of its bucket's list, unsorted; a bucket is sorted once, when time reaches it.
+//! The width of a bucket follows the load: it doubles when too many events fall beyond the ring and halves when
+//! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
+//! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
+
+use pauseframe_units::Time;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Buckets in the ring: 64 words of 64 bits say which are occupied, one more which words are not zero.
+const BUCKETS: u64 = 4096;
+const MASK: u64 = BUCKETS - 1;
+const NIL: u32 = u32::MAX;
+/// The width is looked at after so many openings of a bucket.
+const REVIEW_EVERY: u32 = 4096;
+/// Up to this length a bucket is sorted as it is gathered.
+const SORTED_BY_INSERTION: usize = 24;
+/// First width, 2^13 ps = 8 ns, and its bounds (4 ps to 1 ms).
+const FIRST_SHIFT: u32 = 13;
+const SHIFTS: std::ops::RangeInclusive<u32> = 2..=30;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Entry {
+    time: u64,
+    code: u64,
+}
+
+impl Entry {
+    /// (time, code) as one number: a single comparison.
+    #[inline]
+    fn key(self) -> u128 {
+        u128::from(self.time) << 64 | u128::from(self.code)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    entry: Entry,
+    next: u32,
+}
+
+/// Pending events, earliest first.
+#[derive(Debug)]
+pub struct EventQueue {
+    /// Events of the open bucket, latest first: the next event is at the end.
+    open: Vec<Entry>,
+    /// Number of the open bucket: time >> shift.
+    open_bucket: u64,
+    shift: u32,
+    heads: Box<[u32; BUCKETS as usize]>,
+    occupied: [u64; 64],
+    occupied_words: u64,
+    nodes: Vec<Node>,
+    free: u32,
+    far: BinaryHeap<Reverse<Entry>>,
+    /// The bucket of the first entry of `far`, `u64::MAX` if there is none.
+    far_bucket: u64,
+    now: u64,
+    /// Since the last review of the width: buckets opened, events in them, events that went to `far`.
+    opened: u32,
+    gathered: u32,
+    went_far: u32,
+}
+
+impl Default for EventQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl EventQueue {
+    /// A queue at time zero without events.
+    pub fn new() -> EventQueue {
+        EventQueue {
+            open: Vec::with_capacity(64),
+            open_bucket: 0,
+            shift: FIRST_SHIFT,
+            heads: Box::new([NIL; BUCKETS as usize]),
+            occupied: [0; 64],
+            occupied_words: 0,
+            nodes: Vec::with_capacity(1024),
+            free: NIL,
+            far: BinaryHeap::new(),
+            far_bucket: u64::MAX,
+            now: 0,
+            opened: 0,
+            gathered: 0,
+            went_far: 0,
+        }
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.occupied_words == 0 && self.far.is_empty()
+    }
+
+    /// The time of the last event that was taken.
+    #[inline]
+    pub fn now(&self) -> Time {
+        Time(self.now)
+    }
+
+    /// Adds an event.
+    ///
+    /// # Panics
+    /// If `time` has passed: an event may not change the past.
+    #[inline(always)]
+    pub fn push(&mut self, time: Time, code: u64) {
+        let entry = Entry { time: time.0, code };
+        let bucket = entry.time >> self.shift;
+        // One comparison for the usual case: a bucket of the ring behind the open one.
+        let ahead = bucket.wrapping_sub(self.open_bucket).wrapping_sub(1);
+        if ahead < BUCKETS - 1 {
+            self.insert_ring(bucket, entry);
+        } else {
+            self.push_elsewhere(entry);
+        }
+    }
+
+    #[inline(never)]
+    fn push_elsewhere(&mut self, entry: Entry) {
+        let (time, now) = (Time(entry.time), Time(self.now));
+        assert!(time >= now, "an event was scheduled at {time}, in the past of {now}");
+        self.insert(entry);
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let bucket = entry.time >> self.shift;
+        if bucket <= self.open_bucket {
+            self.insert_open(entry);
+        } else if bucket - self.open_bucket < BUCKETS {
+            self.insert_ring(bucket, entry);
+        } else {
+            self.went_far += 1;
+            self.far.push(Reverse(entry));
+            self.far_bucket = self.far_bucket.min(bucket);
+        }
+    }
+
+    #[inline(always)]
+    fn insert_ring(&mut self, bucket: u64, entry: Entry) {
+        let slot = (bucket & MASK) as usize;
+        let node = Node { entry, next: self.heads[slot] };
+        let free = self.free;
+        if let Some(place) = self.nodes.get_mut(free as usize) {
+            self.free = place.next;
+            *place = node;
+            self.heads[slot] = free;
+        } else {
+            self.heads[slot] = self.grow(node);
+        }
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.occupied_words |= 1 << (slot / 64);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    #[inline]
+    fn insert_open(&mut self, entry: Entry) {
+        let key = entry.key();
+        let mut place = self.open.len();
+        self.open.push(entry);
+        while place > 0 && self.open[place - 1].key() < key {
+            self.open[place] = self.open[place - 1];
+            place -= 1;
+        }
+        self.open[place] = entry;
+    }
+
+    /// Takes the earliest event.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<(Time, u64)> {
+        let entry = match self.open.pop() {
+            Some(entry) => entry,
+            None => self.open_next()?,
+        };
+        self.now = entry.time;
+        Some((Time(entry.time), entry.code))
+    }
+
+    /// Opens the next bucket that holds anything and takes its first event.
+    #[inline]
+    fn open_next(&mut self) -> Option<Entry> {
+        let near = self.next_occupied();
+        if near >= self.far_bucket {
+            return self.open_far(near);
+        }
+        self.open_bucket = near;
+        self.opened += 1;
+        let slot = (near & MASK) as usize;
+        let head = self.heads[slot];
+        let node = self.nodes[head as usize];
+        if node.next != NIL || self.opened >= REVIEW_EVERY {
+            return self.open_long(slot);
+        }
+        // The usual case, one event: it goes straight out.
+        self.heads[slot] = NIL;
+        self.nodes[head as usize].next = self.free;
+        self.free = head;
+        self.clear_occupied(slot);
+        Some(node.entry)
+    }
+
+    /// The next bucket holds several events, or it is time to look at the width.
+    #[inline(never)]
+    fn open_long(&mut self, slot: usize) -> Option<Entry> {
+        self.gather(slot);
+        self.gathered += self.open.len() as u32;
+        if self.opened >= REVIEW_EVERY {
+            self.review_width();
+        }
+        self.open.pop()
+    }
+
+    /// The next event is in the heap, or nothing is pending at all.
+    #[cold]
+    fn open_far(&mut self, near: u64) -> Option<Entry> {
+        let bucket = self.far_bucket;
+        if bucket == u64::MAX && self.far.is_empty() {
+            return None;
+        }
+        self.open_bucket = bucket;
+        self.opened += 1;
+        if near == bucket {
+            self.gather((bucket & MASK) as usize);
+        }
+        self.far_bucket = u64::MAX;
+        while let Some(Reverse(entry)) = self.far.peek().copied() {
+            if entry.time >> self.shift != bucket {
+                self.far_bucket = entry.time >> self.shift;
+                break;
+            }
+            self.far.pop();
+            self.insert_open(entry);
+        }
+        self.open.pop()
+    }
+
+    #[inline]
+    fn clear_occupied(&mut self, slot: usize) {
+        let word = &mut self.occupied[slot / 64];
+        *word &= !(1 << (slot % 64));
+        if *word == 0 {
+            self.occupied_words &= !(1 << (slot / 64));
+        }
+    }
+
+    /// Moves the list of one bucket, sorted, to `open`.
+    fn gather(&mut self, slot: usize) {
+        let mut index = self.heads[slot];
+        self.heads[slot] = NIL;
+        self.clear_occupied(slot);
+        while index != NIL {
+            let Node { entry, next } = self.nodes[index as usize];
+            self.nodes[index as usize].next = self.free;
+            self.free = index;
+            if self.open.len() < SORTED_BY_INSERTION {
+                self.insert_open(entry);
+            } else {
+                self.open.push(entry);
+            }
+            index = next;
+        }
+        if self.open.len() > SORTED_BY_INSERTION {
+            self.open.sort_unstable_by_key(|entry| Reverse(entry.key()));
+        }
+    }
+
+    /// Number of the first occupied bucket after the open one, `u64::MAX` if the ring is empty.
+    #[inline]
+    fn next_occupied(&self) -> u64 {
+        let start = self.open_bucket + 1;
+        let slot = (start & MASK) as usize;
+        let (word, bit) = (slot / 64, slot % 64);
+        let here = self.occupied[word] >> bit;
+        if here != 0 {
+            return start + u64::from(here.trailing_zeros());
+        }
+        if self.occupied_words == 0 {
+            return u64::MAX;
+        }
+        // The words behind this one, then (round the ring) those up to and including it.
+        let behind = self.occupied_words & (u64::MAX << word << 1);
+        let word = if behind != 0 { behind } else { self.occupied_words }.trailing_zeros() as usize;
+        let found = word * 64 + self.occupied[word].trailing_zeros() as usize;
+        start + ((found as u64).wrapping_sub(start) & MASK)
+    }
+
+    /// Widens the buckets when much goes to the heap, narrows them when they are long.
+    #[cold]
+    fn review_width(&mut self) {
+        // Buckets with one event are not in `gathered`, and each bucket has at least one.
+        let events = f64::from(self.gathered.max(self.opened));
+        let far_share = f64::from(self.went_far) / events;
+        let length = events / f64::from(self.opened);
+        (self.opened, self.gathered, self.went_far) = (0, 0, 0);
+        let shift = if far_share > 0.05 && length < 24.0 {
+            self.shift + 1
+        } else if length > 1.5 && far_share < 0.01 {
+            self.shift - 1
+        } else {
+            return;
+        };
+        if SHIFTS.contains(&shift) {
+            self.rebuild(shift);
+        }
+    }
+
+    fn rebuild(&mut self, shift: u32) {
+        let mut entries: Vec<Entry> = std::mem::take(&mut self.open);
+        for slot in 0..BUCKETS as usize {
+            let mut index = std::mem::replace(&mut self.heads[slot], NIL);
+            while index != NIL {
+                entries.push(self.nodes[index as usize].entry);
+                index = self.nodes[index as usize].next;
+            }
+        }
+        entries.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(entry)| entry));
+        self.nodes.clear();
+        self.free = NIL;
+        self.far_bucket = u64::MAX;
+        self.occupied = [0; 64];
+        self.occupied_words = 0;
+        self.shift = shift;
+        // All that is left lies at or after the first entry: its bucket is the open one.
+        let first = entries.iter().map(|entry| entry.time).min().unwrap_or(self.now);
+        self.open_bucket = first >> shift;
+        for entry in entries {
+            self.insert(entry);
+        }
+        self.went_far = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Pops everything while pushing `later` events relative to the time reached, and checks the order.
+    fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
+        let mut queue = EventQueue::new();
+        let mut expected = BinaryHeap::new();
+        let mut pushed = later.iter();
+        let push = |queue: &mut EventQueue, expected: &mut BinaryHeap<_>, time: u64, code: u64| {
+            queue.push(Time(time), code);
+            expected.push(Reverse((time, code)));
+        };
+        for &(time, code) in first {
+            push(&mut queue, &mut expected, time, code);
+        }
+        while let Some((time, code)) = queue.pop() {
+            assert_eq!(expected.pop(), Some(Reverse((time.0, code))));
+            assert_eq!(queue.is_empty(), expected.is_empty());
+            for &(delay, code) in pushed.by_ref().take(per_pop) {
+                push(&mut queue, &mut expected, time.0 + delay, code);
+            }
+        }
+        assert!(expected.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn events_leave_by_time_then_code(
+            first in prop::collection::vec((0u64..3_000_000, 0u64..50), 0..60),
+            later in prop::collection::vec((0u64..200_000_000, 0u64..50), 0..300),
+        ) {
+            drains_in_order(&first, &later, 2);
+        }
+    }
+
+    #[test]
+    fn the_order_does_not_depend_on_the_width() {
+        // Enough events at a steady load to make the width change several times, in both directions.
+        let mut rng = crate::stream(3, "queue", 0);
+        for scale in [300, 40_000, 80_000_000] {
+            let first: Vec<_> = (0..200).map(|i| (rng.below(scale), i)).collect();
+            let later: Vec<_> = (0..200_000).map(|i| (rng.below(scale), i % 977)).collect();
+            drains_in_order(&first, &later, 1);
+        }
+    }
+
+    #[test]
+    fn the_far_future_is_reached() {
+        let mut queue = EventQueue::new();
+        queue.push(Time(u64::MAX), 1);
+        queue.push(Time(5), 2);
+        assert_eq!(queue.pop(), Some((Time(5), 2)));
+        assert_eq!(queue.pop(), Some((Time(u64::MAX), 1)));
+        assert_eq!(queue.pop(), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "in the past")]
+    fn the_past_is_closed() {
+        let mut queue = EventQueue::new();
+        queue.push(Time(10), 0);
+        queue.pop();
+        queue.push(Time(9), 0);
+    }
+}

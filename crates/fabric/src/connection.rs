@@ -1,0 +1,361 @@
+//! Connections: opening and ending flows, segments in and out of TCP, timers.
+//!
+//! A flow has two connection ends, side 0 at its source and side 1 at its destination. The fabric sees TCP only
+//! through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`.
+
+use crate::event::Event;
+use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
+use crate::network::Network;
+use crate::packet::{Kind, NIL, Packet};
+use pauseframe_engine::{EventQueue, mix};
+use pauseframe_transport::{Connection, Ecn, Segment};
+use pauseframe_units::{NodeId, PortId, Time};
+use std::sync::Arc;
+
+/// IPv4 header, bytes.
+const IP_HEADER: u32 = 20;
+
+/// One end of a connection at its host.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) connection: Connection,
+    /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
+    timer_at: Time,
+    /// Delivered bytes at which the application does something: answers, or has all it wants.
+    expects: u64,
+    /// Flow * 2 + side of the other end.
+    peer: u32,
+    host: u32,
+    nic_queue: u32,
+    /// Path of its packets, or the destination node where they are sprayed.
+    route: u32,
+    transport: u16,
+    class: u8,
+    /// In the host's line for room in the NIC.
+    blocked: bool,
+    /// The flow is over; the end goes when nothing is on its way any more.
+    closing: bool,
+}
+
+impl Network {
+    /// A workload's next flows are due.
+    pub(crate) fn on_flow_start(&mut self, workload: u32, now: Time, queue: &mut EventQueue) {
+        let index = workload as usize;
+        if self.workload_at[index] == Some(now) {
+            self.workload_at[index] = None;
+        }
+        while self.workloads[index].next_start().is_some_and(|start| start <= now) {
+            let spec = self.workloads[index].next_flow();
+            self.open_flow(spec, now, queue);
+        }
+        self.schedule_workload(workload, now, queue);
+        self.check_finished();
+    }
+
+    /// Keeps one pending event for the next start of a workload.
+    pub(crate) fn schedule_workload(&mut self, workload: u32, now: Time, queue: &mut EventQueue) {
+        let index = workload as usize;
+        let Some(start) = self.workloads[index].next_start() else { return };
+        let start = start.max(now);
+        if self.workload_at[index].is_none_or(|pending| start < pending) {
+            self.workload_at[index] = Some(start);
+            queue.push(start, Event::FlowStart(workload).code());
+        }
+    }
+
+    fn open_flow(&mut self, spec: FlowSpec, now: Time, queue: &mut EventQueue) {
+        let flow = self.records.len() as u32;
+        let ideal = self.ideal_completion(&spec);
+        self.records.push(FlowRecord {
+            spec,
+            status: FlowStatus::Running,
+            end: now,
+            delivered: 0,
+            ideal,
+            retransmits: 0,
+            timeouts: 0,
+            ce_packets: 0,
+        });
+        self.active_flows += 1;
+        let iss = |side: u64| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + side)) as u32;
+        let (iss0, iss1) = (iss(0), iss(1));
+        let config = Arc::clone(&self.settings.transports[usize::from(spec.transport)].config);
+        let mut source = Connection::open(Arc::clone(&config), iss0, iss1, now);
+        source.send(spec.size, now);
+        let sink = Connection::accept(config, iss1, iss0);
+        // The source waits for a reply, if there is one; the destination for the request, or for all.
+        let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
+        let source = self.add_end(flow, 0, &spec, source, reply);
+        let sink = self.add_end(flow, 1, &spec, sink, spec.size);
+        self.slots.push([source, sink]);
+        if let Some(stop) = spec.stop {
+            queue.push(stop.max(now), Event::FlowStop(flow).code());
+        }
+        self.pump(source, now, queue);
+        self.arm_timer(source, now, queue);
+    }
+
+    fn add_end(&mut self, flow: u32, side: u32, spec: &FlowSpec, connection: Connection, expects: u64) -> u32 {
+        let nodes = [spec.source, spec.destination];
+        let (here, there) = (nodes[side as usize], nodes[1 - side as usize]);
+        let host = self.host_of(here);
+        let class = self.class_of_transport[usize::from(spec.transport)];
+        let end = End {
+            connection,
+            timer_at: Time::MAX,
+            expects,
+            peer: flow * 2 + 1 - side,
+            host,
+            nic_queue: self.hosts[host as usize].queue_for(there, class),
+            route: self.find_route(here, there, flow),
+            transport: spec.transport,
+            class,
+            blocked: false,
+            closing: false,
+        };
+        if let Some(slot) = self.free_ends.pop() {
+            self.ends[slot as usize] = Some(end);
+            slot
+        } else {
+            self.ends.push(Some(end));
+            (self.ends.len() - 1) as u32
+        }
+    }
+
+    /// The path of a flow's packets from `here` to `there`, by ECMP; sprayed packets name their destination.
+    fn find_route(&mut self, here: NodeId, there: NodeId, flow: u32) -> u32 {
+        if self.settings.spray {
+            return there.0;
+        }
+        // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
+        let tuple = mix(u64::from(here.0) << 32 | u64::from(there.0)) ^ mix(u64::from(flow));
+        let seed = self.settings.seed;
+        let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
+        let mut path = std::mem::take(&mut self.path_scratch);
+        self.routes.ecmp_path(&self.topology, here, there, mix(tuple), salt, &mut path);
+        let route = self.paths.add(&path);
+        self.path_scratch = path;
+        route
+    }
+
+    #[inline]
+    fn end(&mut self, slot: u32) -> &mut End {
+        self.ends[slot as usize].as_mut().expect("the slot of an open flow holds a connection end")
+    }
+
+    /// A packet has come through the stack: to TCP, and on with what TCP makes of it.
+    #[inline]
+    pub(crate) fn deliver(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
+        let packet = self.packets[index];
+        let segment = self.packets.segment(&packet);
+        self.packets.remove(index);
+        let slot = self.slots[(packet.to / 2) as usize][(packet.to & 1) as usize];
+        if slot == NIL {
+            return; // A late duplicate of a flow that is over.
+        }
+        self.end(slot).connection.on_segment(&segment, packet.ecn, now);
+        self.settle(slot, packet.to, now, queue);
+    }
+
+    /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
+    #[inline]
+    fn settle(&mut self, slot: u32, address: u32, now: Time, queue: &mut EventQueue) {
+        let end = self.end(slot);
+        if end.connection.delivered() >= end.expects {
+            self.on_expected(slot, address, now, queue);
+        }
+        self.pump(slot, now, queue);
+        self.arm_timer(slot, now, queue);
+        let end = self.end(slot);
+        if end.closing {
+            self.close_if_quiet(address / 2);
+        } else if end.connection.failure().is_some() {
+            self.end_flow(address / 2, FlowStatus::Failed, now, queue);
+            self.close(address / 2);
+        }
+    }
+
+    /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
+    fn on_expected(&mut self, slot: u32, address: u32, now: Time, queue: &mut EventQueue) {
+        let (flow, side) = (address / 2, address & 1);
+        let spec = self.records[flow as usize].spec;
+        let end = self.end(slot);
+        end.expects = u64::MAX;
+        if side == 1 && spec.reply > 0 {
+            end.connection.send(spec.reply, now);
+        } else {
+            self.end_flow(flow, FlowStatus::Finished, now, queue);
+        }
+    }
+
+    /// Hands segments to the host while TCP has some and the host has room.
+    #[inline]
+    pub(crate) fn pump(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
+        if self.end(slot).blocked {
+            return;
+        }
+        loop {
+            let host = self.end(slot).host;
+            if !self.has_room(host) {
+                self.end(slot).blocked = true;
+                self.hosts[host as usize].wait_for_room(slot);
+                return;
+            }
+            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(now) else { return };
+            self.send_segment(slot, &segment, ecn, now, queue);
+        }
+    }
+
+    /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
+    pub(crate) fn send_one_blocked(&mut self, slot: u32, now: Time, queue: &mut EventQueue) -> bool {
+        let Some(end) = self.ends[slot as usize].as_mut().filter(|end| end.blocked) else { return false };
+        let Some((segment, ecn)) = end.connection.poll_transmit(now) else {
+            end.blocked = false;
+            self.arm_timer(slot, now, queue);
+            return false;
+        };
+        self.send_segment(slot, &segment, ecn, now, queue);
+        self.arm_timer(slot, now, queue);
+        true
+    }
+
+    #[inline]
+    fn send_segment(&mut self, slot: u32, segment: &Segment, ecn: Ecn, now: Time, queue: &mut EventQueue) {
+        let end = self.ends[slot as usize].as_ref().expect("a sender is open");
+        let transport = &self.settings.transports[usize::from(end.transport)];
+        let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
+        let (host, nic_queue) = (end.host, end.nic_queue);
+        let packet = Packet {
+            at: now,
+            next: NIL,
+            ingress: PortId::NONE,
+            route: end.route,
+            to: end.peer,
+            seq: segment.seq,
+            ack: segment.ack,
+            len: segment.len,
+            window: segment.window,
+            options: self.packets.add_options(segment.options),
+            size: self.settings.overhead.frame_size(ip, transport.priority) as u16,
+            hop: 1,
+            class: end.class,
+            ecn,
+            flags: segment.flags,
+            kind: Kind::Data,
+        };
+        let index = self.packets.add(packet);
+        self.send_from(host, nic_queue, index, now, queue);
+    }
+
+    /// Keeps a `Timer` event pending that is not later than the deadline.
+    #[inline]
+    fn arm_timer(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
+        let end = self.end(slot);
+        let Some(deadline) = end.connection.deadline() else { return };
+        if deadline < end.timer_at {
+            let at = deadline.max(now);
+            end.timer_at = at;
+            queue.push(at, Event::Timer(end.peer ^ 1).code());
+        }
+    }
+
+    /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
+    pub(crate) fn on_timer(&mut self, address: u32, now: Time, queue: &mut EventQueue) {
+        let slot = self.slots[(address / 2) as usize][(address & 1) as usize];
+        if slot == NIL || self.end(slot).timer_at != now {
+            return;
+        }
+        let end = self.end(slot);
+        end.timer_at = Time::MAX;
+        if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
+            end.connection.on_timeout(now);
+        }
+        self.settle(slot, address, now, queue);
+    }
+
+    /// A long flow stops: nothing new is sent, what is under way arrives.
+    pub(crate) fn on_flow_stop(&mut self, flow: u32, now: Time, queue: &mut EventQueue) {
+        let slot = self.slots[flow as usize][0];
+        if slot == NIL {
+            return;
+        }
+        self.end(slot).connection.stop_sending();
+        self.end_flow(flow, FlowStatus::Stopped, now, queue);
+        self.close_if_quiet(flow);
+    }
+
+    /// The flow is over for its applications; its connection may still have ACKs to exchange.
+    fn end_flow(&mut self, flow: u32, status: FlowStatus, now: Time, queue: &mut EventQueue) {
+        self.collect(flow);
+        let record = &mut self.records[flow as usize];
+        if record.status != FlowStatus::Running {
+            return;
+        }
+        record.status = status;
+        record.end = now;
+        let record = *record;
+        self.active_flows -= 1;
+        self.finished_flows += u64::from(status == FlowStatus::Finished);
+        for slot in self.slots[flow as usize] {
+            self.end(slot).closing = true;
+        }
+        let workload = record.spec.workload;
+        self.workloads[usize::from(workload)].on_finished(&record, now);
+        self.schedule_workload(u32::from(workload), now, queue);
+        self.check_finished();
+    }
+
+    /// Copies what the two ends counted into the record of their flow.
+    pub(crate) fn collect(&mut self, flow: u32) {
+        let [source, sink] = self.slots[flow as usize];
+        if source == NIL {
+            return;
+        }
+        let record = &mut self.records[flow as usize];
+        (record.delivered, record.retransmits, record.timeouts, record.ce_packets) = (0, 0, 0, 0);
+        for slot in [source, sink] {
+            let Some(end) = self.ends[slot as usize].as_ref() else { continue };
+            let stats = end.connection.stats();
+            record.delivered += end.connection.delivered();
+            record.retransmits += stats.retransmits;
+            record.timeouts += stats.timeouts;
+            record.ce_packets += stats.ce_received;
+        }
+    }
+
+    fn close_if_quiet(&mut self, flow: u32) {
+        let [source, sink] = self.slots[flow as usize];
+        if self.end(source).connection.is_quiescent() && self.end(sink).connection.is_quiescent() {
+            self.close(flow);
+        }
+    }
+
+    /// Gives back the places of both ends.
+    fn close(&mut self, flow: u32) {
+        self.collect(flow);
+        for slot in std::mem::replace(&mut self.slots[flow as usize], [NIL; 2]) {
+            if let Some(end) = self.ends[slot as usize].take()
+                && !self.settings.spray
+            {
+                self.paths.remove(end.route);
+            }
+            self.free_ends.push(slot);
+        }
+    }
+
+    /// The sender's end of a flow that is open, for samples.
+    pub(crate) fn sender(&self, flow: u32) -> Option<&Connection> {
+        let slot = self.slots[flow as usize][0];
+        self.ends.get(slot as usize)?.as_ref().map(|end| &end.connection)
+    }
+
+    /// In-order bytes delivered so far to both applications of a flow.
+    pub(crate) fn delivered(&self, flow: u32) -> u64 {
+        let [source, sink] = self.slots[flow as usize];
+        if source == NIL {
+            return self.records[flow as usize].delivered;
+        }
+        let of = |slot: u32| self.ends[slot as usize].as_ref().map_or(0, |end| end.connection.delivered());
+        of(source) + of(sink)
+    }
+}

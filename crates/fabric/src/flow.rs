@@ -1,0 +1,104 @@
+//! A flow, as the workload asks for it and as the results report it.
+
+use pauseframe_units::{NodeId, Span, Time};
+
+/// What a workload asks the network to carry: one exchange on a connection of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowSpec {
+    /// The host that opens the connection.
+    pub source: NodeId,
+    /// The host that accepts it.
+    pub destination: NodeId,
+    /// Bytes from source to destination; `u64::MAX` for a long flow that ends at `stop`.
+    pub size: u64,
+    /// Bytes back, sent once `size` bytes have arrived; 0 for a one-way flow. A request and its response.
+    pub reply: u64,
+    /// When the source application opens the connection.
+    pub start: Time,
+    /// A long flow stops sending new data here.
+    pub stop: Option<Time>,
+    /// Index of the transport (its settings and priority) in the network.
+    pub transport: u16,
+    /// Index of the workload that asked, for the tables and for [`Workload::on_finished`].
+    pub workload: u16,
+    /// The query (partition-aggregate job) that this flow is a part of.
+    pub query: Option<u32>,
+}
+
+/// How a flow stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowStatus {
+    /// The last byte (of the reply, if there is one) has reached its application.
+    Finished,
+    /// Under way when the run stopped.
+    Running,
+    /// A long flow that was stopped at its `stop` time.
+    Stopped,
+    /// Given up after the retry limit.
+    Failed,
+}
+
+/// What came of a flow: the row of the `flows` table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowRecord {
+    /// What was asked for.
+    pub spec: FlowSpec,
+    /// How it ended.
+    pub status: FlowStatus,
+    /// When it ended (or the run did).
+    pub end: Time,
+    /// In-order bytes delivered to the receiving application (reply included).
+    pub delivered: u64,
+    /// Completion time of this flow alone in the idle network with an unlimited window.
+    pub ideal: Span,
+    /// Segments that were sent again, both directions.
+    pub retransmits: u32,
+    /// Retransmission time-outs, both directions.
+    pub timeouts: u32,
+    /// Data packets that arrived with CE.
+    pub ce_packets: u64,
+}
+
+/// A source of flows, pulled lazily so that a million flows need no list.
+///
+/// The network holds one pending event a workload: the next start. Flows come out in order of their start.
+pub trait Workload: std::fmt::Debug + Send {
+    /// The start of the next flow, if one is known. Asked again after `next_flow` and after `on_finished`.
+    fn next_start(&self) -> Option<Time>;
+    /// The next flow; called when the time is `next_start`.
+    fn next_flow(&mut self) -> FlowSpec;
+    /// A flow of this workload has ended: closed loops and multi-stage jobs start their next one.
+    fn on_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
+    /// Jobs that are complete, handed over once (partition-aggregate); drained by the recorder.
+    fn take_queries(&mut self) -> Vec<QueryRecord> {
+        Vec::new()
+    }
+    /// Jobs under way when the run stopped, without a `finish`. `running` are the flows under way then (of any
+    /// workload): their time-outs count too.
+    fn unfinished_queries(&self, _running: &[FlowRecord]) -> Vec<QueryRecord> {
+        Vec::new()
+    }
+}
+
+/// One partition-aggregate job: the row of the `queries` table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueryRecord {
+    /// Its number in its workload.
+    pub query: u32,
+    /// Index of the workload.
+    pub workload: u16,
+    /// The host that asked.
+    pub aggregator: NodeId,
+    /// How many servers it asked.
+    pub fan_in: u32,
+    /// Bytes that each server sent.
+    pub response: u64,
+    /// When it began.
+    pub start: Time,
+    /// When the last response was in; `None` if the run ended before.
+    pub finish: Option<Time>,
+    /// Completion time in the idle network: the slowest path and the aggregator's link, exactly.
+    pub ideal: Span,
+    /// Time-outs of its flows together.
+    pub timeouts: u32,
+}

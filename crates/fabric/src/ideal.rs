@@ -1,0 +1,187 @@
+//! Ideal completion times: the flow alone in the idle network with an unlimited window, exactly (model.md §13).
+//!
+//! Packets leave back to back and are stored and forwarded at every switch. n equal packets that are all there at
+//! the start reach the end of link i at the time of the first one plus (n - 1) times the slowest serialisation up
+//! to i; a shorter last packet follows behind them. With a handshake, its round trip comes first. Where shortest
+//! paths differ in rate or delay, the first one (by port number) is taken.
+
+use crate::flow::FlowSpec;
+use crate::settings::Settings;
+use pauseframe_topology::Topology;
+use pauseframe_topology::routing::NextHops;
+use pauseframe_transport::{Flags, Options, Segment, SynOptions};
+use pauseframe_units::{LineRate, NodeId, Span, Time};
+use std::sync::Arc;
+
+const IP_HEADER: u32 = 20;
+
+/// Computes ideal completion times in one network.
+#[derive(Clone, Debug)]
+pub struct IdealTime {
+    topology: Arc<Topology>,
+    routes: Arc<NextHops>,
+    settings: Arc<Settings>,
+}
+
+/// One link of a path: rate, and the time from the last bit sent to the packet being in the next queue.
+struct Hop {
+    rate: LineRate,
+    delay: Span,
+}
+
+impl IdealTime {
+    /// For the network of these parts.
+    pub fn new(topology: Arc<Topology>, routes: Arc<NextHops>, settings: Arc<Settings>) -> IdealTime {
+        IdealTime { topology, routes, settings }
+    }
+
+    /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
+    pub fn of_flow(&self, spec: &FlowSpec) -> Span {
+        let there = self.path(spec.source, spec.destination);
+        let back = self.path(spec.destination, spec.source);
+        let mut time = self.handshake(spec, &there, &back);
+        if spec.size != u64::MAX {
+            time += self.transfer(spec, spec.size, &there);
+        }
+        if spec.reply > 0 {
+            time += self.transfer(spec, spec.reply, &back);
+        }
+        time
+    }
+
+    /// A job is complete when its slowest flow is, and not before all its bytes have passed the last link to the
+    /// aggregator one behind the other; `flows` are the job's, to or from the same aggregator.
+    pub fn of_query(&self, flows: &[FlowSpec]) -> Span {
+        let alone = flows.iter().map(|flow| self.of_flow(flow)).max().unwrap_or_default();
+        let first = flows.iter().map(|flow| self.before_last_link(flow)).min().unwrap_or_default();
+        let last_link: u64 = flows.iter().map(|flow| self.on_last_link(flow).0).sum();
+        let delay = flows.first().map_or(Span::ZERO, |flow| self.after_last_link(flow));
+        alone.max(first + Span(last_link) + delay)
+    }
+
+    /// The round-trip time of a full segment and its ACK between two hosts in the idle network.
+    pub fn base_rtt(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
+        let spec = FlowSpec {
+            source: from,
+            destination: to,
+            size: u64::from(self.settings.transports[usize::from(transport)].config.mss),
+            reply: 0,
+            start: Time::ZERO,
+            stop: None,
+            transport,
+            workload: 0,
+            query: None,
+        };
+        let ack = self.wire_size(&spec, &Segment::default());
+        self.transfer(&spec, spec.size, &self.path(from, to)) + self.one_way(&self.path(to, from), &[(1, ack)])
+    }
+
+    fn path(&self, from: NodeId, to: NodeId) -> Vec<Hop> {
+        let mut hops = Vec::new();
+        let mut at = from;
+        while at != to {
+            let port = self.routes.ports(at, to)[0];
+            let channel = self.topology.channel(port);
+            at = self.topology.peer(port);
+            let latency = if at == to { Span::ZERO } else { self.settings.switch_latency };
+            hops.push(Hop { rate: LineRate::new(channel.rate), delay: channel.delay + latency });
+        }
+        hops
+    }
+
+    /// Bytes on the wire of a segment of this flow's transport.
+    fn wire_size(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
+        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
+        self.settings.overhead.frame_size(ip, transport.priority) + self.settings.overhead.gap
+    }
+
+    /// SYN and SYN-ACK; data go with the ACK that completes it.
+    fn handshake(&self, spec: &FlowSpec, there: &[Hop], back: &[Hop]) -> Span {
+        let config = &self.settings.transports[usize::from(spec.transport)].config;
+        if !config.handshake {
+            return Span::ZERO;
+        }
+        let options = SynOptions {
+            mss: config.mss as u16,
+            sack: config.sack,
+            timestamps: config.timestamps,
+            window_scale: 0,
+        };
+        let syn = Segment { flags: Flags::SYN, options: Options::Syn(options), ..Segment::default() };
+        let size = self.wire_size(spec, &syn);
+        self.one_way(there, &[(1, size)]) + self.one_way(back, &[(1, size)])
+    }
+
+    /// `bytes` of data, cut into full segments and a shorter last one.
+    fn transfer(&self, spec: &FlowSpec, bytes: u64, path: &[Hop]) -> Span {
+        self.one_way(path, &self.train(spec, bytes))
+    }
+
+    /// (count, wire size) of the full packets and of the last one.
+    fn train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
+        let mss = u64::from(self.settings.transports[usize::from(spec.transport)].config.mss);
+        let data = |len: u64| self.wire_size(spec, &Segment { len: len as u32, ..Segment::default() });
+        let (full, rest) = (bytes / mss, bytes % mss);
+        let mut train = Vec::with_capacity(2);
+        if full > 0 {
+            train.push((full, data(mss)));
+        }
+        if rest > 0 {
+            train.push((1, data(rest)));
+        }
+        train
+    }
+
+    /// From the first socket to the last: a train of at most two sizes, all of it there at the start.
+    fn one_way(&self, path: &[Hop], train: &[(u64, u32)]) -> Span {
+        // `over[i]`: when link i has sent all of the train so far.
+        let mut over = vec![Span::ZERO; path.len()];
+        let mut last = Span::ZERO;
+        for &(count, size) in train {
+            let (mut arrived, mut slowest) = (Span::ZERO, Span::ZERO);
+            for (hop, over) in path.iter().zip(&mut over) {
+                let each = hop.rate.serialise(size);
+                slowest = slowest.max(each);
+                let first_over = arrived.max(*over) + each;
+                *over = first_over + Span(slowest.0 * (count - 1));
+                last = *over + hop.delay;
+                arrived = first_over + hop.delay;
+            }
+        }
+        self.settings.tx_delay + last + self.settings.rx_delay
+    }
+
+    /// When the first packet of a flow's data for the aggregator is ready for the last link of its path.
+    fn before_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.inbound(spec);
+        let (_, first) = self.train(spec, bytes)[0];
+        let whole = self.of_flow(spec);
+        let inbound = self.transfer(spec, bytes, &path);
+        let until_last: Span = path[..path.len() - 1]
+            .iter()
+            .fold(self.settings.tx_delay, |sum, hop| sum + hop.rate.serialise(first) + hop.delay);
+        whole - inbound + until_last
+    }
+
+    fn on_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.inbound(spec);
+        let rate = path[path.len() - 1].rate;
+        let train = self.train(spec, bytes);
+        train.iter().fold(Span::ZERO, |sum, (count, size)| sum + rate.serialise(*size) * *count)
+    }
+
+    fn after_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, _) = self.inbound(spec);
+        path[path.len() - 1].delay + self.settings.rx_delay
+    }
+
+    /// The path to the aggregator, and what comes by it.
+    fn inbound(&self, spec: &FlowSpec) -> (Vec<Hop>, u64) {
+        if spec.reply > 0 {
+            (self.path(spec.destination, spec.source), spec.reply)
+        } else {
+            (self.path(spec.source, spec.destination), spec.size)
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The network: arenas of nodes, ports, packets and connections, and the one match that dispatches events.
+
+use crate::buffer::Thresholds;
+use crate::connection::End;
+use crate::event::{Event, OBSERVATION};
+use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use crate::host::Host;
+use crate::ideal::IdealTime;
+use crate::observe::{Capture, Sampler};
+use crate::packet::{Fifo, NIL, Packet, PacketPool};
+use crate::pfc::{PauseState, PendingPause, headroom};
+use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
+use crate::settings::{BufferPolicy, Marker, Settings};
+use crate::switch::Switch;
+use pauseframe_engine::{EventQueue, Model, Rng, stream};
+use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DropReason {
+    /// The egress queue (or the shared pool) had no room for a lossy packet.
+    BufferFull,
+    /// A lossless packet came after XOFF and the headroom was used up.
+    HeadroomExceeded,
+    /// A packet that is not ECN-capable met a queue above its marking threshold.
+    NotEct,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [DropReason; 3] = [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct];
+}
+
+/// What is counted at a port and class beyond its [`Lane`], on events that are rare.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) drops: [u64; DropReason::ALL.len()],
+    pub(crate) ecn_marks: u64,
+    /// Pause frames sent to this port by the other end.
+    pub(crate) pauses_sent: u64,
+}
+
+/// What a port did for one priority: the raw row of the `ports` table.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PortReport {
+    /// The port.
+    pub port: PortId,
+    /// The priority.
+    pub priority: Priority,
+    /// Packets sent, pause frames not included.
+    pub tx_packets: u64,
+    /// Their bytes, without preamble and gap.
+    pub tx_bytes: u64,
+    /// Time in which the port was sending them, preamble and gap included.
+    pub busy: Span,
+    /// Dropped packets that were to leave here, by [`DropReason`].
+    pub drops: [u64; DropReason::ALL.len()],
+    /// Packets marked here.
+    pub ecn_marks: u64,
+    /// Largest backlog, bytes.
+    pub backlog_max: u64,
+    /// Time-weighted mean backlog, bytes.
+    pub backlog_mean: f64,
+    /// Largest ingress account at the other end, bytes.
+    pub ingress_max: u64,
+    /// Pause frames that the other end sent to stop this port.
+    pub pauses_sent: u64,
+    /// Pause frames that took effect here.
+    pub pauses_received: u64,
+    /// Frames with quanta 0 that took effect here.
+    pub resumes_received: u64,
+    /// Time in which the priority might not send.
+    pub paused: Span,
+    /// The longest pause.
+    pub paused_longest: Span,
+}
+
+/// Settings that every hop reads, kept beside the arenas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hot {
+    /// Preamble and gap, bytes.
+    pub(crate) gap: u32,
+    /// Forwarding latency of switches; `pipelined` if there is any.
+    pub(crate) switch_latency: Span,
+    pub(crate) pipelined: bool,
+    /// Bytes of one egress queue where lossy classes have a fixed limit; `u32::MAX` with a shared pool.
+    pub(crate) lossy_limit: u32,
+    pub(crate) shared: bool,
+    /// Marking threshold at enqueue, `u32::MAX` for none.
+    pub(crate) mark_above: u32,
+    pub(crate) mark_at_dequeue: bool,
+    pub(crate) spray: bool,
+}
+
+impl Hot {
+    fn new(settings: &Settings) -> Hot {
+        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (mark_above, mark_at_dequeue) = match settings.marker {
+            Marker::Step { k, at_dequeue, .. } => (if at_dequeue { u32::MAX } else { small(k.0) }, at_dequeue),
+            Marker::None => (u32::MAX, false),
+        };
+        let (lossy_limit, shared) = match settings.buffer {
+            BufferPolicy::PerPort(size) => (small(size.0), false),
+            BufferPolicy::Shared { .. } => (u32::MAX, true),
+        };
+        Hot {
+            gap: settings.overhead.gap,
+            switch_latency: settings.switch_latency,
+            pipelined: settings.switch_latency > Span::ZERO,
+            lossy_limit,
+            shared,
+            mark_above,
+            mark_at_dequeue,
+            spray: settings.spray,
+        }
+    }
+}
+
+/// A running network.
+#[derive(Debug)]
+pub struct Network {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) routes: Arc<NextHops>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) hot: Hot,
+    ideal: IdealTime,
+    pub(crate) packets: PacketPool,
+    pub(crate) ports: IndexVec<PortId, Port>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) thresholds: Vec<Thresholds>,
+    pub(crate) counters: Vec<Counters>,
+    pub(crate) pauses: Vec<PauseState>,
+    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) switches: Vec<Switch>,
+    /// By node: its number among the hosts or among the switches.
+    number: IndexVec<NodeId, u32>,
+    pub(crate) paths: Paths,
+    pub(crate) path_scratch: Vec<PortId>,
+    /// The priorities in use, ascending; a class is an index into them.
+    pub(crate) priorities: Vec<Priority>,
+    pub(crate) class_of_transport: Vec<u8>,
+    /// A port has `1 << class_bits` lanes.
+    pub(crate) class_bits: u32,
+    /// Lossless classes, a bit each.
+    pub(crate) lossless: u8,
+    /// Whether every headroom covers its link: then a drop there is our bug.
+    headroom_covers: bool,
+    warnings: Vec<String>,
+    pub(crate) ends: Vec<Option<End>>,
+    pub(crate) free_ends: Vec<u32>,
+    /// By flow: the slots of its two ends, NIL when it is over.
+    pub(crate) slots: Vec<[u32; 2]>,
+    pub(crate) records: Vec<FlowRecord>,
+    pub(crate) workloads: Vec<Box<dyn Workload>>,
+    pub(crate) workload_at: Vec<Option<Time>>,
+    pub(crate) active_flows: u64,
+    pub(crate) finished_flows: u64,
+    pub(crate) packet_hops: u64,
+    stop_when_finished: bool,
+    finished: bool,
+    pub(crate) sampler: Sampler,
+    pub(crate) capture: Capture,
+}
+
+/// The paths of open flows: rows of ports in one array.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    ports: Vec<PortId>,
+    stride: usize,
+    free: Vec<u32>,
+}
+
+impl Paths {
+    #[inline]
+    pub(crate) fn port(&self, route: u32, hop: u8) -> PortId {
+        self.ports[route as usize + usize::from(hop)]
+    }
+
+    pub(crate) fn add(&mut self, path: &[PortId]) -> u32 {
+        assert!(path.len() <= self.stride, "a path is longer than the diameter of the network");
+        let route = self.free.pop().unwrap_or_else(|| {
+            self.ports.resize(self.ports.len() + self.stride, PortId::NONE);
+            (self.ports.len() - self.stride) as u32
+        });
+        self.ports[route as usize..route as usize + path.len()].copy_from_slice(path);
+        route
+    }
+
+    pub(crate) fn remove(&mut self, route: u32) {
+        self.free.push(route);
+    }
+}
+
+impl Network {
+    /// Builds an idle network. Its first events are put into `queue` by [`Network::start`].
+    ///
+    /// # Panics
+    /// If a host of `topology` has not exactly one link, or a flow names a transport that `settings` has not.
+    pub fn new(
+        topology: Arc<Topology>,
+        routes: Arc<NextHops>,
+        settings: Arc<Settings>,
+        workloads: Vec<Box<dyn Workload>>,
+        stop_when_finished: bool,
+    ) -> Network {
+        let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
+        let lossless = settings.pfc.iter().flat_map(|pfc| &pfc.priorities);
+        let lossless = lossless.filter(|p| priorities.contains(p)).fold(0, |set, p| set | 1 << class(*p));
+        let class_bits = priorities.len().next_power_of_two().trailing_zeros();
+        let lanes = topology.port_count() << class_bits;
+        let (hosts, switches, number) = nodes(&topology, settings.seed);
+        let stride = longest_path(&topology, &routes);
+        let mut network = Network {
+            hot: Hot::new(&settings),
+            ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
+            packets: PacketPool::new(),
+            ports: ports(&topology, &number),
+            lanes: vec![Lane::IDLE; lanes],
+            thresholds: vec![Thresholds::default(); lanes],
+            counters: vec![Counters::default(); lanes],
+            pauses: vec![PauseState::default(); lanes],
+            pending_pauses: topology.links().ids().flat_map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
+            hosts,
+            switches,
+            number,
+            paths: Paths { ports: Vec::new(), stride, free: Vec::new() },
+            path_scratch: Vec::new(),
+            class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
+            priorities,
+            class_bits,
+            lossless,
+            headroom_covers: true,
+            warnings: Vec::new(),
+            ends: Vec::new(),
+            free_ends: Vec::new(),
+            slots: Vec::new(),
+            records: Vec::new(),
+            workload_at: vec![None; workloads.len()],
+            workloads,
+            active_flows: 0,
+            finished_flows: 0,
+            packet_hops: 0,
+            stop_when_finished,
+            finished: false,
+            sampler: Sampler::default(),
+            capture: Capture::default(),
+            topology,
+            routes,
+            settings,
+        };
+        network.set_thresholds();
+        network
+    }
+
+    /// Puts the first events into `queue`.
+    pub fn start(&mut self, queue: &mut EventQueue) {
+        for workload in 0..self.workloads.len() as u32 {
+            self.schedule_workload(workload, Time::ZERO, queue);
+        }
+        self.check_finished();
+    }
+
+    /// Computes XOFF, XON and headroom of every lossless ingress, and what the shared pools have left.
+    fn set_thresholds(&mut self) {
+        let (mut short, mut taken) = (Vec::new(), vec![0u64; self.switches.len()]);
+        for port in self.ports.ids().filter(|port| self.ports[*port].to_switch != NIL) {
+            let switch = self.ports[port].to_switch as usize;
+            for class in 0..self.priorities.len() as u8 {
+                let lane = self.lane_index(port, class);
+                if let BufferPolicy::Shared { reserved, .. } = self.settings.buffer {
+                    taken[switch] += reserved.0;
+                }
+                if self.is_lossless(class) {
+                    let (limits, needed) = self.thresholds_of(port, class);
+                    if u64::from(limits.headroom) < needed.0 {
+                        short.push((port, limits.headroom, needed));
+                    }
+                    taken[switch] += u64::from(limits.headroom);
+                    self.thresholds[lane] = limits;
+                }
+            }
+        }
+        if let BufferPolicy::Shared { size, .. } = self.settings.buffer {
+            for (switch, taken) in self.switches.iter_mut().zip(taken) {
+                switch.pool_size = size.0.saturating_sub(taken);
+                if switch.pool_size == 0 {
+                    let name = &self.topology.nodes()[switch.node].name;
+                    self.warnings.push(format!(
+                        "{name}: headroom and reserved bytes take {} of a buffer of {size}: nothing is left to share",
+                        Bytes(taken)
+                    ));
+                }
+            }
+        }
+        if let Some((port, headroom, needed)) = short.first() {
+            self.headroom_covers = false;
+            self.warnings.push(format!(
+                "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
+                 be dropped",
+                self.topology.port_name(*port),
+                Bytes(u64::from(*headroom)),
+                short.len()
+            ));
+        }
+    }
+
+    /// The thresholds of what comes by `port`, and the headroom that its link needs.
+    fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Bytes) {
+        let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
+        let overhead = self.settings.overhead;
+        let max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
+        let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
+        let needed = headroom(data, back, max_frame, overhead, pfc.reaction);
+        let wanted = pfc.headroom.unwrap_or(needed).0;
+        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
+        let (xoff, headroom) = match self.settings.buffer {
+            BufferPolicy::PerPort(size) => {
+                let xoff = pfc.xoff.map_or(size.0.saturating_sub(wanted), |xoff| xoff.0);
+                (xoff, wanted.min(size.0.saturating_sub(xoff)))
+            }
+            BufferPolicy::Shared { size, .. } => (pfc.xoff.map_or(size.0, |xoff| xoff.0), wanted),
+        };
+        let xon = pfc.xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
+        let limits = Thresholds { xoff: small(xoff), xon: small(xon.min(xoff)), headroom: small(headroom) };
+        (limits, needed)
+    }
+
+    /// A lossless packet found no headroom. Where the headroom covers the link this can not happen.
+    pub(crate) fn check_headroom_drop(&self, packet: &Packet, now: Time) {
+        assert!(
+            !self.headroom_covers,
+            "a lossless packet was dropped although the headroom covers its link: at {now}, port {}, class {}",
+            self.topology.port_name(packet.ingress),
+            packet.class
+        );
+    }
+
+    /// What a person should look at before trusting the run.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// XOFF, XON and headroom for what arrives by `port` at `priority`, if that is lossless there.
+    pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
+        let class = self.priorities.iter().position(|p| *p == priority)? as u8;
+        let known = self.is_lossless(class) && self.ports[port].to_switch != NIL;
+        known.then(|| self.thresholds[self.lane_index(port, class)])
+    }
+
+    pub(crate) fn host_of(&self, node: NodeId) -> u32 {
+        self.number[node]
+    }
+
+    /// The switch that `port` sends from.
+    #[inline]
+    pub(crate) fn switch_of(&mut self, port: PortId) -> &mut Switch {
+        let number = self.number[self.topology.owner(port)];
+        &mut self.switches[number as usize]
+    }
+
+    pub(crate) fn ideal_completion(&self, spec: &FlowSpec) -> Span {
+        self.ideal.of_flow(spec)
+    }
+
+    /// The run has nothing left to show: no open flow, and no workload that could start one.
+    pub(crate) fn check_finished(&mut self) {
+        self.finished = self.stop_when_finished
+            && self.active_flows == 0
+            && self.workloads.iter().all(|workload| workload.next_start().is_none());
+    }
+
+    /// Packets that crossed a link, ACKs included, pause frames not.
+    pub fn packet_hops(&self) -> u64 {
+        self.packet_hops
+    }
+
+    /// Flows started and flows finished so far.
+    pub fn flow_counts(&self) -> (u64, u64) {
+        (self.records.len() as u64, self.finished_flows)
+    }
+
+    /// The transport of a flow, by index.
+    pub fn transport_of(&self, flow: u32) -> usize {
+        usize::from(self.records[flow as usize].spec.transport)
+    }
+
+    /// Packets that are in queues, on links or in stacks.
+    pub fn packets_under_way(&self) -> usize {
+        self.packets.live()
+    }
+
+    /// What came of each flow; those that still run are reported as they stand at `now`.
+    pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
+        for flow in 0..self.records.len() as u32 {
+            self.collect(flow);
+            let record = &mut self.records[flow as usize];
+            if record.status == FlowStatus::Running {
+                record.end = now;
+            }
+        }
+        &self.records
+    }
+
+    /// The jobs of all workloads that have any: the complete ones, then those that still run.
+    pub fn queries(&mut self) -> Vec<QueryRecord> {
+        let running = self.records.iter().filter(|record| record.status == FlowStatus::Running);
+        let running: Vec<FlowRecord> = running.copied().collect();
+        let of = |workload: &mut Box<dyn Workload>| {
+            let mut queries = workload.take_queries();
+            queries.extend(workload.unfinished_queries(&running));
+            queries
+        };
+        self.workloads.iter_mut().flat_map(of).collect()
+    }
+
+    /// What each port did for each priority that it had to do with, up to `now`.
+    pub fn port_reports(&self, now: Time) -> Vec<PortReport> {
+        let all = self.ports.ids().flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
+        all.filter_map(|(port, class)| self.port_report(port, class, now)).collect()
+    }
+
+    fn port_report(&self, port: PortId, class: u8, now: Time) -> Option<PortReport> {
+        let index = self.lane_index(port, class);
+        let (lane, counters, pauses) = (&self.lanes[index], &self.counters[index], &self.pauses[index]);
+        let idle = lane.tx_packets == 0 && counters.drops == [0; 3] && pauses.pauses_received == 0;
+        if idle && lane.backlog == 0 && counters.pauses_sent == 0 {
+            return None;
+        }
+        let (paused, paused_longest) = self.paused_time(port, class, now);
+        let wire_bytes = lane.tx_bytes + lane.tx_packets * u64::from(self.settings.overhead.gap);
+        let backlog_time = lane.backlog_time as f64 * f64::from(1 << BACKLOG_TIME_SHIFT);
+        Some(PortReport {
+            port,
+            priority: self.priorities[usize::from(class)],
+            tx_packets: lane.tx_packets,
+            tx_bytes: lane.tx_bytes,
+            busy: self.ports[port].rate.rate().serialise(Bytes(wire_bytes)),
+            drops: counters.drops,
+            ecn_marks: counters.ecn_marks,
+            backlog_max: u64::from(lane.backlog_max),
+            backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
+            ingress_max: u64::from(lane.ingress_max),
+            pauses_sent: counters.pauses_sent,
+            pauses_received: pauses.pauses_received,
+            resumes_received: pauses.resumes_received,
+            paused,
+            paused_longest,
+        })
+    }
+}
+
+impl Model for Network {
+    const OBSERVATION: u64 = OBSERVATION;
+
+    #[inline]
+    fn handle(&mut self, event: u64, now: Time, queue: &mut EventQueue) {
+        match Event::from_code(event) {
+            Event::TxDone(port) => self.on_tx_done(port, now, queue),
+            Event::Arrive(port) => self.on_arrive(port, now, queue),
+            Event::PauseEffect(port) => self.on_pause_effect(port, now, queue),
+            Event::PauseExpiry(lane) => self.on_pause_expiry(lane, now, queue),
+            Event::PauseRefresh(lane) => self.on_pause_refresh(lane, now, queue),
+            Event::HostReceive(host) => self.on_host_receive(host, now, queue),
+            Event::HostSend(host) => self.on_host_send(host, now, queue),
+            Event::Timer(end) => self.on_timer(end, now, queue),
+            Event::FlowStart(workload) => self.on_flow_start(workload, now, queue),
+            Event::FlowStop(flow) => self.on_flow_stop(flow, now, queue),
+            Event::Sample => self.on_sample(now, queue),
+        }
+    }
+
+    #[inline]
+    fn is_finished(&self) -> bool {
+        self.finished
+    }
+}
+
+/// Hosts, switches, and each node's number among its kind.
+fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<NodeId, u32>) {
+    let (mut hosts, mut switches, mut number) = (Vec::new(), Vec::new(), IndexVec::new());
+    for (id, node) in topology.nodes().iter_enumerated() {
+        match node.kind {
+            NodeKind::Host => {
+                assert!(node.ports.len() == 1, "host {} has {} links, not one", node.name, node.ports.len());
+                number.push(hosts.len() as u32);
+                hosts.push(Host::new(node.ports[0]));
+            }
+            NodeKind::Switch => {
+                number.push(switches.len() as u32);
+                let spray: Rng = stream(seed, "spray", u64::from(id.0));
+                switches.push(Switch { node: id, pool_used: 0, pool_size: 0, spray });
+            }
+        }
+    }
+    (hosts, switches, number)
+}
+
+fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId, Port> {
+    let all = topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)]);
+    let of_kind = |node: NodeId, kind: NodeKind| {
+        if topology.nodes()[node].kind == kind { number[node] } else { NIL }
+    };
+    all.map(|port| {
+        let channel = topology.channel(port);
+        Port {
+            busy_until: Time::ZERO,
+            delay: channel.delay,
+            rate: LineRate::new(channel.rate),
+            in_flight: Fifo::EMPTY,
+            control: Fifo::EMPTY,
+            to_switch: of_kind(topology.peer(port), NodeKind::Switch),
+            to_host: of_kind(topology.peer(port), NodeKind::Host),
+            from_host: of_kind(topology.owner(port), NodeKind::Host),
+            ready: 0,
+            paused: 0,
+            tx_pending: false,
+        }
+    })
+    .collect()
+}
+
+/// The largest number of links between two hosts; all hosts at a switch are alike.
+fn longest_path(topology: &Topology, routes: &NextHops) -> usize {
+    let mut attached: Vec<(NodeId, NodeId)> =
+        topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
+    attached.sort_unstable();
+    attached.dedup_by_key(|(switch, _)| *switch);
+    let pairs = attached.iter().flat_map(|(_, a)| attached.iter().map(move |(_, b)| (*a, *b)));
+    pairs.map(|(a, b)| routes.distance(a, b)).max().unwrap_or(0).max(2) as usize
+}

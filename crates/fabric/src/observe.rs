@@ -1,0 +1,258 @@
+//! What is watched: samples of queues and flows, and captured packets. Nothing in the network reads them back.
+
+use crate::event::Event;
+use crate::network::Network;
+use crate::packet::Kind;
+use pauseframe_engine::EventQueue;
+use pauseframe_transport::{Ecn, Segment};
+use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
+
+/// What a sample tells.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Metric {
+    /// Egress backlog, bytes.
+    Backlog,
+    /// Sent over the last interval, Gb/s on the wire without preamble and gap.
+    Throughput,
+    /// Share of the last interval in which the class was paused.
+    PausedFraction,
+    /// Ingress account at the other end, bytes.
+    Ingress,
+    /// In-order bytes delivered over the last interval, Gb/s.
+    Goodput,
+    /// Congestion window of the sender, bytes.
+    Cwnd,
+    /// Slow-start threshold, bytes; no sample while infinite.
+    Ssthresh,
+    /// Smoothed round-trip time, microseconds.
+    Srtt,
+    /// DCTCP's estimate.
+    Alpha,
+}
+
+/// Whom a sample tells about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Entity {
+    /// A port and a priority.
+    PortPriority(PortId, Priority),
+    /// A flow, by number.
+    Flow(u32),
+}
+
+/// One sample.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// When it was taken.
+    pub time: Time,
+    /// What it tells.
+    pub metric: Metric,
+    /// About whom.
+    pub entity: Entity,
+    /// In the metric's unit.
+    pub value: f64,
+}
+
+/// What is sampled, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct SamplePlan {
+    /// Interval; zero: no samples.
+    pub every: Span,
+    /// Ports.
+    pub ports: Vec<PortId>,
+    /// By workload: whether its flows are sampled.
+    pub workloads: Vec<bool>,
+}
+
+/// The sampler's memory of the last interval.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    plan: SamplePlan,
+    samples: Vec<Sample>,
+    /// By port of the plan and class: bytes sent, time paused.
+    last_port: Vec<(u64, Span)>,
+    /// Flows that are or were lately open: number, bytes delivered.
+    watched: Vec<(u32, u64)>,
+    next_flow: u32,
+}
+
+/// A frame seen on the wire.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CapturedFrame {
+    /// When its first bit left.
+    pub time: Time,
+    /// The port that sent it.
+    pub port: PortId,
+    /// What it is.
+    pub content: FrameContent,
+}
+
+/// What a captured frame is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FrameContent {
+    /// A TCP segment in an IP packet.
+    Segment {
+        /// Hosts.
+        source: NodeId,
+        /// Hosts.
+        destination: NodeId,
+        /// The flow that it belongs to.
+        flow: u32,
+        /// It goes from the flow's source to its destination.
+        forward: bool,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+        /// ECN field.
+        ecn: Ecn,
+        /// TCP header.
+        segment: Segment,
+    },
+    /// A PFC frame.
+    Pause {
+        /// The priority it is about.
+        priority: Priority,
+        /// Pause time; 0 resumes.
+        quanta: u16,
+    },
+}
+
+/// Frames on chosen ports, up to a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Capture {
+    /// By port; empty when nothing is captured.
+    wanted: Vec<bool>,
+    left: u64,
+    frames: Vec<CapturedFrame>,
+}
+
+impl Capture {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+}
+
+impl Network {
+    /// Takes samples as `plan` says, from the first event on.
+    pub fn sample(&mut self, plan: SamplePlan, queue: &mut EventQueue) {
+        if plan.every == Span::ZERO {
+            return;
+        }
+        let lanes = plan.ports.len() << self.class_bits;
+        self.sampler =
+            Sampler { plan, last_port: vec![(0, Span::ZERO); lanes], ..Sampler::default() };
+        queue.push(Time::ZERO + self.sampler.plan.every, Event::Sample.code());
+    }
+
+    /// Captures up to `limit` frames that these ports send.
+    pub fn capture(&mut self, ports: &[PortId], limit: u64) {
+        let mut wanted = vec![false; self.ports.len()];
+        for port in ports {
+            wanted[port.0 as usize] = true;
+        }
+        self.capture = Capture { wanted, left: limit, frames: Vec::new() };
+    }
+
+    /// Hands over the samples taken since the last call.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        std::mem::take(&mut self.sampler.samples)
+    }
+
+    /// Hands over the frames captured since the last call.
+    pub fn take_frames(&mut self) -> Vec<CapturedFrame> {
+        std::mem::take(&mut self.capture.frames)
+    }
+
+    pub(crate) fn on_sample(&mut self, now: Time, queue: &mut EventQueue) {
+        let mut sampler = std::mem::take(&mut self.sampler);
+        self.sample_ports(&mut sampler, now);
+        self.sample_flows(&mut sampler, now);
+        let next = now + sampler.plan.every;
+        self.sampler = sampler;
+        // Samples alone keep no run alive.
+        if !queue.is_empty() {
+            queue.push(next, Event::Sample.code());
+        }
+    }
+
+    fn sample_ports(&self, sampler: &mut Sampler, now: Time) {
+        let interval = sampler.plan.every;
+        for (number, &port) in sampler.plan.ports.iter().enumerate() {
+            for (class, &priority) in self.priorities.iter().enumerate() {
+                let lane = &self.lanes[self.lane_index(port, class as u8)];
+                let (paused, _) = self.paused_time(port, class as u8, now);
+                let last = &mut sampler.last_port[(number << self.class_bits) + class];
+                let bits = (lane.tx_bytes - last.0) as f64 * 8.0;
+                let paused_fraction = (paused - last.1).as_secs_f64() / interval.as_secs_f64();
+                *last = (lane.tx_bytes, paused);
+                let entity = Entity::PortPriority(port, priority);
+                let mut add = |metric, value| sampler.samples.push(Sample { time: now, metric, entity, value });
+                add(Metric::Backlog, f64::from(lane.backlog));
+                add(Metric::Throughput, bits / interval.as_secs_f64() / 1e9);
+                if self.is_lossless(class as u8) {
+                    add(Metric::PausedFraction, paused_fraction);
+                    add(Metric::Ingress, f64::from(lane.ingress));
+                }
+            }
+        }
+    }
+
+    fn sample_flows(&self, sampler: &mut Sampler, now: Time) {
+        while (sampler.next_flow as usize) < self.records.len() {
+            let workload = self.records[sampler.next_flow as usize].spec.workload;
+            if sampler.plan.workloads.get(usize::from(workload)) == Some(&true) {
+                sampler.watched.push((sampler.next_flow, 0));
+            }
+            sampler.next_flow += 1;
+        }
+        let interval = sampler.plan.every.as_secs_f64();
+        let samples = &mut sampler.samples;
+        sampler.watched.retain_mut(|(flow, last)| {
+            let entity = Entity::Flow(*flow);
+            let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
+            let delivered = self.delivered(*flow);
+            add(Metric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
+            *last = delivered;
+            let Some(sender) = self.sender(*flow) else { return false };
+            add(Metric::Cwnd, sender.cwnd() as f64);
+            if sender.ssthresh() != u64::MAX {
+                add(Metric::Ssthresh, sender.ssthresh() as f64);
+            }
+            if let Some(srtt) = sender.srtt() {
+                add(Metric::Srtt, srtt.as_us_f64());
+            }
+            if let Some(alpha) = sender.alpha() {
+                add(Metric::Alpha, alpha);
+            }
+            true
+        });
+    }
+
+    #[cold]
+    pub(crate) fn capture_frame(&mut self, port: PortId, index: u32, now: Time) {
+        if self.capture.left == 0 || !self.capture.wanted[port.0 as usize] {
+            return;
+        }
+        self.capture.left -= 1;
+        let packet = self.packets[index];
+        let content = if packet.kind == Kind::Pause {
+            let class = packet.seq.trailing_zeros() as usize;
+            FrameContent::Pause { priority: self.priorities[class], quanta: packet.len as u16 }
+        } else {
+            let flow = packet.to / 2;
+            let forward = packet.to & 1 == 1;
+            let spec = &self.records[flow as usize].spec;
+            let (source, destination) =
+                if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) };
+            FrameContent::Segment {
+                source,
+                destination,
+                flow,
+                forward,
+                priority: self.priorities[usize::from(packet.class)],
+                ecn: packet.ecn,
+                segment: self.packets.segment(&packet),
+            }
+        };
+        self.capture.frames.push(CapturedFrame { time: now, port, content });
+    }
+}

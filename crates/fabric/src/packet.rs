@@ -1,0 +1,200 @@
+//! A packet on its way, one cache line, and the pool that holds all of them.
+//!
+//! Queues and links chain packets through `next`; nothing is allocated once the pool has grown to the largest
+//! number of packets that were ever under way together.
+
+use pauseframe_transport::{Ecn, Flags, Options, Segment};
+use pauseframe_units::{PortId, Time};
+
+/// No packet, no path, no options.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A TCP segment in an IP packet.
+    Data,
+    /// A PFC pause frame (IEEE 802.1Qbb): `seq` holds the class-enable vector, `len` the quanta.
+    Pause,
+}
+
+/// A frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// On a link: when the last bit arrives. In a queue: when it joined.
+    pub(crate) at: Time,
+    /// The packet behind this one.
+    pub(crate) next: u32,
+    /// The port whose frame this was when it came into the switch that holds it: PFC accounts by it.
+    pub(crate) ingress: PortId,
+    /// Offset of its path, or the destination node where it is sprayed.
+    pub(crate) route: u32,
+    /// Flow * 2 + the side (0 or 1) that it is addressed to.
+    pub(crate) to: u32,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) len: u32,
+    pub(crate) window: u32,
+    /// Where its variable options are, or NIL.
+    pub(crate) options: u32,
+    /// Bytes that it occupies in buffers: the frame without preamble and gap.
+    pub(crate) size: u16,
+    /// Where in its path the port stands that it takes next.
+    pub(crate) hop: u8,
+    /// Index of its priority among the priorities in use.
+    pub(crate) class: u8,
+    pub(crate) ecn: Ecn,
+    pub(crate) flags: Flags,
+    pub(crate) kind: Kind,
+}
+
+/// All packets and their variable options.
+#[derive(Debug)]
+pub(crate) struct PacketPool {
+    packets: Vec<Packet>,
+    /// First of the chain of free places.
+    free: u32,
+    options: Vec<Options>,
+    free_options: Vec<u32>,
+}
+
+impl PacketPool {
+    /// No packets.
+    pub(crate) fn new() -> PacketPool {
+        PacketPool { packets: Vec::new(), free: NIL, options: Vec::new(), free_options: Vec::new() }
+    }
+
+    /// Takes a place for `packet`.
+    #[inline]
+    pub(crate) fn add(&mut self, packet: Packet) -> u32 {
+        let index = self.free;
+        if let Some(place) = self.packets.get_mut(index as usize) {
+            self.free = place.next;
+            *place = packet;
+            return index;
+        }
+        self.packets.push(packet);
+        (self.packets.len() - 1) as u32
+    }
+
+    /// Gives the place back, with that of its options.
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) {
+        let packet = &mut self.packets[index as usize];
+        packet.next = self.free;
+        if packet.options != NIL {
+            self.free_options.push(packet.options);
+        }
+        self.free = index;
+    }
+
+    /// Packets under way: places that are not in the free chain.
+    pub(crate) fn live(&self) -> usize {
+        let free = std::iter::successors(Some(self.free), |index| Some(self.packets.get(*index as usize)?.next));
+        self.packets.len() + 1 - free.count()
+    }
+
+    /// Stores the variable options of a segment; NIL for none.
+    #[inline]
+    pub(crate) fn add_options(&mut self, options: Options) -> u32 {
+        if options == Options::None {
+            return NIL;
+        }
+        if let Some(index) = self.free_options.pop() {
+            self.options[index as usize] = options;
+            index
+        } else {
+            self.options.push(options);
+            (self.options.len() - 1) as u32
+        }
+    }
+
+    /// The segment that a packet carries.
+    #[inline]
+    pub(crate) fn segment(&self, packet: &Packet) -> Segment {
+        let options =
+            if packet.options == NIL { Options::None } else { self.options[packet.options as usize] };
+        Segment {
+            seq: packet.seq,
+            ack: packet.ack,
+            len: packet.len,
+            window: packet.window,
+            flags: packet.flags,
+            options,
+        }
+    }
+}
+
+impl std::ops::Index<u32> for PacketPool {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, index: u32) -> &Packet {
+        &self.packets[index as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for PacketPool {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Packet {
+        &mut self.packets[index as usize]
+    }
+}
+
+/// A chain of packets, first in, first out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+}
+
+impl Fifo {
+    pub(crate) const EMPTY: Fifo = Fifo { head: NIL, tail: NIL };
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.head == NIL
+    }
+
+    /// The first packet.
+    #[inline]
+    pub(crate) fn head(self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+
+    /// Appends a packet; true if the chain was empty.
+    #[inline]
+    pub(crate) fn push(&mut self, pool: &mut PacketPool, index: u32) -> bool {
+        pool[index].next = NIL;
+        let was_empty = self.head == NIL;
+        if was_empty {
+            self.head = index;
+        } else {
+            pool[self.tail].next = index;
+        }
+        self.tail = index;
+        was_empty
+    }
+
+    /// Forgets the first packet; `next` is the one behind it.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, next: u32) {
+        self.head = next;
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub(crate) fn pop(&mut self, pool: &PacketPool) -> Option<u32> {
+        let index = self.head()?;
+        self.head = pool[index].next;
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_packet_fits_a_cache_line() {
+        assert!(size_of::<super::Packet>() <= 64, "{}", size_of::<super::Packet>());
+    }
+}

@@ -1,0 +1,228 @@
+//! Priority flow control, IEEE 802.1Qbb: pause frames on the wire, pause timers, headroom.
+//!
+//! The receiver of a lossless class asks its upstream port to pause when its ingress account passes XOFF. The
+//! pause frame waits for the frame in service on the reverse port, takes the link's time, and acts after the
+//! reaction time; the frame that is in service then is finished. A pause lasts for its quanta (512 bit times
+//! each) and is renewed at half of that while the account stays above XON; a frame with quanta 0 resumes.
+
+use crate::event::Event;
+use crate::network::Network;
+use crate::packet::{Kind, NIL, Packet};
+use crate::settings::Overhead;
+use pauseframe_engine::EventQueue;
+use pauseframe_topology::Channel;
+use pauseframe_transport::{Ecn, Flags};
+use pauseframe_units::{Bytes, PortId, Span, Time};
+use std::collections::VecDeque;
+
+/// Bits in a quantum of pause time (IEEE 802.3 Annex 31B).
+const QUANTUM_BITS: u64 = 512;
+
+/// What a port knows of the pauses of one class that it must obey; touched by pauses only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PauseState {
+    /// Paused until here, unless renewed or resumed.
+    pub(crate) until: Time,
+    /// Paused since.
+    pub(crate) since: Time,
+    /// A `PauseExpiry` is pending for this time.
+    expiry_at: Option<Time>,
+    /// A `PauseRefresh` is pending (at the port that the other end asked to pause).
+    refresh_at: Option<Time>,
+    pub(crate) pauses_received: u64,
+    pub(crate) resumes_received: u64,
+    pub(crate) total: Span,
+    pub(crate) longest: Span,
+}
+
+/// A pause frame that has arrived and waits for the reaction time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingPause {
+    effect_at: Time,
+    classes: u8,
+    quanta: u16,
+}
+
+/// Bytes that can still arrive after a frame has pushed an ingress account over XOFF, on a link whose frames
+/// come by `data` and whose pause frames go by `back`: the arithmetic of IEEE 802.1Qbb Annex O.
+///
+/// In order: a full frame in service on the way back; the pause frame; its propagation; the reaction time; a
+/// full frame that started just before the pause took effect; the propagation of all that. Then the frame that
+/// crossed XOFF itself, which is in the headroom but for one byte. `max_frame`: largest frame without preamble
+/// and gap, bytes.
+pub fn headroom(data: Channel, back: Channel, max_frame: u32, overhead: Overhead, reaction: Span) -> Bytes {
+    let on_wire = |frame: u32| Bytes(u64::from(frame + overhead.gap));
+    let until_effect = back.rate.serialise(on_wire(max_frame))
+        + back.rate.serialise(on_wire(Overhead::PAUSE_FRAME))
+        + back.delay
+        + reaction;
+    let arriving = until_effect + data.rate.serialise(on_wire(max_frame)) + data.delay;
+    // Of the wire time that remains, preamble and gap do not reach the buffer; full frames waste the least.
+    let wire = data.rate.bytes_in(arriving).0 + 1;
+    let buffered = (wire * u64::from(max_frame)).div_ceil(u64::from(max_frame + overhead.gap));
+    Bytes(buffered + u64::from(max_frame) - 1)
+}
+
+impl Network {
+    /// Asks the port that sent by (`ingress`, `class`) to pause.
+    #[cold]
+    pub(crate) fn send_pause(&mut self, ingress: PortId, class: u8, now: Time, queue: &mut EventQueue) {
+        let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
+        let lane = self.lane_index(ingress, class);
+        self.lanes[lane].pause_sent = true;
+        self.counters[lane].pauses_sent += 1;
+        self.send_pause_frame(ingress.reverse(), class, quanta, now, queue);
+        if self.pauses[lane].refresh_at.is_none() {
+            let refresh_at = now + self.pause_time(ingress, quanta) / 2;
+            self.pauses[lane].refresh_at = Some(refresh_at);
+            queue.push(refresh_at, Event::PauseRefresh(lane as u32).code());
+        }
+    }
+
+    /// Tells it to go on.
+    #[cold]
+    pub(crate) fn send_resume(&mut self, ingress: PortId, class: u8, now: Time, queue: &mut EventQueue) {
+        let lane = self.lane_index(ingress, class);
+        self.lanes[lane].pause_sent = false;
+        self.send_pause_frame(ingress.reverse(), class, 0, now, queue);
+    }
+
+    /// Renews a pause that is still wanted.
+    pub(crate) fn on_pause_refresh(&mut self, lane: u32, now: Time, queue: &mut EventQueue) {
+        self.pauses[lane as usize].refresh_at = None;
+        if self.lanes[lane as usize].pause_sent {
+            let (port, class) = self.port_and_class(lane);
+            self.send_pause(port, class, now, queue);
+        }
+    }
+
+    fn send_pause_frame(&mut self, port: PortId, class: u8, quanta: u16, now: Time, queue: &mut EventQueue) {
+        let frame = Packet {
+            at: now,
+            next: NIL,
+            ingress: PortId::NONE,
+            route: NIL,
+            to: NIL,
+            seq: 1 << class,
+            ack: 0,
+            len: u32::from(quanta),
+            window: 0,
+            options: NIL,
+            size: Overhead::PAUSE_FRAME as u16,
+            hop: 0,
+            class: 0,
+            ecn: Ecn::NotEct,
+            flags: Flags::default(),
+            kind: Kind::Pause,
+        };
+        let index = self.packets.add(frame);
+        self.ports[port].control.push(&mut self.packets, index);
+        self.kick(port, now, queue);
+    }
+
+    /// How long `quanta` last at `port`.
+    fn pause_time(&self, port: PortId, quanta: u16) -> Span {
+        self.ports[port].rate.rate().serialise(Bytes(QUANTUM_BITS / 8 * u64::from(quanta)))
+    }
+
+    /// A pause frame that was sent by `port` has arrived: it is meant for the reverse port.
+    #[cold]
+    pub(crate) fn on_pause_frame(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let Packet { seq, len, .. } = self.packets[index];
+        self.packets.remove(index);
+        let reaction = self.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
+        let pause = PendingPause { effect_at: now + reaction, classes: seq as u8, quanta: len as u16 };
+        let port = port.reverse();
+        if reaction == Span::ZERO {
+            self.apply_pause(port, pause, now, queue);
+            return;
+        }
+        let waiting: &mut VecDeque<PendingPause> = &mut self.pending_pauses[port];
+        waiting.push_back(pause);
+        if waiting.len() == 1 {
+            queue.push(pause.effect_at, Event::PauseEffect(port).code());
+        }
+    }
+
+    /// The reaction time of the first pause frame at `port` is over.
+    pub(crate) fn on_pause_effect(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let pause = self.pending_pauses[port].pop_front().expect("a pause effect has a pause frame");
+        if let Some(next) = self.pending_pauses[port].front() {
+            queue.push(next.effect_at, Event::PauseEffect(port).code());
+        }
+        self.apply_pause(port, pause, now, queue);
+    }
+
+    fn apply_pause(&mut self, port: PortId, pause: PendingPause, now: Time, queue: &mut EventQueue) {
+        for class in (0..8u8).filter(|class| pause.classes & 1 << class != 0) {
+            if pause.quanta == 0 {
+                let lane = self.lane_index(port, class);
+                self.pauses[lane].resumes_received += 1;
+                self.end_pause(port, class, now);
+            } else {
+                self.begin_pause(port, class, now + self.pause_time(port, pause.quanta), now, queue);
+            }
+        }
+        self.kick(port, now, queue);
+    }
+
+    fn begin_pause(&mut self, port: PortId, class: u8, until: Time, now: Time, queue: &mut EventQueue) {
+        let lane = self.lane_index(port, class);
+        let bit = 1 << class;
+        let state = &mut self.pauses[lane];
+        state.pauses_received += 1;
+        if self.ports[port].paused & bit == 0 {
+            self.ports[port].paused |= bit;
+            state.since = now;
+        }
+        state.until = until;
+        if state.expiry_at.is_none() {
+            state.expiry_at = Some(until);
+            queue.push(until, Event::PauseExpiry(lane as u32).code());
+        }
+    }
+
+    fn end_pause(&mut self, port: PortId, class: u8, now: Time) {
+        let lane = self.lane_index(port, class);
+        let bit = 1 << class;
+        if self.ports[port].paused & bit != 0 {
+            self.ports[port].paused &= !bit;
+            let state = &mut self.pauses[lane];
+            let length = now - state.since;
+            state.total += length;
+            state.longest = state.longest.max(length);
+        }
+    }
+
+    /// A pause timer may have run out; if the pause was renewed meanwhile, look again later.
+    pub(crate) fn on_pause_expiry(&mut self, lane: u32, now: Time, queue: &mut EventQueue) {
+        let (port, class) = self.port_and_class(lane);
+        let state = &mut self.pauses[lane as usize];
+        state.expiry_at = None;
+        if self.ports[port].paused & 1 << class == 0 {
+            return;
+        }
+        if state.until > now {
+            state.expiry_at = Some(state.until);
+            queue.push(state.until, Event::PauseExpiry(lane).code());
+            return;
+        }
+        self.end_pause(port, class, now);
+        self.kick(port, now, queue);
+    }
+
+    /// The port and class of a lane index.
+    pub(crate) fn port_and_class(&self, lane: u32) -> (PortId, u8) {
+        (PortId(lane >> self.class_bits), (lane & ((1 << self.class_bits) - 1)) as u8)
+    }
+
+    /// Total time paused of a lane up to `now`, a pause that goes on included, and the longest pause.
+    pub(crate) fn paused_time(&self, port: PortId, class: u8, now: Time) -> (Span, Span) {
+        let state = &self.pauses[self.lane_index(port, class)];
+        if self.ports[port].paused & 1 << class == 0 {
+            return (state.total, state.longest);
+        }
+        let current = now.saturating_since(state.since);
+        (state.total + current, state.longest.max(current))
+    }
+}

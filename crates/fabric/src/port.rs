@@ -1,0 +1,290 @@
+//! A port: the queues of one end of a link, by priority, and the frames on their way to the other end.
+//!
+//! What a hop costs is decided here (model.md §15). Frames on a link arrive in order, so only the first has an
+//! event; an idle port needs no "transmission done", it remembers until when it is busy.
+
+use crate::event::Event;
+use crate::network::Network;
+use crate::packet::{Fifo, Kind, NIL};
+use pauseframe_engine::EventQueue;
+use pauseframe_units::{LineRate, PortId, Span, Time};
+
+/// The state of a port that every hop touches: one cache line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    /// The frame in service ends here.
+    pub(crate) busy_until: Time,
+    /// Propagation delay to the other end.
+    pub(crate) delay: Span,
+    pub(crate) rate: LineRate,
+    /// Frames on the link.
+    pub(crate) in_flight: Fifo,
+    /// Pause frames that wait for the frame in service.
+    pub(crate) control: Fifo,
+    /// The switch at the other end, or NIL if a host is; and the other way round.
+    pub(crate) to_switch: u32,
+    pub(crate) to_host: u32,
+    /// The host at this end, or NIL if a switch is.
+    pub(crate) from_host: u32,
+    /// Classes with waiting packets, and classes that may not send: a bit each.
+    pub(crate) ready: u8,
+    pub(crate) paused: u8,
+    /// A `TxDone` is pending.
+    pub(crate) tx_pending: bool,
+}
+
+/// One class of a port: its egress queue here, and the ingress account of what it sent at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    pub(crate) queue: Fifo,
+    pub(crate) backlog: u32,
+    /// Bytes that the switch at the other end holds of what came by this lane (lossless classes).
+    pub(crate) ingress: u32,
+    /// Of these, the bytes in the headroom (shared buffers).
+    pub(crate) in_headroom: u32,
+    /// The other end has asked us to pause.
+    pub(crate) pause_sent: bool,
+    pub(crate) backlog_max: u32,
+    pub(crate) ingress_max: u32,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    /// Sum over packets of bytes times waiting time, in byte * 1024 ps: the time-weighted backlog (Little).
+    pub(crate) backlog_time: u64,
+}
+
+impl Lane {
+    pub(crate) const IDLE: Lane = Lane {
+        queue: Fifo::EMPTY,
+        backlog: 0,
+        ingress: 0,
+        in_headroom: 0,
+        pause_sent: false,
+        backlog_max: 0,
+        ingress_max: 0,
+        tx_packets: 0,
+        tx_bytes: 0,
+        backlog_time: 0,
+    };
+}
+
+impl Lane {
+    #[inline(always)]
+    fn count_sent(&mut self, size: u32) {
+        self.tx_packets += 1;
+        self.tx_bytes += u64::from(size);
+    }
+}
+
+/// The resolution of [`Lane::backlog_time`]: 2^10 ps.
+pub(crate) const BACKLOG_TIME_SHIFT: u32 = 10;
+
+impl Port {
+    /// Classes that could send now.
+    #[inline(always)]
+    pub(crate) fn eligible(&self) -> u8 {
+        self.ready & !self.paused
+    }
+
+    /// Nothing is in service, waits, or must not be sent: a packet can go straight to the wire.
+    #[inline(always)]
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
+        self.busy_until <= now && (self.ready | self.paused | u8::from(self.tx_pending)) == 0 && self.control.is_empty()
+    }
+}
+
+impl Network {
+    /// Index of the lane of `class` at `port`.
+    #[inline(always)]
+    pub(crate) fn lane_index(&self, port: PortId, class: u8) -> usize {
+        ((port.0 << self.class_bits) | u32::from(class)) as usize
+    }
+
+    /// Appends a packet to its class at `port` and starts the port if it is idle.
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let packet = &mut self.packets[index];
+        packet.at = now;
+        let (class, size) = (packet.class, u32::from(packet.size));
+        let lane = self.lane_index(port, class);
+        let lane = &mut self.lanes[lane];
+        lane.queue.push(&mut self.packets, index);
+        lane.backlog += size;
+        lane.backlog_max = lane.backlog_max.max(lane.backlog);
+        let state = &mut self.ports[port];
+        state.ready |= 1 << class;
+        if !state.tx_pending {
+            self.kick(port, now, queue);
+        }
+    }
+
+    /// Starts the port, at once or when its frame in service ends, unless it is already bound to go on.
+    pub(crate) fn kick(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let state = &mut self.ports[port];
+        if state.tx_pending || (state.eligible() == 0 && state.control.is_empty()) {
+            return;
+        }
+        if state.busy_until > now {
+            state.tx_pending = true;
+            queue.push(state.busy_until, Event::TxDone(port).code());
+        } else {
+            self.transmit(port, now, queue);
+        }
+    }
+
+    /// The port has finished its frame and has more to send.
+    #[inline(always)]
+    pub(crate) fn on_tx_done(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let state = &mut self.ports[port];
+        state.tx_pending = false;
+        if state.eligible() != 0 || !state.control.is_empty() {
+            self.transmit(port, now, queue);
+        }
+    }
+
+    /// Puts the next frame on the wire: a pause frame, else the first packet of the highest class that may send.
+    fn transmit(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let state = &mut self.ports[port];
+        if !state.control.is_empty() {
+            self.transmit_control(port, now, queue);
+            return;
+        }
+        let host = state.from_host;
+        let mut startable = state.eligible();
+        if self.hot.pipelined && host == NIL {
+            startable = self.through_pipeline(port, startable, now);
+            if startable == 0 {
+                self.wait_for_pipeline(port, now, queue);
+                return;
+            }
+        }
+        let class = (startable.ilog2()) as u8;
+        let index = if host == NIL {
+            self.dequeue_at_switch(port, class, now, queue)
+        } else {
+            self.dequeue_at_host(host, port, class, now)
+        };
+        self.put_on_wire(port, index, now, queue);
+        if host != NIL {
+            self.unblock(host, now, queue);
+        }
+    }
+
+    #[inline(never)]
+    fn transmit_control(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let index = self.ports[port].control.pop(&self.packets).expect("a pause frame waits");
+        self.put_on_wire(port, index, now, queue);
+    }
+
+    /// Of `classes`, those whose first packet is through the forwarding latency of its switch.
+    fn through_pipeline(&self, port: PortId, classes: u8, now: Time) -> u8 {
+        let through = |class: &u8| {
+            let head = self.lanes[self.lane_index(port, *class)].queue.head();
+            head.is_some_and(|head| self.packets[head].at + self.hot.switch_latency <= now)
+        };
+        (0..8u8).filter(|class| classes & 1 << class != 0).filter(through).fold(0, |set, class| set | 1 << class)
+    }
+
+    /// Everything that could be sent is still in the pipeline of the switch: the port starts when the first is out.
+    fn wait_for_pipeline(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let eligible = self.ports[port].eligible();
+        let classes = (0..8u8).filter(|class| eligible & 1 << class != 0);
+        let heads = classes.filter_map(|class| self.lanes[self.lane_index(port, class)].queue.head());
+        let first = heads.map(|head| self.packets[head].at + self.hot.switch_latency).min();
+        self.ports[port].tx_pending = true;
+        queue.push(first.unwrap_or(now), Event::TxDone(port).code());
+    }
+
+    /// Takes the first packet of a class at a switch, with the marking and buffer accounting that it means.
+    #[inline(always)]
+    fn dequeue_at_switch(&mut self, port: PortId, class: u8, now: Time, queue: &mut EventQueue) -> u32 {
+        let backlog = self.lanes[self.lane_index(port, class)].backlog;
+        let index = self.dequeue(port, class, now);
+        if self.hot.mark_at_dequeue {
+            self.mark_at_dequeue(index, port, class, backlog);
+        }
+        if self.hot.shared || self.is_lossless(class) {
+            self.release(index, port, now, queue);
+        }
+        index
+    }
+
+    #[inline(always)]
+    fn dequeue_at_host(&mut self, host: u32, port: PortId, class: u8, now: Time) -> u32 {
+        let index = self.dequeue(port, class, now);
+        let size = u32::from(self.packets[index].size);
+        self.on_nic_dequeue(host, port, class, size);
+        index
+    }
+
+    /// Takes the first packet of a class, and counts it.
+    #[inline(always)]
+    fn dequeue(&mut self, port: PortId, class: u8, now: Time) -> u32 {
+        let lane = self.lane_index(port, class);
+        let lane = &mut self.lanes[lane];
+        let index = lane.queue.head().expect("a ready class has a packet");
+        let packet = &self.packets[index];
+        lane.queue.advance(packet.next);
+        let size = u32::from(packet.size);
+        lane.backlog -= size;
+        lane.count_sent(size);
+        lane.backlog_time += ((now.0 - packet.at.0) >> BACKLOG_TIME_SHIFT) * u64::from(size);
+        if lane.queue.is_empty() {
+            self.ports[port].ready &= !(1 << class);
+        }
+        index
+    }
+
+    /// The frame in service: it will be over at `busy_until` and reach the other end a delay later.
+    #[inline(always)]
+    fn put_on_wire(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let state = &mut self.ports[port];
+        let packet = &mut self.packets[index];
+        let over = now + state.rate.serialise(u32::from(packet.size) + self.hot.gap);
+        let arrival = over + state.delay;
+        packet.at = arrival;
+        state.busy_until = over;
+        if state.eligible() != 0 || !state.control.is_empty() {
+            state.tx_pending = true;
+            queue.push(over, Event::TxDone(port).code());
+        }
+        if state.in_flight.push(&mut self.packets, index) {
+            queue.push(arrival, Event::Arrive(port).code());
+        }
+        if self.capture.is_on() {
+            self.capture_frame(port, index, now);
+        }
+    }
+
+    /// A packet that meets an idle port goes straight to the wire: it never waits and is in no backlog.
+    #[inline(always)]
+    pub(crate) fn send_at_once(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let packet = &self.packets[index];
+        let lane = self.lane_index(port, packet.class);
+        self.lanes[lane].count_sent(u32::from(packet.size));
+        self.put_on_wire(port, index, now, queue);
+    }
+
+    /// The first frame on a link has arrived, whole.
+    #[inline(always)]
+    pub(crate) fn on_arrive(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let state = &mut self.ports[port];
+        let index = state.in_flight.head().expect("an arrival has a frame");
+        let packet = &self.packets[index];
+        let (kind, next) = (packet.kind, packet.next);
+        state.in_flight.advance(next);
+        let to_switch = state.to_switch;
+        if next != NIL {
+            queue.push(self.packets[next].at, Event::Arrive(port).code());
+        }
+        if kind == Kind::Pause {
+            self.on_pause_frame(port, index, now, queue);
+            return;
+        }
+        self.packet_hops += 1;
+        if to_switch != NIL {
+            self.forward(to_switch, port, index, now, queue);
+        } else {
+            self.on_nic_receive(port, index, now, queue);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it.
+
+use crate::network::{DropReason, Network};
+use crate::settings::Marker;
+use pauseframe_engine::{EventQueue, Rng};
+use pauseframe_transport::Ecn;
+use pauseframe_units::{NodeId, PortId, Time};
+
+/// A switch's own state; its queues are its ports'.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub(crate) node: NodeId,
+    /// Bytes of the shared pool in use.
+    pub(crate) pool_used: u64,
+    /// Size of the shared pool: the buffer less headroom and reserved bytes.
+    pub(crate) pool_size: u64,
+    /// Chooses next hops of sprayed packets.
+    pub(crate) spray: Rng,
+}
+
+impl Network {
+    /// A packet has come into a switch by `ingress` (named by the port that sent it).
+    #[inline(always)]
+    pub(crate) fn forward(&mut self, switch: u32, ingress: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let packet = &mut self.packets[index];
+        let egress = if self.hot.spray {
+            let to = NodeId(packet.route);
+            self.spray_to(switch, to)
+        } else {
+            let egress = self.paths.port(packet.route, packet.hop);
+            packet.hop += 1;
+            egress
+        };
+        if self.ports[egress].is_idle(now) && !self.hot.pipelined {
+            self.send_at_once(egress, index, now, queue);
+            return;
+        }
+        let packet = &mut self.packets[index];
+        packet.ingress = ingress;
+        let (class, size) = (packet.class, u32::from(packet.size));
+        let lane = self.lane_index(egress, class);
+        let backlog = self.lanes[lane].backlog;
+        if backlog > self.hot.mark_above && !self.mark_or_keep(index, lane) {
+            self.drop_packet(index, egress, DropReason::NotEct, now);
+            return;
+        }
+        // A lossy class with a fixed limit is the one case that needs no account but the backlog.
+        if self.hot.shared || self.is_lossless(class) {
+            if let Err(reason) = self.admit(switch, index, egress, now, queue) {
+                self.drop_packet(index, egress, reason, now);
+                return;
+            }
+        } else if backlog + size > self.hot.lossy_limit {
+            self.drop_packet(index, egress, DropReason::BufferFull, now);
+            return;
+        }
+        self.enqueue(egress, index, now, queue);
+    }
+
+    /// The next hop of a sprayed packet: any of the shortest, uniformly at random.
+    fn spray_to(&mut self, switch: u32, to: NodeId) -> PortId {
+        let switch = &mut self.switches[switch as usize];
+        let among = self.routes.ports(switch.node, to);
+        match among {
+            [only] => *only,
+            _ => among[switch.spray.below(among.len() as u64) as usize],
+        }
+    }
+
+    /// Marks a packet that joins a queue over its threshold; false if it can not be marked and is to be dropped
+    /// instead, as a RED queue does with what is not ECT (judd §7.1, Fig. 12). Lossless packets are kept.
+    fn mark_or_keep(&mut self, index: u32, lane: usize) -> bool {
+        let drops = matches!(self.settings.marker, Marker::Step { drop_not_ect: true, .. });
+        self.mark(index, lane) || !drops || self.is_lossless(self.packets[index].class)
+    }
+
+    /// Marks a packet; false if it is not ECN-capable.
+    fn mark(&mut self, index: u32, lane: usize) -> bool {
+        let packet = &mut self.packets[index];
+        match packet.ecn {
+            Ecn::NotEct => return false,
+            Ecn::Ce => {}
+            Ecn::Ect0 | Ecn::Ect1 => {
+                packet.ecn = Ecn::Ce;
+                self.counters[lane].ecn_marks += 1;
+            }
+        }
+        true
+    }
+
+    /// Step marking where the packet leaves the queue; what is not ECT goes on, it has had its wait.
+    pub(crate) fn mark_at_dequeue(&mut self, index: u32, port: PortId, class: u8, backlog: u32) {
+        if let Marker::Step { k, .. } = self.settings.marker
+            && u64::from(backlog) > k.0
+        {
+            let lane = self.lane_index(port, class);
+            self.mark(index, lane);
+        }
+    }
+
+    /// A packet ends here; the reason is counted at the egress that it was bound for.
+    #[cold]
+    pub(crate) fn drop_packet(&mut self, index: u32, egress: PortId, reason: DropReason, now: Time) {
+        let packet = self.packets[index];
+        let lane = self.lane_index(egress, packet.class);
+        self.counters[lane].drops[reason as usize] += 1;
+        if reason == DropReason::HeadroomExceeded {
+            self.check_headroom_drop(&packet, now);
+        }
+        self.packets.remove(index);
+    }
+}

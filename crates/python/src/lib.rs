@@ -1,0 +1,295 @@
+//! The Python extension module `pauseframe._core`: convert, call, convert back. Documented in `_core.pyi`.
+
+// PyO3's macros take what they are given by value, and generate items without documentation.
+#![expect(clippy::needless_pass_by_value, missing_docs, reason = "the shape of a PyO3 module")]
+
+use arrow_array::RecordBatch;
+use pauseframe_scenario::results::{self, RunStatus};
+use pauseframe_scenario::{Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario};
+use pauseframe_scenario::{Control, presets as preset_table};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList};
+use pyo3_arrow::PyTable;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+create_exception!(
+    pauseframe._core,
+    ScenarioError,
+    PyValueError,
+    "The scenario is wrong. `problems` has one entry for every mistake."
+);
+create_exception!(
+    pauseframe._core,
+    RunError,
+    PyRuntimeError,
+    "The run could not be carried out: the output folder, the disk, an internal assertion."
+);
+
+/// Between two looks at Ctrl-C and calls of the progress display.
+const DISPLAY_EVERY: Duration = Duration::from_millis(100);
+
+/// A table in Arrow's memory layout.
+#[pyclass(frozen, module = "pauseframe._core")]
+struct Table {
+    batch: RecordBatch,
+}
+
+#[pymethods]
+impl Table {
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.batch.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let table = self.as_pyarrow_table()?.into_pyobject(py)?;
+        Ok(table.call_method1("__arrow_c_stream__", (requested_schema,))?)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.as_pyarrow_table()?.into_pyobject(py)?.call_method0("__arrow_c_schema__")?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Table({} rows: {})", self.batch.num_rows(), self.column_names().join(", "))
+    }
+}
+
+impl Table {
+    fn as_pyarrow_table(&self) -> PyResult<PyTable> {
+        PyTable::try_new(vec![self.batch.clone()], self.batch.schema()).map_err(|error| RunError::new_err(error.to_string()))
+    }
+}
+
+/// A complete scenario.
+#[pyclass(frozen, module = "pauseframe._core")]
+struct Resolved {
+    inner: pauseframe_scenario::Resolved,
+}
+
+#[pymethods]
+impl Resolved {
+    #[getter]
+    fn name(&self) -> String {
+        self.inner.scenario.name.clone()
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.inner.scenario.seed
+    }
+
+    #[getter]
+    fn toml(&self) -> String {
+        self.inner.to_toml()
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings.clone()
+    }
+
+    fn explain(&self) -> Vec<(String, String, String)> {
+        let row = |entry: &pauseframe_scenario::resolve::Entry| {
+            (entry.path.clone(), entry.value.clone(), entry.origin.to_string())
+        };
+        self.inner.explain().iter().map(row).collect()
+    }
+}
+
+/// What came of a run.
+#[pyclass(frozen, module = "pauseframe._core")]
+struct Run {
+    results: pauseframe_scenario::RunResults,
+}
+
+#[pymethods]
+impl Run {
+    #[getter]
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text = serde_json::to_string(&self.results.summary).map_err(|error| RunError::new_err(error.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    #[getter]
+    fn interrupted(&self) -> bool {
+        self.results.summary.status == RunStatus::Interrupted
+    }
+
+    #[getter]
+    fn flows(&self) -> Table {
+        Table { batch: self.results.flows.clone() }
+    }
+
+    #[getter]
+    fn queries(&self) -> Table {
+        Table { batch: self.results.queries.clone() }
+    }
+
+    #[getter]
+    fn ports(&self) -> Table {
+        Table { batch: self.results.ports.clone() }
+    }
+
+    #[getter]
+    fn series(&self) -> Table {
+        Table { batch: self.results.series.clone() }
+    }
+}
+
+fn scenario_error(py: Python<'_>, error: &pauseframe_scenario::ScenarioError) -> PyErr {
+    let raised = ScenarioError::new_err(error.to_string());
+    let problems = error.problems.iter().map(|problem| problem_dict(py, problem)).collect::<PyResult<Vec<_>>>();
+    match problems.and_then(|list| raised.value(py).setattr("problems", PyList::new(py, list)?)) {
+        Ok(()) => raised,
+        Err(other) => other,
+    }
+}
+
+fn problem_dict<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("path", &problem.path)?;
+    dict.set_item("place", &problem.place)?;
+    dict.set_item("value", &problem.value)?;
+    dict.set_item("message", &problem.message)?;
+    dict.set_item("hint", &problem.hint)?;
+    Ok(dict)
+}
+
+/// Parses and resolves a scenario.
+#[pyfunction]
+#[pyo3(signature = (text, *, base_dir=".", file_name="scenario", overrides=Vec::new(), seed=None))]
+fn resolve(
+    py: Python<'_>,
+    text: &str,
+    base_dir: &str,
+    file_name: &str,
+    overrides: Vec<(String, String)>,
+    seed: Option<u64>,
+) -> PyResult<Resolved> {
+    let input = Input { text, file_name, base_dir: Path::new(base_dir), overrides: &overrides, seed };
+    let resolved = resolve_scenario(&input).map_err(|error| scenario_error(py, &error))?;
+    Ok(Resolved { inner: resolved })
+}
+
+/// Runs a scenario to its end, or until a signal.
+#[pyfunction]
+#[pyo3(signature = (scenario, *, out=None, force=false, progress=None))]
+fn run(
+    py: Python<'_>,
+    scenario: &Resolved,
+    out: Option<PathBuf>,
+    force: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Run> {
+    let mut last = Instant::now();
+    let mut raised = None;
+    let results = py.detach(|| {
+        let options = RunOptions { out: out.as_deref(), force };
+        run_scenario(&scenario.inner, options, |now| {
+            if last.elapsed() < DISPLAY_EVERY {
+                return Control::Continue;
+            }
+            last = Instant::now();
+            match Python::attach(|py| look_outside(py, progress.as_ref(), &now)) {
+                Ok(control) => control,
+                Err(error) => {
+                    raised = Some(error);
+                    Control::Stop
+                }
+            }
+        })
+    });
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let results = results.map_err(|error| RunError::new_err(error.to_string()))?;
+    Ok(Run { results })
+}
+
+/// Shows the progress, and says stop after Ctrl-C. Whatever else the display raises goes to the caller.
+fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<Control> {
+    let shown = progress.map_or(Ok(()), |show| show.call1(py, (progress_dict(py, now)?,)).map(|_| ()));
+    match shown.and_then(|()| py.check_signals()) {
+        Ok(()) => Ok(Control::Continue),
+        Err(error) if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => Ok(Control::Stop),
+        Err(error) => Err(error),
+    }
+}
+
+fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("sim_time_s", now.now.as_secs_f64())?;
+    dict.set_item("stop_time_s", now.stop.map(|stop| stop.as_secs_f64()))?;
+    dict.set_item("wall_s", now.wall_s)?;
+    dict.set_item("events", now.events)?;
+    dict.set_item("packet_hops", now.packet_hops)?;
+    dict.set_item("flows_started", now.flows.0)?;
+    dict.set_item("flows_finished", now.flows.1)?;
+    Ok(dict)
+}
+
+/// Reads a Parquet file.
+#[pyfunction]
+fn read_table(path: PathBuf) -> PyResult<Table> {
+    let batch = results::read_table(&path).map_err(|error| RunError::new_err(error.to_string()))?;
+    Ok(Table { batch })
+}
+
+/// Every key of a scenario file: path, when, type, default, doc.
+#[pyfunction]
+fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let row = |option: &pauseframe_scenario::resolve::OptionDoc| {
+        let dict = PyDict::new(py);
+        dict.set_item("path", &option.path)?;
+        dict.set_item("when", &option.when)?;
+        dict.set_item("type", &option.kind)?;
+        dict.set_item("default", &option.default)?;
+        dict.set_item("doc", &option.doc)?;
+        Ok(dict)
+    };
+    pauseframe_scenario::resolve::options().iter().map(row).collect()
+}
+
+/// Transport presets: name to its row of values.
+#[pyfunction]
+fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for preset in preset_table::PRESETS {
+        let row = PyDict::new(py);
+        for (key, value) in preset.expanded() {
+            row.set_item(key, value)?;
+        }
+        all.set_item(preset.name, row)?;
+    }
+    Ok(all)
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", results::VERSION)?;
+    module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add("RunError", module.py().get_type::<RunError>())?;
+    module.add_class::<Table>()?;
+    module.add_class::<Resolved>()?;
+    module.add_class::<Run>()?;
+    module.add_function(wrap_pyfunction!(resolve, module)?)?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(read_table, module)?)?;
+    module.add_function(wrap_pyfunction!(options, module)?)?;
+    module.add_function(wrap_pyfunction!(presets, module)?)?;
+    Ok(())
+}

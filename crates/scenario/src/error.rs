@@ -1,0 +1,56 @@
+//! What is wrong with a scenario: one problem for each mistake, never only the first.
+
+use std::fmt;
+
+/// A scenario that can not be run, with everything that is wrong with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScenarioError {
+    /// The mistakes in the order of the file, then those of `--set`. Never empty.
+    pub problems: Vec<Problem>,
+}
+
+/// One mistake.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The key ("switch.pfc.xon"), or "" where the text as a whole is at fault.
+    pub path: String,
+    /// Where it was written: "incast.toml:12", "--set", "--seed", or the file's name alone for a missing key.
+    pub place: String,
+    /// The line in the file, from 1.
+    pub line: Option<u32>,
+    /// The value as written, or "".
+    pub value: String,
+    /// What is wrong and what is allowed.
+    pub message: String,
+    /// What to do, or "".
+    pub hint: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    /// One line a problem.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, problem) in self.problems.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ScenarioError {}

@@ -1,0 +1,84 @@
+//! Transport presets: a variant is a row of values below the file's own, never a copy of code.
+//!
+//! What a row does not name has the default that `resolve::transport` documents (a `NewReno` with an initial
+//! window of ten segments). Left out: `pfabric`, `cubic`, `vegas` and the old stacks, which need parts that
+//! the simulator does not have yet.
+
+use crate::spec::RoutingKind;
+
+/// A named row of transport settings.
+#[derive(Debug)]
+pub struct Preset {
+    /// What `transport.preset` says.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub doc: &'static str,
+    /// What it sets beyond the defaults.
+    pub row: &'static [PresetValue],
+}
+
+/// One value of a preset.
+#[derive(Debug)]
+pub struct PresetValue {
+    /// Key of `[transport]`.
+    pub key: &'static str,
+    /// The value, as `--set` takes it.
+    pub value: &'static str,
+    /// The document that it comes from.
+    pub source: &'static str,
+}
+
+const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
+    PresetValue { key, value, source }
+}
+
+const BOLT_WINDOW: PresetValue = set("initial_window", "bdp", "bolt §III: no slow start, at least one BDP");
+const BOLT_CLASS: PresetValue = set("lossless", "true", "bolt §III: a PFC class (802.1Qbb)");
+const DCTCP_CONTROL: PresetValue = set("congestion_control", "dctcp", "RFC 8257 §3.3");
+const DCTCP_ECN: PresetValue = set("ecn", "dctcp", "RFC 8257 §3.1 and §3.2");
+const DCTCP_ACKS: PresetValue = set("ect_on_ack", "true", "Linux: a DCTCP socket sends ACKs and retransmissions as ECT(0)");
+
+/// The presets that there are.
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "newreno", doc: "NewReno (RFC 5681, RFC 6582), lossy", row: &[] },
+    Preset {
+        name: "tcp_dcb",
+        doc: "NewReno in a lossless class, starting at line rate (bolt)",
+        row: &[BOLT_WINDOW, BOLT_CLASS],
+    },
+    Preset {
+        name: "dctcp",
+        doc: "DCTCP (RFC 8257) as Linux sends it, lossy",
+        row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS],
+    },
+    Preset {
+        name: "dctcp_plus",
+        doc: "DCTCP whose SYN and SYN-ACK are ECN-capable too (judd)",
+        row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, set("ect_on_syn", "true", "judd §7.4")],
+    },
+    Preset {
+        name: "tcp_bolt",
+        doc: "DCTCP in a lossless class, starting at line rate (bolt)",
+        row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, BOLT_WINDOW, BOLT_CLASS],
+    },
+];
+
+/// The preset that stands where the file names none.
+pub(crate) const DEFAULT: &Preset = &PRESETS[0];
+
+/// The preset of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}
+
+impl Preset {
+    /// What this row says about `key`.
+    pub(crate) fn value(&self, key: &str) -> Option<&'static str> {
+        self.row.iter().find(|value| value.key == key).map(|value| value.value)
+    }
+
+    /// Every key of `[transport]` with the value that this preset gives it (under ECMP), as TOML.
+    pub fn expanded(&'static self) -> Vec<(String, String)> {
+        crate::resolve::transport_row(self, RoutingKind::Ecmp)
+    }
+}

@@ -1,0 +1,184 @@
+//! What one table can not judge alone: sizes against frames, thresholds against buffers, transports against
+//! switches, flows against the end of the run.
+
+use super::ledger::Ledger;
+use super::value::Setting;
+use super::workload::Partial;
+use crate::spec::{BufferSpec, EcnName, HostSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec, TransportSpec};
+use crate::spec::{WireOverhead, WorkloadKind};
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{Bytes, Priority, Span};
+
+/// A transport that was read.
+pub(crate) struct Named {
+    /// "default" for `[transport]`.
+    pub(crate) name: String,
+    /// "transport", "transports.NAME".
+    pub(crate) path: String,
+    pub(crate) spec: TransportSpec,
+    /// The priority, if the file gives one.
+    pub(crate) priority: Option<u8>,
+    /// Whether a workload has it.
+    pub(crate) is_used: bool,
+}
+
+/// Header and FCS, which buffers count.
+const FRAME_OVERHEAD: u64 = 18;
+
+pub(crate) fn frame(host: &HostSpec) -> Bytes {
+    match host.wire_overhead {
+        WireOverhead::Ethernet => Bytes(host.mtu.0 + FRAME_OVERHEAD),
+        WireOverhead::None => host.mtu,
+    }
+}
+
+/// There are workloads, each with its own name.
+pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial]) {
+    if workloads.is_empty() && !ledger.failed("workload") {
+        let hint = "add one, as in [[workload]] with kind = \"permutation\" and size = \"1 MB\"";
+        ledger.problem("workload", "is required: at least one", hint);
+    }
+    for (index, Partial { name, .. }) in workloads.iter().enumerate() {
+        if workloads[..index].iter().any(|other| other.name == *name) {
+            let message = format!("{name:?} names an earlier workload too");
+            ledger.problem(&format!("workload.{index}.name"), message, "give each its own name");
+        }
+    }
+}
+
+pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
+    if stop.time.is_none() && !stop.when_finished && !ledger.failed("stop") {
+        ledger.problem(
+            "stop.when_finished",
+            "false, and there is no stop.time: the run has no end",
+            "add stop.time",
+        );
+    }
+    let Some(end) = stop.time else { return };
+    for Partial { name, kind, .. } in workloads {
+        let late = kind.as_ref().map_or(0, |kind| starts(kind).filter(|start| *start >= end).count());
+        if late > 0 {
+            ledger.warn(format!("workload {name}: {late} flows start after the end of the run ({end})"));
+        }
+    }
+}
+
+/// The starts that are known beforehand.
+fn starts(kind: &WorkloadKind) -> Box<dyn Iterator<Item = Span> + '_> {
+    match kind {
+        WorkloadKind::Flows { flows } => Box::new(flows.iter().map(|flow| flow.start)),
+        WorkloadKind::LongFlows { flows } => Box::new(flows.iter().map(|flow| flow.start)),
+        WorkloadKind::Permutation { start, .. }
+        | WorkloadKind::NToOne { start, .. }
+        | WorkloadKind::Incast { start, .. }
+        | WorkloadKind::Background { start, .. } => Box::new(std::iter::once(*start)),
+    }
+}
+
+/// Everything that must hold a frame holds one.
+pub(crate) fn room_for_frames(
+    ledger: &mut Ledger,
+    host: &HostSpec,
+    switch: &SwitchSpec,
+    transports: &[Named],
+) {
+    let frame = frame(host);
+    let mut at_least = |path: &str, size: Bytes, least: Bytes, what: &str| {
+        if size < least && !ledger.failed(path) && !ledger.failed("host.mtu") {
+            let message = format!("{} is less than {what} of host.mtu ({})", size.plain(), least.plain());
+            ledger.problem(path, message, "enlarge it, or lower host.mtu");
+        }
+    };
+    at_least("host.nic_buffer", host.nic_buffer, frame, "one frame");
+    at_least("switch.buffer.size", size(&switch.buffer), frame, "one frame");
+    for Named { path, spec, .. } in transports {
+        let segment = Bytes(host.mtu.0.saturating_sub(40));
+        at_least(&format!("{path}.receive_window"), spec.receive_window, segment, "one segment");
+    }
+}
+
+fn size(buffer: &BufferSpec) -> Bytes {
+    match buffer {
+        BufferSpec::PerPort { size } | BufferSpec::Shared { size, .. } => *size,
+    }
+}
+
+/// Thresholds and reserved bytes fit in the buffer.
+pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option<&Topology>) {
+    let size = size(&switch.buffer);
+    if let Some(PfcSpec { xoff, xon, headroom, .. }) = &switch.pfc {
+        let of_buffer = format!("in switch.buffer.size ({size})");
+        match (xoff, headroom) {
+            (Some(xoff), Some(headroom)) if xoff.0.saturating_add(headroom.0) > size.0 => {
+                let message =
+                    format!("{xoff} and headroom ({headroom}) are more than switch.buffer.size ({size})");
+                ledger.problem("switch.pfc.xoff", message, "lower one of them, or enlarge the buffer");
+            }
+            (Some(xoff), None) if *xoff >= size => {
+                let message = format!("{xoff} leaves no headroom {of_buffer}");
+                ledger.problem("switch.pfc.xoff", message, "lower it, or enlarge the buffer");
+            }
+            (None, Some(headroom)) if *headroom >= size => {
+                let message = format!("{headroom} leaves nothing for traffic {of_buffer}");
+                ledger.problem("switch.pfc.headroom", message, "lower it, or enlarge the buffer");
+            }
+            _ => {}
+        }
+        if let (None, Some(xon)) = (xoff, xon.filter(|xon| *xon >= size)) {
+            ledger.problem(
+                "switch.pfc.xon",
+                format!("{xon} is not below switch.buffer.size ({size})"),
+                "lower it",
+            );
+        }
+    }
+    if let (BufferSpec::Shared { reserved, .. }, Some(graph)) = (&switch.buffer, graph) {
+        let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
+        let ports = switches.map(|node| node.ports.len()).max().unwrap_or(0);
+        let all = reserved.0.saturating_mul((ports * Priority::COUNT) as u64);
+        if all > size.0 && !ledger.failed("switch.buffer") {
+            let message = format!(
+                "{reserved} for each of {ports} ports and 8 priorities are {}, more than size ({size})",
+                Bytes(all)
+            );
+            ledger.problem("switch.buffer.reserved", message, "lower it, or enlarge the buffer");
+        }
+    }
+}
+
+/// What the transports in use expect of the switches.
+pub(crate) fn transports(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named]) {
+    for Named { name, spec, is_used, .. } in transports {
+        if !is_used {
+            if name != "default" {
+                ledger.warn(format!("transports.{name}: no workload uses it"));
+            }
+            continue;
+        }
+        if spec.lossless && switch.pfc.is_none() && !ledger.failed("switch.pfc") {
+            let message = format!("false, but transport {name:?} is lossless (preset {:?})", spec.preset);
+            ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
+        }
+        match (switch.marker, spec.ecn) {
+            (MarkerSpec::None, EcnName::Classic | EcnName::Dctcp) => {
+                ledger.warn(format!(
+                    "transport {name:?} has ECN, but nothing is marked: switch.marker is \"none\""
+                ));
+            }
+            (MarkerSpec::Step { k, .. }, EcnName::Off) => ledger.warn(format!(
+                "transport {name:?} has no ECN: switch.marker drops its packets above a backlog of {k}"
+            )),
+            _ => {}
+        }
+    }
+    if switch.pfc.is_some()
+        && !transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
+    {
+        ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
+    }
+    if let MarkerSpec::Step { k, .. } = switch.marker
+        && k >= size(&switch.buffer)
+    {
+        ledger.warn(format!("switch.marker.k ({k}) is not below switch.buffer.size: nothing is ever marked"));
+    }
+}

@@ -1,0 +1,241 @@
+//! From the text of a scenario to a [`Scenario`] with no options left open: with every mistake at once, the
+//! origin of every value, and the nearest key where one is misspelt.
+//!
+//! Each table has one function, which reads like its documentation; the reference of all keys comes from the
+//! same calls ([`options`]). The order here is that of dependence: what the switches must do follows from the
+//! transports in use, and which are in use from the workloads.
+//! Left out: `[sweep]`; it is an unknown key.
+
+mod checks;
+mod document;
+mod graph;
+mod host;
+mod hosts;
+mod ledger;
+mod nested;
+mod options;
+mod reader;
+mod record;
+mod shorthand;
+mod sizes;
+mod switch;
+mod text;
+mod topology;
+mod transport;
+mod value;
+mod workload;
+
+pub use graph::build_topology;
+pub use ledger::{Entry, OptionDoc, Origin};
+pub use options::options;
+
+use crate::error::{Problem, ScenarioError};
+use crate::presets::Preset;
+use crate::spec::{EcnName, RoutingKind, Scenario, Stop, WorkloadSpec};
+use checks::Named;
+use document::Value;
+use hosts::Hosts;
+use ledger::Ledger;
+use pauseframe_units::Span;
+use reader::Table;
+use std::path::Path;
+use switch::Demands;
+use value::Setting;
+use workload::{Context, Partial};
+
+/// A scenario as it was written, and what the command line adds.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The TOML.
+    pub text: &'a str,
+    /// What error messages call it; its stem is the default name of the scenario.
+    pub file_name: &'a str,
+    /// Where relative names of files in it begin.
+    pub base_dir: &'a Path,
+    /// `--set`: (path, TOML value or bare word). An element of a list has its number in the path
+    /// ("workload.0.size"), which may be left out where the list has one element.
+    pub overrides: &'a [(String, String)],
+    /// `--seed`.
+    pub seed: Option<u64>,
+}
+
+/// A complete scenario.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resolved {
+    /// What is run.
+    pub scenario: Scenario,
+    /// What should be looked at before the results are trusted.
+    pub warnings: Vec<String>,
+    entries: Vec<Entry>,
+}
+
+impl Resolved {
+    /// The scenario as TOML with every key, grouped by table; it resolves to an equal scenario.
+    pub fn to_toml(&self) -> String {
+        text::to_toml(&self.entries)
+    }
+
+    /// Every key with its value and where that came from, in the order of [`Resolved::to_toml`].
+    pub fn explain(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+/// Reads a scenario and fills in every default.
+///
+/// # Errors
+/// Everything that is wrong with it. Text that is not TOML hides the other mistakes.
+pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
+    let refused = |problems| ScenarioError { problems };
+    let (root, problems) = document::load(input).map_err(refused)?;
+    let mut ledger = Ledger::new(&root, input.file_name);
+    ledger.extend(problems);
+    let stem = Path::new(input.file_name).file_stem().and_then(|stem| stem.to_str());
+    let scenario = scenario(&mut ledger, input.base_dir, stem.unwrap_or("scenario"));
+    let (mut entries, warnings) = ledger.close().map_err(refused)?;
+    entries.sort_by_key(|entry| text::rank(&entry.path));
+    let scenario = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
+    Ok(Resolved { scenario, warnings, entries })
+}
+
+/// A part is missing although no reader complained: a gap in the readers, but no reason to panic.
+fn incomplete(file_name: &str) -> Problem {
+    Problem {
+        path: String::new(),
+        place: file_name.to_owned(),
+        line: None,
+        value: String::new(),
+        message: "the scenario is incomplete".to_owned(),
+        hint: "please report this file".to_owned(),
+    }
+}
+
+/// Reads all tables. `None` only where a problem was recorded.
+fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<Scenario> {
+    let mut root = Table::root(ledger);
+    let t = &mut root;
+    let name = name(t, default_name);
+    let seed = t.or("seed", 1, "Master seed of all named random streams");
+    let stop = t.section("stop", stop);
+    let topology = t.section("topology", topology::topology);
+    let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
+    let routing = t.section("routing", host::routing);
+    let host = t.section("host", host::host);
+    let mut transports = read_transports(t, routing.kind);
+    let hosts = graph.as_ref().map(Hosts::of);
+    let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
+    let demands = demands(&transports);
+    let switch = t.section("switch", |t| switch::switch(t, &demands));
+    let record = t.section("record", record::record);
+    root.finish();
+
+    if ledger.documentation.is_some() {
+        return None;
+    }
+    let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
+    for Named { path, spec, priority, is_used, .. } in &mut transports {
+        transport::settle_priority(ledger, path, spec, *priority, &lossless, *is_used);
+    }
+    checks::workloads(ledger, &workloads);
+    checks::end(ledger, &stop, &workloads);
+    checks::room_for_frames(ledger, &host, &switch, &transports);
+    checks::thresholds(ledger, &switch, graph.as_ref());
+    checks::transports(ledger, &switch, &transports);
+
+    let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
+    Some(Scenario {
+        name,
+        seed,
+        stop,
+        topology: topology?,
+        routing,
+        host,
+        switch,
+        transport: transports.next()?.1,
+        transports: transports.collect(),
+        workload: workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
+        record,
+    })
+}
+
+fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> {
+    Some(WorkloadSpec { name, transport, kind: kind? })
+}
+
+fn name(t: &mut Table, default: &str) -> String {
+    let name: String = t.or("name", default.to_owned(), "Names the results");
+    let fits = (1..=200).contains(&name.len()) && !name.chars().any(char::is_control);
+    t.check(fits, "name", || "is empty, longer than 200 bytes, or has control characters".to_owned(), "");
+    name
+}
+
+fn stop(t: &mut Table) -> Stop {
+    let doc = "Simulated time at which the run ends in any case; stop = \"50 ms\" is short for it";
+    let range = Span(1)..=workload::TIME_MAX;
+    let time = t.optional_in("time", range, "none: when everything is finished", doc);
+    let doc = "End when all workloads are exhausted and their flows have finished";
+    Stop { time, when_finished: t.or("when_finished", true, doc) }
+}
+
+/// `[transport]` first, then `[transports.NAME]` in the order of the file.
+fn read_transports(t: &mut Table, routing: RoutingKind) -> Vec<Named> {
+    let (spec, priority) = t.section("transport", |t| transport::transport(t, routing));
+    let (name, path) = ("default".to_owned(), "transport".to_owned());
+    let mut transports = vec![Named { name, path, spec, priority, is_used: false }];
+    transports.extend(t.named(
+        "transports",
+        "Further transports, with the keys of [transport]",
+        |t, name| {
+            let plain =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+            if !plain || name == "default" {
+                let hint = "use letters, digits, '_' and '-'; \"default\" is [transport] itself";
+                t.check(false, "", || format!("{name:?} is not a name for a transport"), hint);
+            }
+            let (spec, priority) = transport::transport(t, routing);
+            Named { name: name.to_owned(), path: t.path.clone(), spec, priority, is_used: false }
+        },
+    ));
+    transports
+}
+
+/// `[[workload]]`; marks the transports that they use.
+fn read_workloads(
+    t: &mut Table,
+    base_dir: &Path,
+    stop: &Stop,
+    hosts: Option<&Hosts>,
+    transports: &mut [Named],
+) -> Vec<Partial> {
+    let names: Vec<String> = transports.iter().map(|transport| transport.name.clone()).collect();
+    let context = Context { base_dir, stop: stop.time, hosts, transports: &names };
+    let mut taken = given_names(t.ledger.root);
+    let workloads = t.tables("workload", |t| workload::workload(t, &context, &mut taken));
+    for transport in transports {
+        transport.is_used = workloads.iter().any(|workload| workload.transport == transport.name);
+    }
+    workloads
+}
+
+/// The names that workloads have in the file.
+fn given_names(root: &document::Item) -> Vec<String> {
+    let Some(Value::Array(workloads)) = root.get("workload").map(|item| &item.value) else {
+        return Vec::new();
+    };
+    workloads.iter().filter_map(|workload| String::read(workload.get("name")?).ok()).collect()
+}
+
+fn demands(transports: &[Named]) -> Demands {
+    let used = || transports.iter().filter(|transport| transport.is_used);
+    let ecn = used().find(|transport| transport.spec.ecn != EcnName::Off);
+    let lossless = used().find(|transport| transport.spec.lossless);
+    Demands {
+        ecn: ecn.map(|t| format!("{}.ecn = {}", t.path, t.spec.ecn.plain())),
+        lossless: lossless.map(|t| format!("{}.lossless = true", t.path)),
+    }
+}
+
+/// Every key of `[transport]` with the value that `preset` gives it, as TOML.
+pub(crate) fn transport_row(preset: &'static Preset, routing: RoutingKind) -> Vec<(String, String)> {
+    transport::row(preset, routing).into_iter().map(|entry| (entry.path, entry.value)).collect()
+}

@@ -1,0 +1,181 @@
+//! Tables within a table: one, one that can be switched off, a list of them, a list of rows, tables by name.
+
+use super::document::{Item, Value};
+use super::ledger::Origin;
+use super::reader::Table;
+use std::fmt::Display;
+
+/// More workloads or transports than these are a slip.
+const TABLES_MAX: usize = 4096;
+
+/// What an absent `key = false | table` means, and why.
+pub(crate) enum Absent {
+    /// As `false`.
+    Off(Origin),
+    /// As a table with all its defaults.
+    On(Origin),
+}
+
+impl<'d> Table<'_, 'd> {
+    /// A table within this one; where it is absent, all its keys have their defaults.
+    pub(crate) fn section<R>(&mut self, key: &'static str, f: impl FnOnce(&mut Table<'_, 'd>) -> R) -> R {
+        self.section_because(key, Origin::Default, f)
+    }
+
+    /// The same, with the reason why it is read.
+    pub(crate) fn section_because<R>(
+        &mut self,
+        key: &'static str,
+        origin: Origin,
+        f: impl FnOnce(&mut Table<'_, 'd>) -> R,
+    ) -> R {
+        self.known.push(key);
+        let (item, path, when) = (self.item.and_then(|item| item.get(key)), self.at(key), self.when.clone());
+        let mut child = Table::new(self.ledger, item, path, origin, when);
+        let result = f(&mut child);
+        child.finish();
+        result
+    }
+
+    /// `false`, or a table: something that can be switched off.
+    pub(crate) fn switchable<R>(
+        &mut self,
+        key: &'static str,
+        absent: Absent,
+        rule: &str,
+        doc: &str,
+        f: impl FnOnce(&mut Table<'_, 'd>) -> R,
+    ) -> Option<R> {
+        self.write_down(key, "false or a table", rule, doc);
+        let item = self.item.and_then(|item| item.get(key));
+        let off = match (item, absent) {
+            _ if self.is_documenting() => Ok(Origin::Default),
+            (Some(Item { value: Value::Bool(false), place }), _) => Err(Origin::from(*place)),
+            (Some(_), _) => Ok(Origin::Default),
+            (None, Absent::On(origin)) => Ok(origin),
+            (None, Absent::Off(origin)) => Err(origin),
+        };
+        match off {
+            Ok(origin) => Some(self.section_because(key, origin, f)),
+            Err(origin) => {
+                self.known.push(key);
+                self.ledger.entry(self.at(key), "false".to_owned(), origin);
+                None
+            }
+        }
+    }
+
+    /// An array of tables. On a documentation run one element is visited.
+    pub(crate) fn tables<R>(
+        &mut self,
+        key: &'static str,
+        mut f: impl FnMut(&mut Table<'_, 'd>) -> R,
+    ) -> Vec<R> {
+        self.known.push(key);
+        let item = self.item.and_then(|item| item.get(key));
+        let elements: Vec<(Option<&'d Item>, String)> = match item.map(|item| &item.value) {
+            _ if self.is_documenting() => vec![(item, self.at(key))],
+            Some(Value::Array(items)) if self.few_enough(key, items.len()) => items
+                .iter()
+                .enumerate()
+                .map(|(i, item)| (Some(item), format!("{}.{i}", self.at(key))))
+                .collect(),
+            Some(Value::Array(_)) | None => Vec::new(),
+            Some(_) => {
+                self.ledger.problem(
+                    &self.at(key),
+                    "expected tables",
+                    format!("write [[{key}]] above the keys"),
+                );
+                Vec::new()
+            }
+        };
+        let mut results = Vec::with_capacity(elements.len());
+        for (item, path) in elements {
+            let mut child = Table::new(self.ledger, item, path, Origin::Default, self.when.clone());
+            results.push(f(&mut child));
+            child.finish();
+        }
+        results
+    }
+
+    /// A list of inline tables that is recorded as one value. `None` if the key is absent or a row is wrong.
+    pub(crate) fn rows<R>(
+        &mut self,
+        key: &'static str,
+        rule: &str,
+        doc: &str,
+        mut f: impl FnMut(&mut Table<'_, 'd>) -> Option<R>,
+    ) -> Option<Vec<R>> {
+        self.known.push(key);
+        self.write_down(key, "list of tables", rule, doc);
+        let (item, path) = (self.item.and_then(|item| item.get(key)), self.at(key));
+        if self.is_documenting() {
+            f(&mut Table::new(self.ledger, None, format!("{path}[]"), Origin::Default, self.when.clone()));
+            return None;
+        }
+        let item = item?;
+        let Value::Array(items) = &item.value else {
+            let message = format!("{} is {}; expected a list of tables", item.show(), item.sort());
+            self.ledger.problem(&path, message, "");
+            return None;
+        };
+        let (mut rows, mut texts) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        for (index, item) in items.iter().enumerate() {
+            let mark = self.ledger.mark();
+            let row_path = format!("{path}.{index}");
+            let mut row = Table::new(self.ledger, Some(item), row_path, Origin::Default, String::new());
+            rows.extend(f(&mut row));
+            row.finish();
+            texts.push(self.ledger.fold(mark));
+        }
+        self.ledger.entry(path, list_of_rows(&texts), Origin::from(item.place));
+        (rows.len() == items.len()).then_some(rows)
+    }
+
+    /// Tables under names that the file chooses.
+    pub(crate) fn named<R>(
+        &mut self,
+        key: &'static str,
+        doc: &str,
+        mut f: impl FnMut(&mut Table<'_, 'd>, &str) -> R,
+    ) -> Vec<R> {
+        self.known.push(key);
+        self.write_down(key, "tables by name", "none", doc);
+        let Some(item) = self.item.and_then(|item| item.get(key)) else { return Vec::new() };
+        let Value::Table(pairs) = &item.value else {
+            self.ledger.problem(
+                &self.at(key),
+                "expected tables",
+                format!("write [{key}.NAME] above the keys"),
+            );
+            return Vec::new();
+        };
+        if !self.few_enough(key, pairs.len()) {
+            return Vec::new();
+        }
+        let mut results = Vec::with_capacity(pairs.len());
+        for (name, item) in pairs {
+            let path = format!("{}.{name}", self.at(key));
+            let mut child = Table::new(self.ledger, Some(item), path, Origin::Default, self.when.clone());
+            results.push(f(&mut child, name));
+            child.finish();
+        }
+        results
+    }
+
+    fn few_enough(&mut self, key: &str, count: usize) -> bool {
+        let message = || format!("there are {count}; at most {TABLES_MAX} are possible");
+        self.check(count <= TABLES_MAX, key, message, "");
+        count <= TABLES_MAX
+    }
+}
+
+/// Inline tables as a list, one a line.
+pub(crate) fn list_of_rows<T: Display>(rows: &[T]) -> String {
+    if rows.is_empty() {
+        return "[]".to_owned();
+    }
+    let lines: Vec<String> = rows.iter().map(|row| format!("    {row},\n")).collect();
+    format!("[\n{}]", lines.concat())
+}

@@ -1,0 +1,54 @@
+//! `[record]`: what is written down.
+
+use super::ledger::Origin;
+use super::nested::Absent;
+use super::reader::Table;
+use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec};
+use pauseframe_units::Span;
+
+pub(crate) fn record(t: &mut Table) -> RecordSpec {
+    let everything = || vec!["*".to_owned()];
+    RecordSpec {
+        flows: t.or("flows", true, "A row for each flow"),
+        ports: t.or("ports", true, "A row for each port and priority"),
+        series: t.switchable("series", Absent::Off(Origin::Default), "false", "Time lines, or false", |t| {
+            SeriesSpec {
+                every: t.or_in(
+                    "every",
+                    Span::from_us(10),
+                    Span::from_ns(1)..=Span::from_secs(3600),
+                    "Interval of the samples",
+                ),
+                ports: t.or(
+                    "ports",
+                    everything(),
+                    "Globs over port names (\"edge0:*\"): backlog, throughput, time paused",
+                ),
+                flows: t.or(
+                    "flows",
+                    Vec::new(),
+                    "Globs over workload names: goodput and the sender's cwnd, ssthresh, srtt, alpha",
+                ),
+            }
+        }),
+        packets: t.switchable(
+            "packets",
+            Absent::Off(Origin::Default),
+            "false",
+            "A pcapng file, or false",
+            |t| PacketsSpec {
+                ports: t.or(
+                    "ports",
+                    everything(),
+                    "Globs over port names; both directions of their links are captured",
+                ),
+                limit: t.or_in(
+                    "limit",
+                    1_000_000,
+                    1..=u64::from(u32::MAX),
+                    "Stop capturing after so many packets",
+                ),
+            },
+        ),
+    }
+}

@@ -1,0 +1,146 @@
+//! `[switch]`: forwarding latency, buffer, marker, priority flow control.
+
+use super::ledger::Origin;
+use super::nested::Absent;
+use super::reader::Table;
+use crate::spec::{BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec};
+use pauseframe_units::{Bytes, Span};
+
+/// The largest buffer: switches of today have hundreds of megabytes.
+const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
+/// bolt §IV-A2: 225 KB a port.
+const PER_PORT: Bytes = Bytes::kb(225);
+/// The packet buffer of bolt's switch, the G8264.
+const SHARED: Bytes = Bytes::kb(9_000);
+/// bolt §IV-A2: DCTCP's threshold.
+const STEP_K: Bytes = Bytes(22_500);
+
+/// What the transports in use need of the switches: the reason, if they do.
+pub(crate) struct Demands {
+    /// Marking: "transport.ecn = dctcp".
+    pub(crate) ecn: Option<String>,
+    /// Lossless priorities: "transport.lossless = true".
+    pub(crate) lossless: Option<String>,
+}
+
+pub(crate) fn switch(t: &mut Table, demands: &Demands) -> SwitchSpec {
+    SwitchSpec {
+        latency: t.or_in(
+            "latency",
+            Span::ZERO,
+            Span::ZERO..=Span::from_secs(1),
+            "Time from the last bit in to the egress queue",
+        ),
+        buffer: t.section("buffer", buffer),
+        marker: t.section("marker", |t| marker(t, demands)),
+        pfc: pfc_or_none(t, demands),
+    }
+}
+
+fn buffer(t: &mut Table) -> BufferSpec {
+    type Reader = fn(&mut Table) -> BufferSpec;
+    const POLICIES: &[(&str, Reader)] = &[("per_port", per_port), ("shared", shared)];
+    let doc = "Who owns the bytes: each port its own, or all one pool. A size alone is short for per_port";
+    let policy = t.variant("policy", Some(("per_port", Origin::Default, "\"per_port\"")), POLICIES, doc);
+    policy.map_or(BufferSpec::PerPort { size: PER_PORT }, |read| read(t))
+}
+
+fn per_port(t: &mut Table) -> BufferSpec {
+    let doc =
+        "Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic";
+    BufferSpec::PerPort { size: t.or_in("size", PER_PORT, Bytes(1)..=BUFFER_MAX, doc) }
+}
+
+fn shared(t: &mut Table) -> BufferSpec {
+    let size = t.or_in(
+        "size",
+        SHARED,
+        Bytes(1)..=BUFFER_MAX,
+        "Bytes of a switch, headroom and reserved bytes included",
+    );
+    let doc = "A queue may hold alpha times what is free (Choudhury and Hahne 1998); above 0";
+    let alpha = t.or("alpha", 1.0, doc);
+    t.check(alpha > 0.0 && alpha <= 1e6, "alpha", || format!("{alpha} is not above 0 and at most 1e6"), "");
+    let doc = "Bytes that each (port, priority) owns beyond the pool";
+    BufferSpec::Shared {
+        size,
+        alpha,
+        reserved: t.or_in("reserved", Bytes::ZERO, Bytes::ZERO..=BUFFER_MAX, doc),
+    }
+}
+
+fn marker(t: &mut Table, demands: &Demands) -> MarkerSpec {
+    type Reader = fn(&mut Table) -> MarkerSpec;
+    const KINDS: &[(&str, Reader)] = &[("none", |_| MarkerSpec::None), ("step", step)];
+    let default = match &demands.ecn {
+        Some(why) => ("step", Origin::Computed(format!("because {why}"))),
+        // A step that is written without its kind is still one.
+        None if t.has("k") || t.has("at") || t.has("not_ect") => {
+            ("step", Origin::Computed("because it has a threshold".to_owned()))
+        }
+        None => ("none", Origin::Computed("no transport in use has ECN".to_owned())),
+    };
+    let rule = "\"step\" if a transport in use has ECN, else \"none\"";
+    let doc = "How packets are marked CE";
+    let kind = t.variant("kind", Some((default.0, default.1, rule)), KINDS, doc);
+    kind.map_or(MarkerSpec::None, |read| read(t))
+}
+
+fn step(t: &mut Table) -> MarkerSpec {
+    MarkerSpec::Step {
+        k: t.or_in("k", STEP_K, Bytes(1)..=BUFFER_MAX, "Mark while the backlog of the queue exceeds this"),
+        at: t.or("at", MarkAt::Enqueue, "When the backlog is looked at"),
+        not_ect: t.or("not_ect", NotEct::Drop, "What happens there to lossy packets that are not ECN-capable"),
+    }
+}
+
+fn pfc_or_none(t: &mut Table, demands: &Demands) -> Option<PfcSpec> {
+    let absent = match &demands.lossless {
+        Some(why) => Absent::On(Origin::Computed(format!("because {why}"))),
+        None => Absent::Off(Origin::Computed("no transport in use is lossless".to_owned())),
+    };
+    let rule = "a table with its defaults if a transport in use is lossless, else false";
+    let doc = "Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless";
+    t.switchable("pfc", absent, rule, doc, pfc)
+}
+
+fn pfc(t: &mut Table) -> PfcSpec {
+    let doc = "The lossless priorities, each 0 to 7";
+    let priorities: Vec<u8> = t.or_because("priorities", vec![3], t.why(), "[3]", doc);
+    let bad = priorities.iter().find(|priority| **priority > 7);
+    t.check(bad.is_none(), "priorities", || format!("{} is outside 0 to 7", bad.unwrap_or(&0)), "");
+    let message = || "[] names no priority".to_owned();
+    t.check(!priorities.is_empty(), "priorities", message, "name one, as in [3], or write pfc = false");
+    let twice = priorities.iter().enumerate().find(|(i, priority)| priorities[..*i].contains(priority));
+    let message = || format!("{} is named twice", twice.map_or(0, |(_, priority)| *priority));
+    t.check(twice.is_none(), "priorities", message, "name each priority once");
+
+    let limits = Bytes::ZERO..=BUFFER_MAX;
+    let stand_in = "automatic: what the buffer leaves after the headroom, or the dynamic threshold";
+    let doc = "Pause above this many ingress bytes";
+    let xoff = t.optional_in("xoff", limits.clone(), stand_in, doc);
+    let stand_in = "automatic: two frames of the MTU below xoff";
+    let xon = t.optional_in("xon", limits.clone(), stand_in, "Resume at or below this many ingress bytes");
+    let stand_in = "automatic: computed for each link (802.1Qbb Annex O)";
+    let doc = "Bytes of each ingress (port, priority) for what arrives after XOFF";
+    let headroom = t.optional_in("headroom", limits, stand_in, doc);
+    if let (Some(xoff), Some(xon)) = (xoff, xon) {
+        let message = || format!("{xon} is not below xoff ({xoff})");
+        t.check(xon < xoff, "xon", message, "lower xon by a few frames, or leave it out");
+    }
+    PfcSpec {
+        priorities,
+        xoff,
+        xon,
+        headroom,
+        // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
+        // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
+        reaction: t.or_in(
+            "reaction",
+            Span::from_ns(3072),
+            Span::ZERO..=Span::from_ms(1),
+            "From the last bit of a pause frame to the stop; default: bound at 10 Gb/s, IEEE 802.3 31B.3.7",
+        ),
+        quanta: t.or_in("quanta", u16::MAX, 1..=u16::MAX, "Pause time asked for, in quanta of 512 bit times"),
+    }
+}

@@ -1,0 +1,242 @@
+//! `[transport]` and `[transports.NAME]`: a preset's row, and what the file changes in it.
+
+use super::ledger::{Entry, Ledger, Origin};
+use super::reader::Table;
+use super::value::{Setting, did_you_mean};
+use crate::presets::{self, PRESETS, Preset};
+use crate::spec::{CongestionControlName, EcnName, InitialWindow, RoutingKind, RtoFormName, TransportSpec};
+use pauseframe_units::{Bytes, Span};
+
+/// Timers are shorter than this: an hour.
+const TIME_MAX: Span = Span::from_secs(3600);
+/// Just below the largest that a shift of 14 can announce (RFC 7323 §2.3).
+const WINDOW_MAX: Bytes = Bytes(1_000_000_000);
+
+/// Reads one transport. Its priority follows from the switches and is settled later ([`settle_priority`]).
+pub(crate) fn transport(t: &mut Table, routing: RoutingKind) -> (TransportSpec, Option<u8>) {
+    let name = preset(t);
+    let dctcp = Dctcp::read(t);
+    let initial_window = t.or(
+        "initial_window",
+        InitialWindow::Segments(10), // RFC 6928
+        "\"10 segments\", \"bdp\" (host link rate times the base RTT of the longest path) or a size",
+    );
+    let (ecn, ect_on_syn, ect_on_ack) = ecn(t, dctcp.congestion_control);
+    let lossless = t.or("lossless", false, "Send in a lossless priority, the first of switch.pfc.priorities");
+    let rule =
+        "the first of switch.pfc.priorities if lossless, else the lowest priority that is not one of them";
+    let priority = t.optional_in("priority", 0..=7, rule, "802.1p priority of all packets of this transport");
+    let recovery = Recovery::read(t, routing);
+    let rto = Rto::read(t);
+    let spec = TransportSpec {
+        preset: name,
+        congestion_control: dctcp.congestion_control,
+        dctcp_g: dctcp.g,
+        dctcp_alpha_initial: dctcp.alpha_initial,
+        dctcp_floor_segments: dctcp.floor_segments,
+        initial_window,
+        ecn,
+        ect_on_syn,
+        ect_on_ack,
+        lossless,
+        priority: priority.unwrap_or(0),
+        sack: recovery.sack,
+        timestamps: t.or("timestamps", false, "Timestamps option: 12 bytes on every segment (RFC 7323)"),
+        fast_retransmit: recovery.fast_retransmit,
+        dup_thresh: recovery.dup_thresh,
+        limited_transmit: recovery.limited_transmit,
+        handshake: t.or("handshake", true, "Three-way handshake for every flow"),
+        rto_initial: rto.initial,
+        rto_min: rto.min,
+        rto_max: rto.max,
+        rto_granularity: rto.granularity,
+        rto_form: rto.form,
+        rto_slop: rto.slop,
+        // RFC 9293 §3.8.6.3: at least every second full segment. Linux: at the latest after 40 ms (HZ/25).
+        delayed_ack_segments: t.or_in(
+            "delayed_ack_segments",
+            2,
+            1..=1000,
+            "ACK at the latest after so many full segments",
+        ),
+        delayed_ack_timeout: t.or_in(
+            "delayed_ack_timeout",
+            Span::from_ms(40),
+            Span::ZERO..=TIME_MAX,
+            "... or after this time",
+        ),
+        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
+        receive_window: t.or_in(
+            "receive_window",
+            Bytes::kb(4000),
+            Bytes(1460)..=WINDOW_MAX,
+            "Receive window, fixed",
+        ),
+        syn_retries: t.or_in("syn_retries", 6, 0..=255, "SYN retransmissions before giving up (Linux: 6)"),
+        retries: t.or_in("retries", 15, 0..=255, "Consecutive time-outs before giving up (Linux: 15)"),
+    };
+    (spec, priority)
+}
+
+fn preset(t: &mut Table) -> String {
+    let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>();
+    let doc = format!("Row of values below the file's own: {}", known.join(", "));
+    let name: String = t.or("preset", presets::DEFAULT.name.to_owned(), &doc);
+    if let Some(preset) = presets::find(&name) {
+        t.layer(preset);
+    }
+    let message = || format!("{name:?} is not one of {}", known.join(", "));
+    t.check(presets::find(&name).is_some(), "preset", message, &did_you_mean(&name, known.iter().copied()));
+    name
+}
+
+struct Dctcp {
+    congestion_control: CongestionControlName,
+    g: f64,
+    alpha_initial: f64,
+    floor_segments: u32,
+}
+
+impl Dctcp {
+    fn read(t: &mut Table) -> Dctcp {
+        let congestion_control = t.or(
+            "congestion_control",
+            CongestionControlName::Newreno,
+            "Congestion control (RFC 5681 and 6582; RFC 8257)",
+        );
+        let g = t.or("dctcp_g", 0.0625, "Gain of DCTCP's estimator, above 0 to 1 (RFC 8257 §4.2: 1/16)");
+        t.check(g > 0.0 && g <= 1.0, "dctcp_g", || format!("{g} is not above 0 and at most 1"), "");
+        let doc = "First alpha of DCTCP (RFC 8257 §3.3: 1)";
+        let alpha_initial = t.or_in("dctcp_alpha_initial", 1.0, 0.0..=1.0, doc);
+        let doc = "Smallest window of DCTCP after a cut, in segments (Linux: 2; judd §8.2 takes 1)";
+        let floor_segments = t.or_in("dctcp_floor_segments", 2, 1..=1000, doc);
+        Dctcp { congestion_control, g, alpha_initial, floor_segments }
+    }
+}
+
+fn ecn(t: &mut Table, control: CongestionControlName) -> (EcnName, bool, bool) {
+    let doc = "ECN: none, one halving a window (RFC 3168), or the exact echo of CE (RFC 8257)";
+    let ecn = t.or("ecn", EcnName::Off, doc);
+    let ect_on_syn = t.or("ect_on_syn", false, "ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)");
+    let ect_on_ack = t.or("ect_on_ack", false, "ECT on pure ACKs and retransmissions too, as Linux does for DCTCP");
+    if control == CongestionControlName::Dctcp && ecn != EcnName::Dctcp {
+        let path = t.at("ecn");
+        t.ledger.warn(format!(
+            "{path}: {} with congestion_control \"dctcp\", which needs the exact echo of CE (ecn = \"dctcp\")",
+            ecn.plain()
+        ));
+    }
+    (ecn, ect_on_syn, ect_on_ack)
+}
+
+struct Recovery {
+    sack: bool,
+    fast_retransmit: bool,
+    dup_thresh: u32,
+    limited_transmit: bool,
+}
+
+impl Recovery {
+    fn read(t: &mut Table, routing: RoutingKind) -> Recovery {
+        let sack = t.or("sack", true, "Selective acknowledgements (RFC 2018, RFC 6675)");
+        // bolt §IV-A2 turns it off where packets of a flow overtake each other.
+        let (fast, origin) = match routing {
+            RoutingKind::Ecmp => (true, Origin::Default),
+            RoutingKind::Spray => (false, Origin::Computed("because routing.kind = spray".to_owned())),
+        };
+        let doc = "Fast retransmit and fast recovery (RFC 5681 §3.2)";
+        let rule = "true; false if routing.kind = \"spray\"";
+        let fast_retransmit = t.or_because("fast_retransmit", fast, origin, rule, doc);
+        let dup_thresh = t.or_in("dup_thresh", 3, 1..=1000, "Duplicate ACKs that trigger it (RFC 5681: 3)");
+        let limited_transmit = t.or("limited_transmit", true, "Limited transmit (RFC 3042)");
+        Recovery { sack, fast_retransmit, dup_thresh, limited_transmit }
+    }
+}
+
+struct Rto {
+    initial: Span,
+    min: Span,
+    max: Span,
+    granularity: Span,
+    form: RtoFormName,
+    slop: Span,
+}
+
+impl Rto {
+    /// RFC 6298 with the values of Linux: minimum 200 ms (HZ/5), maximum 120 s, ticks of 1 ms (HZ 1000).
+    fn read(t: &mut Table) -> Rto {
+        let some = Span(1)..=TIME_MAX;
+        let doc = "RTO before the first sample (RFC 6298 §2.1)";
+        let initial = t.or_in("rto_initial", Span::from_secs(1), some.clone(), doc);
+        let min =
+            t.or_in("rto_min", Span::from_ms(200), Span::ZERO..=TIME_MAX, "Lower bound of the RTO (Linux)");
+        let max = t.or_in("rto_max", Span::from_secs(120), some.clone(), "Upper bound of the RTO (Linux)");
+        for (key, value) in [("rto_min", min), ("rto_initial", initial)] {
+            t.check(
+                value <= max,
+                key,
+                || format!("{value} is above rto_max ({max})"),
+                "raise rto_max or lower this",
+            );
+        }
+        let doc = "Clock granularity: deadlines are rounded up to a multiple of it";
+        let granularity = t.or_in("rto_granularity", Span::from_ms(1), some, doc);
+        let doc = "How rto_min enters: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), \
+                   freebsd srtt + 4 rttvar + slop";
+        let form = t.or("rto_form", RtoFormName::Linux, doc);
+        let doc = "Constant added in the freebsd form (cee Table I: 20 ms)";
+        let slop = t.or_in("rto_slop", Span::from_ms(20), Span::ZERO..=TIME_MAX, doc);
+        Rto { initial, min, max, granularity, form, slop }
+    }
+}
+
+/// Chooses the priority of a transport that was read at `path`, now that the lossless priorities are known.
+pub(crate) fn settle_priority(
+    ledger: &mut Ledger,
+    path: &str,
+    spec: &mut TransportSpec,
+    given: Option<u8>,
+    lossless: &[u8],
+    is_used: bool,
+) {
+    let path = format!("{path}.priority");
+    let Some(given) = given else {
+        let (choice, why) = if spec.lossless {
+            (lossless.first().copied(), "the first of switch.pfc.priorities")
+        } else {
+            ((0..8).find(|priority| !lossless.contains(priority)), "the lowest that is not lossless")
+        };
+        spec.priority = choice.unwrap_or(0);
+        let origin = Origin::Computed(why.to_owned());
+        ledger.settle(&path, spec.priority.toml(), origin);
+        if choice.is_none() && !spec.lossless && is_used {
+            let hint = "leave a priority out of switch.pfc.priorities, or set lossless = true";
+            ledger.problem(&path, "all eight priorities are lossless, and this transport is not", hint);
+        }
+        return;
+    };
+    // What no workload uses may not fit.
+    if is_used && spec.lossless != lossless.contains(&given) && !ledger.failed(&path) {
+        let (is, hint) = if spec.lossless {
+            (
+                "is not one of switch.pfc.priorities, but the transport is lossless",
+                "add it there, or leave priority out",
+            )
+        } else {
+            (
+                "is a lossless priority, but the transport is lossy",
+                "set lossless = true, or leave priority out",
+            )
+        };
+        ledger.problem(&path, format!("{given} {is}"), hint);
+    }
+}
+
+/// Every key of `[transport]` with the value that `preset` gives it.
+pub(crate) fn row(preset: &'static Preset, routing: RoutingKind) -> Vec<Entry> {
+    let mut root = super::document::Item::table(super::document::Place::Nowhere);
+    root.insert("preset", super::document::parse_word(preset.name, super::document::Place::Nowhere));
+    let mut ledger = Ledger::new(&root, "");
+    transport(&mut Table::root(&mut ledger), routing);
+    ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries)
+}

@@ -1,0 +1,325 @@
+//! `[[workload]]`: who sends what to whom, and when.
+
+use super::hosts::Hosts;
+use super::ledger::Origin;
+use super::nested::list_of_rows;
+use super::reader::Table;
+use super::sizes;
+use super::value::{Setting, did_you_mean, quoted};
+use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, WorkloadKind};
+use crate::{presets, workload::read_flow_list};
+use pauseframe_units::{Bytes, Span};
+use std::path::Path;
+
+/// What a workload may refer to.
+pub(crate) struct Context<'c> {
+    /// Where relative file names begin.
+    pub(crate) base_dir: &'c Path,
+    /// `stop.time`.
+    pub(crate) stop: Option<Span>,
+    /// The hosts; `None` if the topology is wrong, so that names can not be judged.
+    pub(crate) hosts: Option<&'c Hosts>,
+    /// Names that `transport` can have.
+    pub(crate) transports: &'c [String],
+}
+
+/// A workload as far as it could be read.
+pub(crate) struct Partial {
+    pub(crate) name: String,
+    pub(crate) transport: String,
+    pub(crate) kind: Option<WorkloadKind>,
+}
+
+type Reader = fn(&mut Table, &Context) -> Option<WorkloadKind>;
+
+const KINDS: &[(&str, Reader)] = &[
+    ("flows", flows),
+    ("permutation", permutation),
+    ("n_to_1", n_to_one),
+    ("long_flows", long_flows),
+    ("incast", incast),
+    ("background", background),
+];
+
+/// The largest flow, 1000 TB: far above it sums of sizes would overflow.
+pub(crate) const SIZE_MAX: Bytes = Bytes(1_000_000_000_000_000);
+/// A hundred days: no moment overflows.
+pub(crate) const TIME_MAX: Span = Span::from_secs(100 * 24 * 3600);
+
+/// Reads one workload; `taken` holds all names that are given, so that no default is one of them.
+pub(crate) fn workload(t: &mut Table, context: &Context, taken: &mut Vec<String>) -> Partial {
+    let reader = t.variant("kind", None, KINDS, "What it does");
+    let kind = if reader.is_some() { t.chosen() } else { "workload" };
+    let mut default = kind.to_owned();
+    let mut why = Origin::Default;
+    for count in 2.. {
+        if !taken.contains(&default) {
+            break;
+        }
+        default = format!("{kind}_{count}");
+        why = Origin::Computed("the kind, numbered".to_owned());
+    }
+    let name: String =
+        t.or_because("name", default, why, "the kind, numbered if it occurs again", "Its name in the tables");
+    t.check(
+        !name.is_empty() && name.len() <= 64,
+        "name",
+        || format!("{name:?} is empty or longer than 64 bytes"),
+        "",
+    );
+    taken.push(name.clone());
+    let doc = "Name of its transport: one of [transports.NAME], or \"default\" for [transport]";
+    let transport: String = t.or("transport", "default".to_owned(), doc);
+    let message =
+        || format!("there is no transport {transport:?}; there are {}", context.transports.join(", "));
+    let hint = match presets::find(&transport) {
+        Some(_) => format!("for the preset add [transports.{transport}] with preset = {transport:?}"),
+        None => did_you_mean(&transport, context.transports.iter().map(String::as_str)),
+    };
+    t.check(context.transports.contains(&transport), "transport", message, &hint);
+    let kind = reader.and_then(|read| read(t, context));
+    Partial { name, transport, kind }
+}
+
+fn start(t: &mut Table) -> Span {
+    t.or_in("start", Span::ZERO, Span::ZERO..=TIME_MAX, "When the first flow can start")
+}
+
+/// The end of the arrivals, which is that of the run unless the workload has its own.
+fn stop(t: &mut Table, start: Span, context: &Context) -> Option<Span> {
+    let doc = "Nothing new starts from here on";
+    if context.stop.is_none() && !t.has("stop") && !t.is_documenting() {
+        let message = || "this workload has no end and neither has the run".to_owned();
+        t.check(false, "stop", message, "set stop here, or the stop of the scenario, as in stop = \"50 ms\"");
+        return None;
+    }
+    let origin = Origin::Computed("stop.time".to_owned());
+    let stop = t.or_because("stop", context.stop.unwrap_or(TIME_MAX), origin, "stop.time", doc);
+    let key = if t.has("stop") { "stop" } else { "start" };
+    t.check(start < stop, key, || format!("start ({start}) is not before stop ({stop})"), "");
+    t.check(stop <= TIME_MAX, "stop", || format!("{stop} is more than {TIME_MAX}"), "");
+    Some(stop)
+}
+
+fn size(t: &mut Table) -> Option<Bytes> {
+    t.required_in("size", Bytes(1)..=SIZE_MAX, "Size of each flow")
+}
+
+/// The name of a host.
+fn host(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
+    let name: String = t.required(key, doc)?;
+    known_host(t, key, &name, context);
+    Some(name)
+}
+
+fn known_host(t: &mut Table, key: &str, name: &str, context: &Context) {
+    let Some(hosts) = context.hosts else { return };
+    if !hosts.contains(name) {
+        let hint = if t.ledger.is_full() { String::new() } else { hosts.suggestion(name) };
+        t.check(false, key, || hosts.complaint(name), &hint);
+    }
+}
+
+/// `count` other hosts must exist for each host.
+fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
+    let Some(hosts) = context.hosts else { return };
+    let others = hosts.count().saturating_sub(1);
+    let message = || format!("{count} is not possible: a host has {others} others");
+    let hint = if others == 0 { "enlarge the topology".to_owned() } else { format!("choose 1 to {others}") };
+    t.check((1..=others).contains(&(count as usize)), key, message, &hint);
+}
+
+fn two_hosts(t: &mut Table, context: &Context) {
+    let enough = context.hosts.is_none_or(|hosts| hosts.count() >= 2);
+    t.check(enough, "kind", || "this workload needs two hosts".to_owned(), "enlarge the topology");
+}
+
+fn flows(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    let doc = "The flows themselves";
+    let listed = t.rows("flows", "none: see file", doc, |t| {
+        let src = host(t, "src", "Sending host", context);
+        let dst = host(t, "dst", "Receiving host", context);
+        let (size, start) = (size(t), start(t));
+        t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+        Some(FlowEntry { src: src?, dst: dst?, size: size?, start })
+    });
+    let doc =
+        "CSV or Parquet file with the columns src, dst, size_bytes and start_us, relative to the scenario";
+    let file = t.source::<String>("file", "none: see flows", doc);
+    let flows = match file {
+        Some(file) if !t.has("flows") => from_file(t, &file, context)?,
+        Some(_) => {
+            t.check(false, "file", || "flows are listed too".to_owned(), "keep one of file and flows");
+            return None;
+        }
+        None => {
+            let given = t.has("flows") || t.has("file") || t.is_documenting();
+            t.check(given, "flows", || "is required: list of tables, or file".to_owned(), "");
+            listed?
+        }
+    };
+    let key = if t.has("file") { "file" } else { "flows" };
+    t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "");
+    Some(WorkloadKind::Flows { flows })
+}
+
+/// Reads a flow list and records it as if the scenario had it, so that the resolved one stands alone.
+fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEntry>> {
+    let flows = match read_flow_list(&context.base_dir.join(file)) {
+        Ok(flows) => flows,
+        Err(message) => {
+            t.check(false, "file", || message, "");
+            return None;
+        }
+    };
+    // Only the first bad row: a list from another topology would be wrong in all.
+    let wrong = flows.iter().enumerate().find_map(|(index, flow)| {
+        let (message, hint) = wrong_row(flow, context)?;
+        Some((format!("row {}: {message}", index + 1), hint))
+    });
+    if let Some((message, hint)) = wrong {
+        t.check(false, "file", || message, &hint);
+    }
+    let text = |flow: &FlowEntry| {
+        let (src, dst) = (quoted(&flow.src), quoted(&flow.dst));
+        format!("{{ src = {src}, dst = {dst}, size = {}, start = {} }}", flow.size.toml(), flow.start.toml())
+    };
+    let rows: Vec<String> = flows.iter().map(text).collect();
+    let origin = Origin::Computed(format!("read from {file}"));
+    t.ledger.entry(t.at("flows"), list_of_rows(&rows), origin);
+    Some(flows)
+}
+
+/// What is wrong with a row of a file: the message and a hint.
+fn wrong_row(flow: &FlowEntry, context: &Context) -> Option<(String, String)> {
+    let unknown = |name: &&String| context.hosts.is_some_and(|hosts| !hosts.contains(name));
+    if let Some((hosts, name)) = context.hosts.zip([&flow.src, &flow.dst].into_iter().find(unknown)) {
+        return Some((hosts.complaint(name), hosts.suggestion(name)));
+    }
+    let message = if flow.src == flow.dst {
+        "src and dst are the same host".to_owned()
+    } else if !(Bytes(1)..=SIZE_MAX).contains(&flow.size) {
+        format!("{} is outside 1 B to {SIZE_MAX}", flow.size)
+    } else if flow.start > TIME_MAX {
+        format!("{} is more than {TIME_MAX}", flow.start)
+    } else {
+        return None;
+    };
+    Some((message, String::new()))
+}
+
+fn permutation(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    two_hosts(t, context);
+    let (size, start) = (size(t), start(t));
+    Some(WorkloadKind::Permutation { size: size?, start })
+}
+
+fn n_to_one(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    two_hosts(t, context);
+    let size = size(t);
+    let all = context.hosts.map_or(1, |hosts| hosts.count().saturating_sub(1));
+    let (rule, doc) = ("all other hosts", "How many senders: the first hosts that are not the receiver");
+    let origin = Origin::Computed("all other hosts".to_owned());
+    let senders = t.or_because("senders", all as u32, origin, rule, doc);
+    others(t, "senders", senders, context);
+    let first = context.hosts.and_then(|hosts| hosts.first()).unwrap_or("").to_owned();
+    let origin = Origin::Computed("the first host".to_owned());
+    let receiver: String = t.or_because("receiver", first, origin, "the first host", "Name of the receiver");
+    known_host(t, "receiver", &receiver, context);
+    Some(WorkloadKind::NToOne { senders, receiver, size: size?, start: start(t) })
+}
+
+fn long_flows(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    let rows = t.rows("flows", "required", "Flows without an end of their own", |t| {
+        let src = host(t, "src", "Sending host", context);
+        let dst = host(t, "dst", "Receiving host", context);
+        t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+        let start = start(t);
+        let stop =
+            t.optional_in("stop", Span(1)..=TIME_MAX, "none: the end of the run", "When it stops sending");
+        t.check(
+            stop.is_none_or(|stop| start < stop),
+            "stop",
+            || format!("start ({start}) is not before it"),
+            "",
+        );
+        let ends = stop.is_some() || context.stop.is_some();
+        t.check(
+            ends,
+            "stop",
+            || "this flow has no end and neither has the run".to_owned(),
+            "set stop here, or the stop of the scenario, as in stop = \"50 ms\"",
+        );
+        Some(LongFlowEntry { src: src?, dst: dst?, start, stop })
+    });
+    let given = t.has("flows") || t.is_documenting();
+    t.check(given, "flows", || "is required: list of tables".to_owned(), "");
+    let empty = rows.as_ref().is_some_and(Vec::is_empty);
+    t.check(!empty, "flows", || "there is no flow in it".to_owned(), "");
+    Some(WorkloadKind::LongFlows { flows: rows? })
+}
+
+/// bolt §IV-A3: 200 jobs a second and host, ten servers, 2, 4 or 8 KB.
+fn incast(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    let rate = rate(t, "rate", Some(200.0), "Jobs a second and host, Poisson")?;
+    let fan_in = t.or("fan_in", 10, "Servers a job, drawn at random from the other hosts");
+    others(t, "fan_in", fan_in, context);
+    let doc = "Response sizes; each job draws one for all its servers";
+    let response = t.or("response", vec![Bytes::kb(2), Bytes::kb(4), Bytes::kb(8)], doc);
+    let bad = response.iter().find(|size| !(Bytes(1)..=SIZE_MAX).contains(size));
+    let message = || format!("{} is outside 1 B to {SIZE_MAX}", bad.unwrap_or(&Bytes::ZERO));
+    t.check(bad.is_none(), "response", message, "");
+    t.check(!response.is_empty(), "response", || "[] has no size".to_owned(), "name one, as in [\"2 KB\"]");
+    let doc = "Size of the request; 0 B: the responses start by themselves when the job does";
+    let request = t.or_in("request", Bytes::ZERO, Bytes::ZERO..=SIZE_MAX, doc);
+    let start = start(t);
+    let stop = stop(t, start, context)?;
+    Some(WorkloadKind::Incast { rate, fan_in, response, request, start, stop })
+}
+
+fn rate(t: &mut Table, key: &'static str, default: Option<f64>, doc: &str) -> Option<f64> {
+    let rate = match default {
+        Some(default) => t.or(key, default, doc),
+        None => t.required(key, doc)?,
+    };
+    // More than one a nanosecond is no rate that a host could have.
+    t.check(rate > 0.0 && rate <= 1e9, key, || format!("{rate} is not above 0 and at most 1e9"), "");
+    Some(rate)
+}
+
+fn background(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    two_hosts(t, context);
+    let sizes = t.section("sizes", |t| sizes::sizes(t, context.base_dir));
+    let arrivals = t.section("arrivals", arrivals);
+    let stand_in = "none: the destination is uniform over all other hosts";
+    let doc = "Share of the flows that stay in the sender's rack";
+    let intra_rack = t.optional_in("intra_rack", 0.0..=1.0, stand_in, doc);
+    let start = start(t);
+    let stop = stop(t, start, context);
+    Some(WorkloadKind::Background { sizes: sizes?, arrivals: arrivals?, intra_rack, start, stop: stop? })
+}
+
+fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {
+    type Reader = fn(&mut Table) -> Option<ArrivalsSpec>;
+    const KINDS: &[(&str, Reader)] = &[("load", load), ("rate", flow_rate), ("concurrency", concurrency)];
+    t.variant("kind", None, KINDS, "When flows start: Poisson by load or by rate, or in a closed loop")?(t)
+}
+
+fn load(t: &mut Table) -> Option<ArrivalsSpec> {
+    let load = t.required(
+        "load",
+        "Offered load: share of its link rate that a host sends on average, above 0 to 1",
+    )?;
+    let message = || format!("{load} is not above 0 and at most 1");
+    t.check(load > 0.0 && load <= 1.0, "load", message, "a share, not per cent: 0.4 is 40 %");
+    Some(ArrivalsSpec::Load { load })
+}
+
+fn flow_rate(t: &mut Table) -> Option<ArrivalsSpec> {
+    Some(ArrivalsSpec::Rate { per_host: rate(t, "per_host", None, "Flows a second and host")? })
+}
+
+fn concurrency(t: &mut Table) -> Option<ArrivalsSpec> {
+    let doc = "Flows that every host keeps going; the next starts when one ends";
+    Some(ArrivalsSpec::Concurrency { per_host: t.required_in("per_host", 1..=100_000, doc)? })
+}

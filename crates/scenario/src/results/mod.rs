@@ -1,0 +1,18 @@
+//! What a run leaves behind: names, tables, the summary, and the results folder (docs/reference/results.md).
+
+mod error;
+mod folder;
+pub mod pcapng;
+mod read;
+mod rows;
+mod summary;
+pub mod tables;
+
+pub use error::RunError;
+pub use folder::{Manifest, PendingFile, ResultsFolder};
+pub use read::read_table;
+pub use rows::{DropsByReason, Names};
+pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
+
+/// The version that results are marked with.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,285 @@
+//! Captured frames as real packets in a pcapng file, for Wireshark and its like: Ethernet, IEEE 802.1Q tag on
+//! priorities above 0, IPv4, TCP with its options, and PFC frames (IEEE 802.1Qbb). One interface a port.
+//!
+//! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept)
+//! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
+//! 02:00:00 and n, and the IPv4 address 10 and n, in their last three bytes.
+//! Not simulated, so not there: TTL changes, IP identification (RFC 6864: 0 is right with DF), and the values of
+//! the timestamps option (the sender's clock is written in milliseconds, the echo as 0).
+
+use etherparse::{
+    EtherType, Ethernet2Header, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader, TcpOptionElement,
+    VlanId, VlanPcp,
+};
+use pauseframe_fabric::{CapturedFrame, FrameContent};
+use pauseframe_topology::Topology;
+use pauseframe_transport::{Config, Ecn, Flags, Options, Segment};
+use pauseframe_units::{NodeId, PortId, Priority, Time};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, Endianness, PcapError};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Smallest Ethernet frame without its FCS, bytes.
+const MIN_FRAME: usize = 60;
+/// Longest that a frame can be: far above every MTU.
+const SNAP_LENGTH: u32 = 65_535;
+const NANOSECONDS: u8 = 9;
+/// IEEE 802.1Qbb: destination, type and opcode of a PFC frame.
+const PFC_DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
+const MAC_CONTROL: EtherType = EtherType(0x8808);
+const PFC_OPCODE: u16 = 0x0101;
+/// Zeros to compute checksums over.
+static PAYLOAD: [u8; SNAP_LENGTH as usize] = [0; SNAP_LENGTH as usize];
+
+/// What the two ends of a connection have agreed on, as far as it shapes headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Agreement {
+    /// Every segment carries the timestamps option.
+    pub timestamps: bool,
+    /// The window field is in units of 2^this (RFC 7323 §2.3), except on a SYN.
+    pub window_scale: u8,
+}
+
+impl Agreement {
+    /// What connections with these settings agree on.
+    pub fn of(config: &Config) -> Agreement {
+        // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
+        let needed = 32 - (config.receive_window >> 16).leading_zeros();
+        Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8 }
+    }
+}
+
+/// Writes a pcapng file.
+pub struct PacketWriter<'a, W: Write> {
+    out: PcapNgWriter<W>,
+    topology: &'a Topology,
+    interfaces: BTreeMap<PortId, u32>,
+}
+
+impl<'a, W: Write> PacketWriter<'a, W> {
+    /// Begins a file with an interface for each of `ports`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn new(out: W, topology: &'a Topology, ports: &[PortId]) -> io::Result<PacketWriter<'a, W>> {
+        let program = Cow::Owned(format!("pauseframe {}", super::VERSION));
+        let section = SectionHeaderBlock {
+            endianness: Endianness::Little,
+            options: vec![SectionHeaderOption::UserApplication(program)],
+            ..SectionHeaderBlock::default()
+        };
+        let mut out = PcapNgWriter::with_section_header(out, section).map_err(io_error)?;
+        let mut interfaces = BTreeMap::new();
+        for port in ports {
+            let peer = &topology.nodes()[topology.peer(*port)].name;
+            let interface = InterfaceDescriptionBlock {
+                linktype: DataLink::ETHERNET,
+                snaplen: SNAP_LENGTH,
+                options: vec![
+                    InterfaceDescriptionOption::IfName(topology.port_name(*port).into()),
+                    InterfaceDescriptionOption::IfDescription(format!("towards {peer}").into()),
+                    InterfaceDescriptionOption::IfSpeed(topology.channel(*port).rate.0),
+                    InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+                    InterfaceDescriptionOption::IfFcsLen(0),
+                ],
+            };
+            out.write_pcapng_block(interface).map_err(io_error)?;
+            interfaces.insert(*port, interfaces.len() as u32);
+        }
+        Ok(PacketWriter { out, topology, interfaces })
+    }
+
+    /// Appends a frame; frames come in the order of their times. `agreement` is asked for the flow of a segment.
+    ///
+    /// # Errors
+    /// What the output says.
+    ///
+    /// # Panics
+    /// If the frame's port is none of the file's.
+    pub fn write(
+        &mut self,
+        frame: &CapturedFrame,
+        agreement: impl FnOnce(u32) -> Agreement,
+    ) -> io::Result<()> {
+        let (bytes, length) = match &frame.content {
+            FrameContent::Pause { priority, quanta } => {
+                let bytes = pause_frame(self.topology.owner(frame.port), *priority, *quanta);
+                let length = bytes.len();
+                (bytes, length)
+            }
+            FrameContent::Segment { flow, .. } => {
+                segment_headers(frame.time, &frame.content, agreement(*flow))
+            }
+        };
+        self.append(frame.port, frame.time, &bytes, length)
+    }
+
+    /// Ends the file and gives the output back.
+    pub fn into_inner(self) -> W {
+        self.out.into_inner()
+    }
+
+    fn append(&mut self, port: PortId, time: Time, bytes: &[u8], length: usize) -> io::Result<()> {
+        let packet = EnhancedPacketBlock {
+            interface_id: self.interfaces[&port],
+            timestamp: Duration::from_nanos(time.0 / 1000),
+            original_len: length as u32,
+            data: Cow::Borrowed(bytes),
+            options: Vec::new(),
+        };
+        self.out.write_pcapng_block(packet).map(|_| ()).map_err(io_error)
+    }
+}
+
+/// The headers of a segment's frame, and the length of the whole frame without FCS.
+fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
+    let FrameContent::Segment { source, destination, flow, forward, priority, ecn, segment } = *content
+    else {
+        unreachable!("called for segments only");
+    };
+    let mut tcp = tcp_header(time, flow, forward, &segment, agreement);
+    let length = tcp.header_len() + segment.len as usize;
+    let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::TCP, ipv4(source), ipv4(destination))
+        .expect("an IP packet is at most 9216 bytes long");
+    ip.ecn = match ecn {
+        Ecn::NotEct => IpEcn::NotEct,
+        Ecn::Ect1 => IpEcn::Ect1,
+        Ecn::Ect0 => IpEcn::Ect0,
+        Ecn::Ce => IpEcn::CongestionExperienced,
+    };
+    ip.header_checksum = ip.calc_header_checksum();
+    tcp.checksum = tcp
+        .calc_checksum_ipv4(&ip, &PAYLOAD[..segment.len as usize])
+        .expect("an IP packet is at most 9216 bytes long");
+    let mut bytes = link_header(source, destination, priority);
+    bytes.extend(ip.to_bytes());
+    bytes.extend(tcp.to_bytes());
+    let length = (bytes.len() + segment.len as usize).max(MIN_FRAME);
+    if segment.len == 0 {
+        // Nothing to leave out: the frame with its padding.
+        bytes.resize(length, 0);
+    }
+    (bytes, length)
+}
+
+/// Ethernet header, with a tag (VLAN 0: a priority tag) where the priority is not 0.
+fn link_header(source: NodeId, destination: NodeId, priority: Priority) -> Vec<u8> {
+    let tagged = priority.code_point() > 0;
+    let ethernet = Ethernet2Header {
+        source: mac(source),
+        destination: mac(destination),
+        ether_type: if tagged { EtherType::VLAN_TAGGED_FRAME } else { EtherType::IPV4 },
+    };
+    let mut bytes = ethernet.to_bytes().to_vec();
+    if tagged {
+        let tag = SingleVlanHeader {
+            pcp: VlanPcp::try_new(priority.code_point()).expect("a priority has three bits"),
+            drop_eligible_indicator: false,
+            vlan_id: VlanId::ZERO,
+            ether_type: EtherType::IPV4,
+        };
+        bytes.extend(tag.to_bytes());
+    }
+    bytes
+}
+
+fn tcp_header(time: Time, flow: u32, forward: bool, segment: &Segment, agreement: Agreement) -> TcpHeader {
+    let (client, server) = tcp_ports(flow);
+    let (from, to) = if forward { (client, server) } else { (server, client) };
+    let has = |flag| segment.flags.has(flag);
+    // RFC 7323 §2.2: the window of a SYN is never scaled.
+    let shift = if has(Flags::SYN) { 0 } else { agreement.window_scale };
+    let window = (segment.window >> shift).min(u32::from(u16::MAX)) as u16;
+    let mut header = TcpHeader::new(from, to, segment.seq, window);
+    header.acknowledgment_number = if has(Flags::ACK) { segment.ack } else { 0 };
+    header.fin = has(Flags::FIN);
+    header.syn = has(Flags::SYN);
+    header.rst = has(Flags::RST);
+    header.psh = has(Flags::PSH);
+    header.ack = has(Flags::ACK);
+    header.ece = has(Flags::ECE);
+    header.cwr = has(Flags::CWR);
+    header
+        .set_options(&tcp_options(time, segment, agreement))
+        .expect("TCP options are at most 40 bytes long");
+    header
+}
+
+/// The options in the order and with the padding that common stacks use.
+fn tcp_options(time: Time, segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement> {
+    use TcpOptionElement::{
+        MaximumSegmentSize, Noop, SelectiveAcknowledgement, SelectiveAcknowledgementPermitted, Timestamp,
+        WindowScale,
+    };
+    let stamp = Timestamp((time.0 / 1_000_000_000) as u32, 0);
+    let mut options = Vec::new();
+    if let Options::Syn(syn) = segment.options {
+        options.push(MaximumSegmentSize(syn.mss));
+        options.extend(syn.sack.then_some(SelectiveAcknowledgementPermitted));
+        options.extend(syn.timestamps.then_some(stamp));
+        options.extend([Noop, WindowScale(syn.window_scale)]);
+        return options;
+    }
+    if agreement.timestamps {
+        options.extend([Noop, Noop, stamp]);
+    }
+    if let Options::Sack(sack) = segment.options {
+        let block = |i: usize| (i < usize::from(sack.count)).then(|| sack.blocks[i]);
+        if let Some(first) = block(0) {
+            options.extend([Noop, Noop, SelectiveAcknowledgement(first, [block(1), block(2), block(3)])]);
+        }
+    }
+    options
+}
+
+/// A PFC frame without its FCS (IEEE 802.1Qbb; with FCS 64 bytes): the pause time of one priority.
+fn pause_frame(sender: NodeId, priority: Priority, quanta: u16) -> Vec<u8> {
+    let ethernet =
+        Ethernet2Header { source: mac(sender), destination: PFC_DESTINATION, ether_type: MAC_CONTROL };
+    let mut bytes = ethernet.to_bytes().to_vec();
+    bytes.extend(PFC_OPCODE.to_be_bytes());
+    bytes.extend((1u16 << priority.code_point()).to_be_bytes());
+    for class in 0..Priority::COUNT {
+        let time = if class == priority.index() { quanta } else { 0 };
+        bytes.extend(time.to_be_bytes());
+    }
+    bytes.resize(MIN_FRAME, 0);
+    bytes
+}
+
+/// Ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other one; no two of
+/// the first 270 million flows have the same pair.
+fn tcp_ports(flow: u32) -> (u16, u16) {
+    let client = 49_152 + (flow & 0x3fff);
+    let server = 20_000 + ((flow >> 14) & 0x3fff);
+    (client as u16, server as u16)
+}
+
+fn mac(node: NodeId) -> [u8; 6] {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    [0x02, 0, 0, a, b, c]
+}
+
+fn ipv4(node: NodeId) -> [u8; 4] {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    [10, a, b, c]
+}
+
+fn io_error(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+#[path = "pcapng_tests.rs"]
+mod tests;

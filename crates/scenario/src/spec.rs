@@ -1,0 +1,582 @@
+//! A complete scenario: no options left open. Only [`crate::resolve`] makes one.
+//!
+//! These types say what every key of a scenario file means. The reader that fills them, with defaults and
+//! where each came from, is in `resolve`; the same names stand in the file, the CLI and the Python classes.
+
+use pauseframe_units::{BitRate, Bytes, Span};
+use serde::Serialize;
+
+/// A run that can be repeated: the same scenario, seed and version give the same bytes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Scenario {
+    /// Names the results.
+    pub name: String,
+    /// Master seed of all named random streams.
+    pub seed: u64,
+    /// When the run ends.
+    pub stop: Stop,
+    /// The graph.
+    pub topology: TopologySpec,
+    /// How packets find their way.
+    pub routing: RoutingSpec,
+    /// Hosts and their NICs.
+    pub host: HostSpec,
+    /// Switches.
+    pub switch: SwitchSpec,
+    /// `[transport]`: what workloads use that name no other.
+    pub transport: TransportSpec,
+    /// `[transports.NAME]`: further ones, by name.
+    pub transports: Vec<(String, TransportSpec)>,
+    /// `[[workload]]`, in the order of the file.
+    pub workload: Vec<WorkloadSpec>,
+    /// What is written down.
+    pub record: RecordSpec,
+}
+
+/// `stop`: "50 ms", or a table.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Stop {
+    /// Simulated time at which the run ends in any case.
+    pub time: Option<Span>,
+    /// End when all workloads are exhausted and their flows have finished (default true).
+    pub when_finished: bool,
+}
+
+/// `[topology]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TopologySpec {
+    /// The family and its parameters.
+    pub kind: TopologyKind,
+    /// Rate and delay of links at hosts (and of all links, unless `fabric_link` says else).
+    pub link: LinkSpec,
+    /// Rate and delay of links between switches.
+    pub fabric_link: LinkSpec,
+}
+
+/// The generators.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TopologyKind {
+    /// Three-tier fat tree of k-port switches: k^3/4 hosts.
+    FatTree {
+        /// Ports a switch, even.
+        k: u32,
+    },
+    /// XGFT(h; `m_1..m_h`; `w_1..w_h`), Öhring 1995.
+    Xgft {
+        /// Children of a node of each level.
+        m: Vec<u32>,
+        /// Parents of a node of each level.
+        w: Vec<u32>,
+    },
+    /// Every leaf linked to every spine.
+    LeafSpine {
+        /// Leaf switches.
+        leaves: u32,
+        /// Spine switches.
+        spines: u32,
+        /// Hosts at each leaf.
+        hosts_per_leaf: u32,
+    },
+    /// Two switches and the link between them.
+    Dumbbell {
+        /// Hosts at the left switch.
+        left: u32,
+        /// Hosts at the right switch.
+        right: u32,
+    },
+    /// One switch.
+    Star {
+        /// Hosts.
+        hosts: u32,
+    },
+    /// Switches in a line.
+    Line {
+        /// Switches.
+        switches: u32,
+        /// Hosts at each.
+        hosts_per_switch: u32,
+    },
+    /// Switches in a ring.
+    Ring {
+        /// Switches, at least 3.
+        switches: u32,
+        /// Hosts at each.
+        hosts_per_switch: u32,
+    },
+    /// Nodes and links by name.
+    Custom {
+        /// Host names.
+        hosts: Vec<String>,
+        /// Switch names.
+        switches: Vec<String>,
+        /// Pairs of names, with rate and delay where they differ from `link` / `fabric_link`.
+        links: Vec<CustomLink>,
+    },
+}
+
+/// A link of a `custom` topology: `["A", "S1"]` or `{ ends = ["A", "S1"], rate = "40 Gbps", delay = "1 us" }`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CustomLink {
+    /// The two nodes.
+    pub ends: [String; 2],
+    /// Rate and delay.
+    pub link: LinkSpec,
+}
+
+/// Rate and propagation delay, both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct LinkSpec {
+    /// Bits per second.
+    pub rate: BitRate,
+    /// One way.
+    pub delay: Span,
+}
+
+/// `[routing]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RoutingSpec {
+    /// How a next hop is chosen among the shortest.
+    pub kind: RoutingKind,
+}
+
+/// How a next hop is chosen among the shortest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingKind {
+    /// By a hash of the flow, salted per switch.
+    Ecmp,
+    /// For every packet anew, uniformly at random.
+    Spray,
+}
+
+/// `[host]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct HostSpec {
+    /// Largest IP packet: 576 to 9216 bytes.
+    pub mtu: Bytes,
+    /// Time a segment spends in the stack before the NIC has it.
+    pub tx_delay: Span,
+    /// Time from the last bit at the NIC to TCP.
+    pub rx_delay: Span,
+    /// Bytes that the stack and the NIC may hold; sockets wait for room.
+    pub nic_buffer: Bytes,
+    /// How the NIC queues.
+    pub nic_queue: NicQueue,
+    /// What a packet costs on the wire beyond its IP size.
+    pub wire_overhead: WireOverhead,
+}
+
+/// How the NIC queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NicQueue {
+    /// A queue for each destination, served round robin (virtual output queues).
+    PerDestination,
+    /// One queue.
+    Fifo,
+}
+
+/// What a packet costs on the wire beyond its IP size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WireOverhead {
+    /// Header 14, FCS 4, preamble and gap 20; at least 84. Buffers count header and FCS.
+    Ethernet,
+    /// The IP packet alone, on the wire and in buffers, as the papers' simulators do.
+    None,
+}
+
+/// `[switch]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SwitchSpec {
+    /// From the last bit in to the egress queue.
+    pub latency: Span,
+    /// Buffer policy and size.
+    pub buffer: BufferSpec,
+    /// ECN marking.
+    pub marker: MarkerSpec,
+    /// Priority flow control; `None` where no priority is lossless.
+    pub pfc: Option<PfcSpec>,
+}
+
+/// `[switch.buffer]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "policy", rename_all = "snake_case")]
+pub enum BufferSpec {
+    /// Each egress port owns `size` for lossy traffic; each ingress (port, priority) owns `size` for lossless.
+    PerPort {
+        /// Bytes a port.
+        size: Bytes,
+    },
+    /// One pool for the switch; a queue may hold alpha times what is free.
+    Shared {
+        /// Bytes a switch, headroom and reserved bytes included.
+        size: Bytes,
+        /// Dynamic threshold factor (Choudhury and Hahne 1998).
+        alpha: f64,
+        /// Bytes that each (port, priority) owns beyond the pool.
+        reserved: Bytes,
+    },
+}
+
+/// `[switch.marker]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MarkerSpec {
+    /// No marking.
+    None,
+    /// CE when the backlog exceeds `k`.
+    Step {
+        /// Threshold in bytes.
+        k: Bytes,
+        /// When the backlog is looked at.
+        at: MarkAt,
+        /// What happens there to packets that are not ECN-capable.
+        not_ect: NotEct,
+    },
+}
+
+/// What happens above the marking threshold to packets that are not ECN-capable; lossless ones are always queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotEct {
+    /// Dropped, as a RED queue does (judd §7.1, Fig. 12).
+    Drop,
+    /// Queued like the others, up to the buffer.
+    Queue,
+}
+
+/// When the backlog is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkAt {
+    /// When the packet joins the queue.
+    Enqueue,
+    /// When it leaves.
+    Dequeue,
+}
+
+/// `[switch.pfc]` (IEEE 802.1Qbb). Accounting is by ingress (port, priority).
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PfcSpec {
+    /// The lossless priorities.
+    pub priorities: Vec<u8>,
+    /// Pause above this many ingress bytes; `None`: what the buffer leaves after the headroom
+    /// (`per_port`), or the dynamic threshold (`shared`).
+    pub xoff: Option<Bytes>,
+    /// Resume at or below this many; `None`: two frames of the MTU below `xoff`.
+    pub xon: Option<Bytes>,
+    /// Bytes reserved for what arrives after XOFF; `None`: computed for each link (802.1Qbb Annex O).
+    pub headroom: Option<Bytes>,
+    /// From the last bit of a pause frame to the transmitter being stopped.
+    pub reaction: Span,
+    /// Pause time asked for, in quanta of 512 bit times.
+    pub quanta: u16,
+}
+
+/// `[transport]`: a preset's row with what the file changes in it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
+pub struct TransportSpec {
+    /// The row that the defaults came from.
+    pub preset: String,
+    /// `newreno` or `dctcp`.
+    pub congestion_control: CongestionControlName,
+    /// Gain of DCTCP's estimator.
+    pub dctcp_g: f64,
+    /// First alpha of DCTCP.
+    pub dctcp_alpha_initial: f64,
+    /// Smallest window of DCTCP after a cut, in segments.
+    pub dctcp_floor_segments: u32,
+    /// `"10 segments"`, `"bdp"` (at least one, rounded up to a segment), or a size.
+    pub initial_window: InitialWindow,
+    /// ECN use.
+    pub ecn: EcnName,
+    /// ECT on SYN and SYN-ACK too.
+    pub ect_on_syn: bool,
+    /// ECT on pure ACKs and retransmissions too.
+    pub ect_on_ack: bool,
+    /// Send in a lossless priority (the first of `switch.pfc.priorities`).
+    pub lossless: bool,
+    /// The 802.1p priority of all packets of this transport.
+    pub priority: u8,
+    /// Selective acknowledgements.
+    pub sack: bool,
+    /// Timestamps option (MSS 1448 instead of 1460).
+    pub timestamps: bool,
+    /// Fast retransmit.
+    pub fast_retransmit: bool,
+    /// Duplicate ACKs for it.
+    pub dup_thresh: u32,
+    /// Limited transmit.
+    pub limited_transmit: bool,
+    /// Three-way handshake for every flow.
+    pub handshake: bool,
+    /// RTO before the first sample.
+    pub rto_initial: Span,
+    /// Lower bound of the RTO.
+    pub rto_min: Span,
+    /// Upper bound.
+    pub rto_max: Span,
+    /// Timer granularity.
+    pub rto_granularity: Span,
+    /// How `rto_min` enters: `rfc`, `linux` or `freebsd`.
+    pub rto_form: RtoFormName,
+    /// Constant of the `freebsd` form.
+    pub rto_slop: Span,
+    /// ACK at the latest after this many full segments.
+    pub delayed_ack_segments: u32,
+    /// ... or this time.
+    pub delayed_ack_timeout: Span,
+    /// Receive window, fixed.
+    pub receive_window: Bytes,
+    /// SYN retransmissions before giving up.
+    pub syn_retries: u32,
+    /// Consecutive time-outs before giving up.
+    pub retries: u32,
+}
+
+/// Congestion controls by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CongestionControlName {
+    /// RFC 5681, RFC 6582.
+    Newreno,
+    /// RFC 8257.
+    Dctcp,
+}
+
+/// ECN modes by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnName {
+    /// Not negotiated.
+    Off,
+    /// RFC 3168.
+    Classic,
+    /// RFC 8257.
+    Dctcp,
+}
+
+/// RTO forms by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RtoFormName {
+    /// RFC 6298.
+    Rfc,
+    /// srtt + max(`rto_min`, 4 rttvar).
+    Linux,
+    /// srtt + 4 rttvar + slop.
+    Freebsd,
+}
+
+/// The initial congestion window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InitialWindow {
+    /// This many segments.
+    Segments(u32),
+    /// Host link rate times the base RTT of the longest shortest path, rounded up to a segment.
+    Bdp,
+    /// This many bytes.
+    Bytes(Bytes),
+}
+
+impl Serialize for InitialWindow {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            InitialWindow::Segments(n) => serializer.collect_str(&format_args!("{n} segments")),
+            InitialWindow::Bdp => serializer.serialize_str("bdp"),
+            InitialWindow::Bytes(bytes) => bytes.serialize(serializer),
+        }
+    }
+}
+
+/// `[[workload]]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WorkloadSpec {
+    /// Names it in the tables; unique. Default: its kind.
+    pub name: String,
+    /// Name of the transport: "default" is `[transport]`.
+    pub transport: String,
+    /// What it does.
+    #[serde(flatten)]
+    pub kind: WorkloadKind,
+}
+
+/// The workloads.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum WorkloadKind {
+    /// Flows as listed.
+    Flows {
+        /// From the file, or read from `file` (CSV or Parquet) at load.
+        flows: Vec<FlowEntry>,
+    },
+    /// Every host sends to one other and receives from one other (a cyclic permutation, Sattolo 1986).
+    Permutation {
+        /// Bytes a flow.
+        size: Bytes,
+        /// When all begin.
+        start: Span,
+    },
+    /// Several hosts to one at once.
+    #[serde(rename = "n_to_1")]
+    NToOne {
+        /// How many senders (the first hosts that are not the receiver), at most hosts - 1.
+        senders: u32,
+        /// Name of the receiver.
+        receiver: String,
+        /// Bytes a flow.
+        size: Bytes,
+        /// When all begin.
+        start: Span,
+    },
+    /// Flows without an end of their own.
+    LongFlows {
+        /// Who, and from when to when.
+        flows: Vec<LongFlowEntry>,
+    },
+    /// Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others for a response of equal size.
+    Incast {
+        /// Jobs a second and host, Poisson.
+        rate: f64,
+        /// Servers a job.
+        fan_in: u32,
+        /// Response sizes, drawn with equal probability for each job.
+        response: Vec<Bytes>,
+        /// Bytes of the request; 0: the responses start by themselves when the job does.
+        request: Bytes,
+        /// First possible start.
+        start: Span,
+        /// No new job from here on.
+        stop: Span,
+    },
+    /// Single flows between random hosts.
+    Background {
+        /// Sizes.
+        sizes: SizesSpec,
+        /// How many, and when.
+        arrivals: ArrivalsSpec,
+        /// Share of the flows that stay in the sender's rack, 0 to 1; `None`: destination uniform over all
+        /// other hosts.
+        intra_rack: Option<f64>,
+        /// First possible start.
+        start: Span,
+        /// No new flow from here on.
+        stop: Span,
+    },
+}
+
+/// One row of a flow list.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowEntry {
+    /// Sending host.
+    pub src: String,
+    /// Receiving host.
+    pub dst: String,
+    /// Bytes.
+    pub size: Bytes,
+    /// Start.
+    pub start: Span,
+}
+
+/// One long flow.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LongFlowEntry {
+    /// Sending host.
+    pub src: String,
+    /// Receiving host.
+    pub dst: String,
+    /// From when.
+    pub start: Span,
+    /// To when; `None`: to the end of the run.
+    pub stop: Option<Span>,
+}
+
+/// Flow sizes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SizesSpec {
+    /// All alike.
+    Fixed {
+        /// Bytes.
+        size: Bytes,
+    },
+    /// Uniform between the two, inclusive.
+    Uniform {
+        /// Smallest.
+        min: Bytes,
+        /// Largest.
+        max: Bytes,
+    },
+    /// The logarithm is uniform.
+    LogUniform {
+        /// Smallest.
+        min: Bytes,
+        /// Largest.
+        max: Bytes,
+    },
+    /// An empirical distribution, linear between its points: a built-in one (`web_search`, `data_mining`) by
+    /// name, or a CDF file.
+    Cdf {
+        /// The built-in name or the path as written.
+        source: String,
+        /// (bytes, probability up to it), ascending, ending at 1.
+        points: Vec<(f64, f64)>,
+    },
+}
+
+/// When background flows start.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ArrivalsSpec {
+    /// Poisson, such that hosts send this share of their link rate on average, 0 to 1.
+    Load {
+        /// Offered load of a host link.
+        load: f64,
+    },
+    /// Poisson with this many flows a second and host.
+    Rate {
+        /// Flows a second and host.
+        per_host: f64,
+    },
+    /// Closed loop: every host keeps this many flows going and starts the next when one ends.
+    Concurrency {
+        /// Flows at once a host.
+        per_host: u32,
+    },
+}
+
+/// `[record]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RecordSpec {
+    /// Row per flow.
+    pub flows: bool,
+    /// Row per port and priority.
+    pub ports: bool,
+    /// Time lines, or none.
+    pub series: Option<SeriesSpec>,
+    /// Packets, or none.
+    pub packets: Option<PacketsSpec>,
+}
+
+/// `[record.series]`: what is sampled.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SeriesSpec {
+    /// Interval.
+    pub every: Span,
+    /// Globs over port names ("edge0:*"): backlog, throughput, time paused.
+    pub ports: Vec<String>,
+    /// Globs over workload names: goodput of each flow, and its sender's cwnd, ssthresh, srtt, alpha.
+    pub flows: Vec<String>,
+}
+
+/// `[record.packets]`: a pcapng file.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PacketsSpec {
+    /// Globs over port names; both directions of their links are captured.
+    pub ports: Vec<String>,
+    /// Stop capturing after this many packets.
+    pub limit: u64,
+}

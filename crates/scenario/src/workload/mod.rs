@@ -1,0 +1,142 @@
+//! Workloads: what makes flows. One file for each story; all are pulled lazily, in the order of starts.
+//!
+//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
+//! so that another workload, another transport or a further host shifts no other draw: variants of a
+//! scenario that share a seed see the same traffic (common random numbers).
+//! Left out for now: traces with dependencies, sequences of requests on persistent connections.
+
+mod arrivals;
+mod background;
+pub(crate) mod cdf;
+mod distributions;
+pub(crate) mod flow_list;
+mod incast;
+mod long_flows;
+mod n_to_one;
+mod permutation;
+mod random;
+mod sizes;
+#[cfg(test)]
+mod test_support;
+
+pub use cdf::{builtin, builtin_names, read_cdf};
+pub(crate) use flow_list::read_flow_list;
+
+use crate::spec::{WorkloadKind, WorkloadSpec};
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowSpec, Workload};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::sync::Arc;
+
+/// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
+pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
+
+/// What a workload may know of the rest of the scenario.
+pub struct WorkloadContext<'a> {
+    /// The graph: hosts, their racks and link rates.
+    pub topology: &'a Topology,
+    /// The master seed.
+    pub seed: u64,
+    /// Asked once for every partition-aggregate job.
+    pub ideal_of_query: IdealOfQuery,
+}
+
+/// Makes the workload that `spec` describes. `index` is its position in the scenario, `transport` that of
+/// its transport in the network; both are copied into every [`FlowSpec`].
+///
+/// # Panics
+/// If `spec` names a host that the topology has not, or needs more hosts than there are: `resolve` refuses
+/// such scenarios.
+pub fn build(
+    spec: &WorkloadSpec,
+    index: u16,
+    transport: u16,
+    context: &WorkloadContext,
+) -> Box<dyn Workload> {
+    let maker = Maker { context, name: &spec.name, workload: index, transport };
+    match &spec.kind {
+        WorkloadKind::Flows { flows } => Box::new(flow_list::build(flows, &maker)),
+        WorkloadKind::Permutation { size, start } => Box::new(permutation::build(*size, *start, &maker)),
+        WorkloadKind::NToOne { senders, receiver, size, start } => {
+            Box::new(n_to_one::build(*senders, receiver, *size, *start, &maker))
+        }
+        WorkloadKind::LongFlows { flows } => Box::new(long_flows::build(flows, &maker)),
+        WorkloadKind::Incast { rate, fan_in, response, request, start, stop } => {
+            let jobs = incast::Jobs { fan_in: *fan_in, response: response.clone(), request: *request };
+            Box::new(incast::Incast::new(jobs, *rate, at(*start)..at(*stop), &maker))
+        }
+        WorkloadKind::Background { sizes, arrivals, intra_rack, start, stop } => {
+            let window = at(*start)..at(*stop);
+            Box::new(background::Background::new(sizes.clone(), *arrivals, *intra_rack, window, &maker))
+        }
+    }
+}
+
+/// What the constructors of this folder share: who is asking, and in which network.
+struct Maker<'a> {
+    context: &'a WorkloadContext<'a>,
+    name: &'a str,
+    workload: u16,
+    transport: u16,
+}
+
+impl Maker<'_> {
+    /// A one-way flow of this workload.
+    fn flow(&self, source: NodeId, destination: NodeId, size: Bytes, start: Time) -> FlowSpec {
+        FlowSpec {
+            source,
+            destination,
+            size: size.0,
+            reply: 0,
+            start,
+            stop: None,
+            transport: self.transport,
+            workload: self.workload,
+            query: None,
+        }
+    }
+
+    fn hosts(&self) -> Vec<NodeId> {
+        self.context.topology.hosts().collect()
+    }
+
+    /// The stream for one purpose of one host (by its position among the hosts).
+    fn stream(&self, purpose: &str, host: usize) -> Rng {
+        pauseframe_engine::stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
+    }
+
+    /// One stream a host.
+    fn streams(&self, purpose: &str, hosts: usize) -> Vec<Rng> {
+        (0..hosts).map(|host| self.stream(purpose, host)).collect()
+    }
+}
+
+/// The moment `since_start` into the run.
+fn at(since_start: Span) -> Time {
+    Time::ZERO + since_start
+}
+
+/// Flows that are known in full before the run.
+#[derive(Debug)]
+struct Listed {
+    flows: std::vec::IntoIter<FlowSpec>,
+}
+
+impl Listed {
+    /// Sorts by start; flows that start together keep their order.
+    fn new(mut flows: Vec<FlowSpec>) -> Listed {
+        flows.sort_by_key(|flow| flow.start);
+        Listed { flows: flows.into_iter() }
+    }
+}
+
+impl Workload for Listed {
+    fn next_start(&self) -> Option<Time> {
+        self.flows.as_slice().first().map(|flow| flow.start)
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        self.flows.next().expect("asked for a flow only while next_start gives a time")
+    }
+}

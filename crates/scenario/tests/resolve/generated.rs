@@ -1,0 +1,100 @@
+//! Random good scenarios: each is accepted, and what it resolves to survives being written down.
+
+use crate::resolve_as;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn topology() -> impl Strategy<Value = String> {
+    let link = (1u64..400_000_000_000, 0u64..1_000_000_000).prop_map(|(rate, delay)| {
+        format!("link = {{ rate = \"{} bps\", delay = \"{delay} ps\" }}\n", rate + 1_000_000)
+    });
+    let kind = prop_oneof![
+        (1u32..4).prop_map(|half| format!("kind = \"fat_tree\"\nk = {}\n", 2 * half)),
+        (2u32..5, 1u32..4).prop_map(|(m, w)| format!("kind = \"xgft\"\nm = [{m}, 3]\nw = [1, {w}]\n")),
+        (2u32..5, 1u32..4, 1u32..4).prop_map(|(leaves, spines, hosts)| {
+            format!("kind = \"leaf_spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = {hosts}\n")
+        }),
+        (2u32..9).prop_map(|hosts| format!("kind = \"star\"\nhosts = {hosts}\n")),
+        (3u32..9)
+            .prop_map(|switches| format!("kind = \"ring\"\nswitches = {switches}\nhosts_per_switch = 1\n")),
+    ];
+    (kind, link).prop_map(|(kind, link)| format!("[topology]\n{kind}{link}"))
+}
+
+fn switch() -> impl Strategy<Value = String> {
+    let buffer = prop_oneof![
+        (20_000u64..4_000_000).prop_map(|size| format!("buffer = \"{size} B\"\n")),
+        (1_000_000u64..90_000_000, 0.001f64..64.0).prop_map(|(size, alpha)| format!(
+            "buffer = {{ policy = \"shared\", size = \"{size} B\", alpha = {alpha:?} }}\n"
+        )),
+    ];
+    let pfc = prop_oneof![
+        Just(String::new()),
+        (1u64..9_000, 1u64..9_000, 0u64..1_000).prop_map(|(xon, more, headroom)| {
+            format!(
+                "pfc = {{ xon = \"{xon} B\", xoff = \"{} B\", headroom = \"{headroom} B\" }}\n",
+                xon + more
+            )
+        }),
+        prop::collection::btree_set(1u8..8, 1..7).prop_map(|priorities| {
+            let priorities: Vec<u8> = priorities.into_iter().collect();
+            format!("pfc = {{ priorities = {priorities:?} }}\n")
+        }),
+    ];
+    let marker = select(vec!["", "marker = \"none\"\n", "marker = { k = \"7 KB\", at = \"dequeue\" }\n"]);
+    (buffer, pfc, marker).prop_map(|(buffer, pfc, marker)| format!("[switch]\n{buffer}{pfc}{marker}"))
+}
+
+fn transport(table: &'static str) -> impl Strategy<Value = String> {
+    let preset = select(vec!["newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt"]);
+    let window = select(vec!["3 segments", "bdp", "77 KB"]);
+    (preset, window, 1u64..1_000_000_000_000, 0.001f64..=1.0, any::<bool>()).prop_map(
+        move |(preset, window, rto, g, on)| {
+            format!(
+                "[{table}]\npreset = \"{preset}\"\ninitial_window = \"{window}\"\nrto_min = \"{rto} ps\"\n\
+             dctcp_g = {g:?}\nsack = {on}\nfast_retransmit = {on}\n"
+            )
+        },
+    )
+}
+
+fn workload() -> impl Strategy<Value = String> {
+    let name = select(vec!["", "transport = \"other\"\n"]);
+    let kind = prop_oneof![
+        (1u64..1_000_000_000_000).prop_map(|size| format!("kind = \"permutation\"\nsize = \"{size} B\"\n")),
+        (0u64..1_000_000_000).prop_map(|start| format!("kind = \"n_to_1\"\nsize = \"1 MB\"\nstart = \"{start} ps\"\n")),
+        (0.01f64..1e6).prop_map(|rate| format!("kind = \"incast\"\nfan_in = 1\nrate = {rate:?}\n")),
+        (0.01f64..=1.0, select(vec!["data_mining", "web_search", "20 KB"])).prop_map(|(load, sizes)| format!(
+            "kind = \"background\"\nsizes = \"{sizes}\"\narrivals = {{ kind = \"load\", load = {load:?} }}\nintra_rack = {load:?}\n"
+        )),
+    ];
+    (name, kind).prop_map(|(name, kind)| format!("[[workload]]\n{name}{kind}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn survive_being_written_down(
+        topology in topology(),
+        switch in switch(),
+        transports in (transport("transport"), transport("transports.other")),
+        workloads in prop::collection::vec(workload(), 1..4),
+        seed: u64,
+        routing in select(vec!["ecmp", "spray"]),
+    ) {
+        let (first, second) = transports;
+        let text = format!(
+            "seed = {seed}\nstop = \"2 s\"\n{topology}[routing]\nkind = \"{routing}\"\n{switch}{first}{second}{}",
+            workloads.concat()
+        );
+        let resolved = resolve_as("g.toml", &text, &[], None).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        prop_assert_eq!(resolved.scenario.seed, seed);
+        let written = resolved.to_toml();
+        let again = resolve_as("g.toml", &written, &[], None).unwrap_or_else(|error| panic!("{error}\n{written}"));
+        prop_assert_eq!(&again.scenario, &resolved.scenario);
+        prop_assert_eq!(again.to_toml(), written);
+        // Warnings are about the scenario, not about how it was written.
+        prop_assert_eq!(again.warnings, resolved.warnings);
+    }
+}

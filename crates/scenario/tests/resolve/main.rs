@@ -1,0 +1,35 @@
+//! The resolver from outside: good scenarios, generated ones, mistakes, and mutations of either.
+
+mod errors;
+mod examples;
+mod generated;
+mod mutations;
+
+use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
+use std::path::{Path, PathBuf};
+
+/// The example scenarios: name and text.
+pub(crate) const EXAMPLES: [(&str, &str); 5] = [
+    ("incast.toml", include_str!("../scenarios/incast.toml")),
+    ("coexistence.toml", include_str!("../scenarios/coexistence.toml")),
+    ("custom.toml", include_str!("../scenarios/custom.toml")),
+    ("spray.toml", include_str!("../scenarios/spray.toml")),
+    ("ring.toml", include_str!("../scenarios/ring.toml")),
+];
+
+/// Where the examples lie.
+pub(crate) fn base_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
+}
+
+/// Resolves `text` as the file `file_name` with these overrides.
+pub(crate) fn resolve_as(
+    file_name: &str,
+    text: &str,
+    overrides: &[(&str, &str)],
+    seed: Option<u64>,
+) -> Result<Resolved, ScenarioError> {
+    let owned = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
+    let overrides: Vec<(String, String)> = overrides.iter().map(owned).collect();
+    resolve(&Input { text, file_name, base_dir: &base_dir(), overrides: &overrides, seed })
+}

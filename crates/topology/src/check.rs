@@ -1,0 +1,237 @@
+//! What is wrong with a graph that was written by hand: every mistake at once, each with the nodes it is about.
+//!
+//! The rules are those of the simulator: a host has one NIC port and never forwards. Two hosts may be linked
+//! back to back, which the one-port rule already confines to a fabric of just these two.
+
+use crate::{NodeKind, Topology};
+use pauseframe_units::{Id, IndexVec, NodeId};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// A reason why a topology can not be simulated.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TopologyError {
+    /// Two nodes have the same name.
+    #[error("{count} nodes are called {name:?}: give each node its own name")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// How many nodes have it.
+        count: usize,
+    },
+    /// A link has the same node at both ends.
+    #[error("a link joins {node:?} to itself: remove it or name another node")]
+    SelfLoop {
+        /// The node.
+        node: String,
+    },
+    /// One direction of a link has the rate zero.
+    #[error("the link from {from:?} to {to:?} has the rate 0 bps: give it a rate above zero")]
+    ZeroRate {
+        /// The transmitting node.
+        from: String,
+        /// The receiving node.
+        to: String,
+    },
+    /// A host has no link.
+    #[error("host {host:?} has no link: link it to a switch, or remove it")]
+    HostWithoutLink {
+        /// The host.
+        host: String,
+    },
+    /// A host has more than one link.
+    #[error(
+        "host {host:?} has {count} links (to {peers}): a host has exactly one port and never forwards; \
+         leave it one link, or make it a switch"
+    )]
+    HostWithSeveralLinks {
+        /// The host.
+        host: String,
+        /// How many links it has.
+        count: usize,
+        /// The nodes at the other ends, for the message.
+        peers: String,
+    },
+    /// The graph falls apart. `one` and `other` are hosts, or switches in a part that has no host.
+    #[error("there is no path between {one:?} and {other:?}: add a link between their parts")]
+    Disconnected {
+        /// A node of the first part.
+        one: String,
+        /// A node of another part.
+        other: String,
+    },
+}
+
+/// All that is wrong with `topology`; empty if it can be simulated.
+pub fn check(topology: &Topology) -> Vec<TopologyError> {
+    let mut errors = duplicate_names(topology);
+    errors.extend(bad_links(topology));
+    errors.extend(bad_hosts(topology));
+    errors.extend(parts(topology));
+    errors
+}
+
+fn name(topology: &Topology, node: NodeId) -> String {
+    topology.nodes()[node].name.clone()
+}
+
+fn duplicate_names(topology: &Topology) -> Vec<TopologyError> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in topology.nodes() {
+        *counts.entry(&node.name).or_default() += 1;
+    }
+    let twice = counts.into_iter().filter(|(_, count)| *count > 1);
+    twice.map(|(name, count)| TopologyError::DuplicateName { name: name.to_owned(), count }).collect()
+}
+
+fn bad_links(topology: &Topology) -> Vec<TopologyError> {
+    let mut errors = Vec::new();
+    for link in topology.links() {
+        let [a, b] = link.ends.map(|end| name(topology, end));
+        if link.ends[0] == link.ends[1] {
+            errors.push(TopologyError::SelfLoop { node: a.clone() });
+        }
+        for (channel, [from, to]) in link.channels.iter().zip([[&a, &b], [&b, &a]]) {
+            if channel.rate.0 == 0 {
+                errors.push(TopologyError::ZeroRate { from: from.clone(), to: to.clone() });
+            }
+        }
+    }
+    errors
+}
+
+fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {
+    let mut errors = Vec::new();
+    for host in topology.hosts() {
+        let ports = &topology.nodes()[host].ports;
+        match ports.len() {
+            0 => errors.push(TopologyError::HostWithoutLink { host: name(topology, host) }),
+            1 => {}
+            count => {
+                let peers: Vec<_> =
+                    ports.iter().map(|p| format!("{:?}", name(topology, topology.peer(*p)))).collect();
+                let peers = peers.join(", ");
+                errors.push(TopologyError::HostWithSeveralLinks { host: name(topology, host), count, peers });
+            }
+        }
+    }
+    errors
+}
+
+/// One error for each part beyond the first. A host without a link is left to [`bad_hosts`].
+fn parts(topology: &Topology) -> Vec<TopologyError> {
+    let mut seen: IndexVec<NodeId, bool> = IndexVec::filled(false, topology.nodes().len());
+    let mut representatives = Vec::new();
+    for start in topology.nodes().ids() {
+        let node = &topology.nodes()[start];
+        let lone_host = node.kind == NodeKind::Host && node.ports.is_empty();
+        if !seen[start] && !lone_host {
+            representatives.push(explore(topology, start, &mut seen));
+        }
+    }
+    let Some((first, rest)) = representatives.split_first() else { return Vec::new() };
+    let apart = |other: &NodeId| TopologyError::Disconnected {
+        one: name(topology, *first),
+        other: name(topology, *other),
+    };
+    rest.iter().map(apart).collect()
+}
+
+/// Marks the part that `start` belongs to and returns its first host, or `start` if it has none.
+fn explore(topology: &Topology, start: NodeId, seen: &mut IndexVec<NodeId, bool>) -> NodeId {
+    let mut waiting = vec![start];
+    let mut first_host: Option<NodeId> = None;
+    seen[start] = true;
+    while let Some(at) = waiting.pop() {
+        if topology.nodes()[at].kind == NodeKind::Host {
+            first_host = Some(first_host.map_or(at, |host| NodeId::from_index(host.index().min(at.index()))));
+        }
+        for port in &topology.nodes()[at].ports {
+            let next = topology.peer(*port);
+            if !seen[next] {
+                seen[next] = true;
+                waiting.push(next);
+            }
+        }
+    }
+    first_host.unwrap_or(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Channel;
+    use pauseframe_units::{BitRate, Span};
+
+    const FAST: Channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
+
+    fn nodes(topology: &mut Topology, kind: NodeKind, names: &[&str]) -> Vec<NodeId> {
+        names.iter().map(|name| topology.add_node(*name, kind, None)).collect()
+    }
+
+    #[test]
+    fn a_sound_fabric_and_a_back_to_back_pair_have_no_errors() {
+        let mut star = Topology::new();
+        let hosts = nodes(&mut star, NodeKind::Host, &["a", "b"]);
+        let switch = star.add_node("s", NodeKind::Switch, None);
+        for host in hosts {
+            star.add_link(host, switch, FAST);
+        }
+        assert_eq!(check(&star), []);
+
+        let mut pair = Topology::new();
+        let hosts = nodes(&mut pair, NodeKind::Host, &["a", "b"]);
+        pair.add_link(hosts[0], hosts[1], FAST);
+        assert_eq!(check(&pair), []);
+        assert_eq!(check(&Topology::new()), []);
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_its_nodes() {
+        let mut topology = Topology::new();
+        let hosts = nodes(&mut topology, NodeKind::Host, &["a", "b", "c", "b"]);
+        let switches = nodes(&mut topology, NodeKind::Switch, &["s", "t"]);
+        let dead = Channel { rate: BitRate(0), delay: Span::ZERO };
+        topology.add_asymmetric_link(hosts[0], switches[0], [FAST, dead]);
+        topology.add_link(hosts[0], hosts[1], FAST);
+        topology.add_link(switches[0], switches[0], FAST);
+        topology.add_link(hosts[3], switches[1], FAST);
+        let errors = check(&topology);
+        let text = |s: &str| s.to_owned();
+        let expected = [
+            TopologyError::DuplicateName { name: text("b"), count: 2 },
+            TopologyError::ZeroRate { from: text("s"), to: text("a") },
+            TopologyError::SelfLoop { node: text("s") },
+            TopologyError::HostWithSeveralLinks { host: text("a"), count: 2, peers: text("\"s\", \"b\"") },
+            TopologyError::HostWithoutLink { host: text("c") },
+            TopologyError::Disconnected { one: text("a"), other: text("b") },
+        ];
+        assert_eq!(errors, expected);
+        assert_eq!(
+            errors[3].to_string(),
+            "host \"a\" has 2 links (to \"s\", \"b\"): a host has exactly one port and never forwards; \
+             leave it one link, or make it a switch"
+        );
+    }
+
+    #[test]
+    fn a_chain_of_hosts_is_refused() {
+        let mut topology = Topology::new();
+        let hosts = nodes(&mut topology, NodeKind::Host, &["a", "b", "c"]);
+        topology.add_link(hosts[0], hosts[1], FAST);
+        topology.add_link(hosts[1], hosts[2], FAST);
+        assert!(
+            matches!(&check(&topology)[..], [TopologyError::HostWithSeveralLinks { host, .. }] if host == "b")
+        );
+    }
+
+    #[test]
+    fn a_part_without_hosts_is_named_by_a_switch() {
+        let mut topology = Topology::new();
+        let host = topology.add_node("a", NodeKind::Host, None);
+        let switches = nodes(&mut topology, NodeKind::Switch, &["s", "lonely"]);
+        topology.add_link(host, switches[0], FAST);
+        let expected = TopologyError::Disconnected { one: "a".to_owned(), other: "lonely".to_owned() };
+        assert_eq!(check(&topology), [expected]);
+    }
+}

@@ -1,0 +1,35 @@
+//! The dumbbell: two switches and the one link between them that all traffic shares.
+
+use super::{GenerateError, add_hosts, at_least_one, bound_links};
+use crate::{Channel, NodeKind, Topology};
+
+const FAMILY: &str = "dumbbell";
+
+/// `left` hosts (`l0`..) at the switch `left` and `right` hosts (`r0`..) at the switch `right`, joined by one
+/// `fabric_link`.
+///
+/// # Errors
+/// If a side is empty or the fabric too large.
+pub fn dumbbell(
+    left: u32,
+    right: u32,
+    host_link: Channel,
+    fabric_link: Channel,
+) -> Result<Topology, GenerateError> {
+    at_least_one(FAMILY, "left", left)?;
+    at_least_one(FAMILY, "right", right)?;
+    bound_links(FAMILY, &[&[u64::from(left)], &[u64::from(right)], &[1]])?;
+
+    let mut topology = Topology::new();
+    let left_hosts = add_hosts(&mut topology, "l", left);
+    let right_hosts = add_hosts(&mut topology, "r", right);
+    let left = topology.add_node("left", NodeKind::Switch, None);
+    let right = topology.add_node("right", NodeKind::Switch, None);
+    for (hosts, switch) in [(left_hosts, left), (right_hosts, right)] {
+        for host in hosts {
+            topology.add_link(host, switch, host_link);
+        }
+    }
+    topology.add_link(left, right, fabric_link);
+    Ok(topology)
+}

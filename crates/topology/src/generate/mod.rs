@@ -1,0 +1,106 @@
+//! Generators of the usual families of fabrics, one file each.
+//!
+//! Hosts come first and get the smallest node ids, in the order of their names; then the switches, level by
+//! level. Every parameter is checked before anything is built.
+
+mod dragonfly;
+mod dumbbell;
+mod fat_tree;
+mod jellyfish;
+mod leaf_spine;
+mod line;
+mod ring;
+mod star;
+mod torus;
+mod xgft;
+
+pub use dragonfly::{Dragonfly, dragonfly};
+pub use dumbbell::dumbbell;
+pub use fat_tree::fat_tree;
+pub use jellyfish::{Jellyfish, expand_jellyfish, jellyfish};
+pub use leaf_spine::leaf_spine;
+pub use line::line;
+pub use ring::ring;
+pub use star::star;
+pub use torus::torus;
+pub use xgft::{pgft, xgft};
+
+use crate::{Channel, NodeKind, Topology};
+use pauseframe_units::NodeId;
+use thiserror::Error;
+
+/// The most links that a generator builds; more is taken for a slip of the pen.
+pub const LINKS_MAX: u64 = 4_000_000;
+
+/// Why a generator refused its parameters.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum GenerateError {
+    /// A parameter is out of its bounds.
+    #[error("{family}: {parameter} = {value} is not possible: {allowed}")]
+    Parameter {
+        /// The family of fabrics.
+        family: &'static str,
+        /// The name of the parameter.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The fabric would have more than [`LINKS_MAX`] links.
+    #[error("{family}: this fabric would have {links} links; at most {LINKS_MAX} are allowed")]
+    TooLarge {
+        /// The family of fabrics.
+        family: &'static str,
+        /// How many links it would have (saturating).
+        links: u64,
+    },
+}
+
+fn refuse<T>(
+    family: &'static str,
+    parameter: &'static str,
+    value: impl Into<String>,
+    allowed: &'static str,
+) -> Result<T, GenerateError> {
+    Err(GenerateError::Parameter { family, parameter, value: value.into(), allowed })
+}
+
+fn at_least_one(family: &'static str, parameter: &'static str, value: u32) -> Result<(), GenerateError> {
+    if value == 0 { refuse(family, parameter, value.to_string(), "it must be at least 1") } else { Ok(()) }
+}
+
+/// Refuses fabrics whose links, the sum of `terms`, are more than [`LINKS_MAX`]. A term is a product.
+fn bound_links(family: &'static str, terms: &[&[u64]]) -> Result<(), GenerateError> {
+    let product = |term: &&[u64]| term.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor));
+    let links = terms.iter().map(product).fold(0, u64::saturating_add);
+    if links > LINKS_MAX { Err(GenerateError::TooLarge { family, links }) } else { Ok(()) }
+}
+
+/// Adds `count` hosts called `{prefix}0`, `{prefix}1` ...
+fn add_hosts(topology: &mut Topology, prefix: &str, count: u32) -> Vec<NodeId> {
+    (0..count).map(|i| topology.add_node(format!("{prefix}{i}"), NodeKind::Host, Some(0))).collect()
+}
+
+/// Adds `count` switches called `{prefix}0`, `{prefix}1` ...
+fn add_switches(topology: &mut Topology, prefix: &str, count: u32, level: Option<u8>) -> Vec<NodeId> {
+    (0..count).map(|i| topology.add_node(format!("{prefix}{i}"), NodeKind::Switch, level)).collect()
+}
+
+/// Adds `count` switches "s0", "s1" ... with `hosts_per_switch` hosts "host0", "host1" ... at each; returns the
+/// switches.
+fn add_switches_with_hosts(
+    topology: &mut Topology,
+    count: u32,
+    hosts_per_switch: u32,
+    host_link: Channel,
+) -> Vec<NodeId> {
+    let hosts = add_hosts(topology, "host", count * hosts_per_switch);
+    let switches = add_switches(topology, "s", count, None);
+    for (hosts, switch) in hosts.chunks(hosts_per_switch as usize).zip(&switches) {
+        for host in hosts {
+            topology.add_link(*host, *switch, host_link);
+        }
+    }
+    switches
+}

@@ -1,0 +1,111 @@
+//! Extended generalised fat trees: XGFT (Öhring, Ibel, Das, Kumar, IPPS 1995) and PGFT with parallel links
+//! (Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI global collectives",
+//! JPDC 2012).
+//!
+//! A node of level l is a word of h digits; digit i counts to `w_i` for i <= l and to `m_i` above. Nodes of
+//! the levels l and l + 1 are linked if their words agree in all digits but digit l + 1. Left out: hosts with
+//! more than one link (`w_1` > 1), because a host of this simulator has one port.
+
+use super::{GenerateError, bound_links, refuse};
+use crate::{Channel, NodeKind, Topology};
+use pauseframe_units::NodeId;
+
+/// XGFT(h; m; w): `m[i]` children for a node of level i + 1, `w[i]` parents for a node of level i; level 0 =
+/// hosts.
+///
+/// XGFT(2; 16,4; 1,2) has 64 hosts, 4 leaves and 2 spines. Names: `host{i}` and `s{level}_{i}`; hosts of the
+/// same subtree are neighbours in the numbering. `host_link` joins levels 0 and 1, `fabric_link` all above.
+///
+/// # Errors
+/// If the lists are empty, of different length or hold a zero, `w[0]` is not 1, or the fabric is too large.
+pub fn xgft(
+    m: &[u32],
+    w: &[u32],
+    host_link: Channel,
+    fabric_link: Channel,
+) -> Result<Topology, GenerateError> {
+    build("xgft", m, w, &vec![1; m.len()], host_link, fabric_link)
+}
+
+/// PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its parents.
+///
+/// # Errors
+/// As [`xgft`]; `p[0]` must be 1 too.
+pub fn pgft(
+    m: &[u32],
+    w: &[u32],
+    p: &[u32],
+    host_link: Channel,
+    fabric_link: Channel,
+) -> Result<Topology, GenerateError> {
+    build("pgft", m, w, p, host_link, fabric_link)
+}
+
+fn build(
+    family: &'static str,
+    m: &[u32],
+    w: &[u32],
+    p: &[u32],
+    host_link: Channel,
+    fabric_link: Channel,
+) -> Result<Topology, GenerateError> {
+    validate(family, m, w, p)?;
+    let mut topology = Topology::new();
+    let mut below = add_level(&mut topology, 0, level_size(m, w, 0));
+    for level in 0..m.len() {
+        let above = add_level(&mut topology, level + 1, level_size(m, w, level + 1));
+        let channel = if level == 0 { host_link } else { fabric_link };
+        // The digits below this one are the `w` of lower levels and vary fastest.
+        let stride: usize = w[..level].iter().map(|digit| *digit as usize).product();
+        let (children, parents) = (m[level] as usize, w[level] as usize);
+        for (i, child) in below.iter().enumerate() {
+            let (low, high) = (i % stride, i / (stride * children));
+            for digit in 0..parents {
+                let parent = above[low + stride * (digit + parents * high)];
+                for _ in 0..p[level] {
+                    topology.add_link(*child, parent, channel);
+                }
+            }
+        }
+        below = above;
+    }
+    Ok(topology)
+}
+
+fn add_level(topology: &mut Topology, level: usize, count: usize) -> Vec<NodeId> {
+    let kind = if level == 0 { NodeKind::Host } else { NodeKind::Switch };
+    let name = |i| if level == 0 { format!("host{i}") } else { format!("s{level}_{i}") };
+    (0..count).map(|i| topology.add_node(name(i), kind, Some(level as u8))).collect()
+}
+
+fn level_size(m: &[u32], w: &[u32], level: usize) -> usize {
+    w[..level].iter().chain(&m[level..]).map(|digit| *digit as usize).product()
+}
+
+fn validate(family: &'static str, m: &[u32], w: &[u32], p: &[u32]) -> Result<(), GenerateError> {
+    if m.is_empty() || m.len() > usize::from(u8::MAX) {
+        return refuse(family, "m", format!("{m:?}"), "it must name 1 to 255 levels");
+    }
+    if w.len() != m.len() {
+        return refuse(family, "w", format!("{w:?}"), "it must be as long as m");
+    }
+    if p.len() != m.len() {
+        return refuse(family, "p", format!("{p:?}"), "it must be as long as m");
+    }
+    for (parameter, list) in [("m", m), ("w", w), ("p", p)] {
+        if list.contains(&0) {
+            return refuse(family, parameter, format!("{list:?}"), "every number must be at least 1");
+        }
+    }
+    for (parameter, list) in [("w", w), ("p", p)] {
+        if list[0] != 1 {
+            let allowed = "its first number must be 1, because a host has one port";
+            return refuse(family, parameter, format!("{list:?}"), allowed);
+        }
+    }
+    let wide = |list: &[u32]| list.iter().map(|digit| u64::from(*digit)).collect::<Vec<_>>();
+    let links_above =
+        |level: usize| [wide(&w[..=level]), wide(&m[level..]), wide(&p[level..=level])].concat();
+    let terms: Vec<Vec<u64>> = (0..m.len()).map(links_above).collect();
+    bound_links(family, &terms.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}

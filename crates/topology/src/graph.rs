@@ -1,0 +1,133 @@
+//! The plain graph of a fabric: named nodes, full-duplex links. No queues, no flows.
+
+use pauseframe_units::{BitRate, IndexVec, LinkId, NodeId, PortId, Span};
+
+/// What a node does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// An end system: originates and consumes packets, never forwards.
+    Host,
+    /// Forwards packets.
+    Switch,
+}
+
+/// A host or a switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Unique in its topology; what files, tables and error messages call it.
+    pub name: String,
+    /// Host or switch.
+    pub kind: NodeKind,
+    /// The level in a tree-like fabric (0 = hosts, Öhring 1995), where there is one.
+    pub level: Option<u8>,
+    /// The links at this node, in the order they were added: local port number → (link, which end we are).
+    pub ports: Vec<PortId>,
+}
+
+/// Rate and propagation delay of one direction of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Channel {
+    /// Bits per second; never zero.
+    pub rate: BitRate,
+    /// Propagation delay.
+    pub delay: Span,
+}
+
+/// A full-duplex link between two nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// The two ends.
+    pub ends: [NodeId; 2],
+    /// The channel from each end to the other one.
+    pub channels: [Channel; 2],
+}
+
+/// A graph of hosts and switches. Ids are given in the order of adding, so they are the same for the same file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Topology {
+    nodes: IndexVec<NodeId, Node>,
+    links: IndexVec<LinkId, Link>,
+}
+
+impl Topology {
+    /// A graph without nodes.
+    pub fn new() -> Topology {
+        Topology::default()
+    }
+
+    /// Adds a node; names must be unique ([`crate::check`] reports duplicates).
+    pub fn add_node(&mut self, name: impl Into<String>, kind: NodeKind, level: Option<u8>) -> NodeId {
+        self.nodes.push(Node { name: name.into(), kind, level, ports: Vec::new() })
+    }
+
+    /// Adds a link whose two directions are alike.
+    pub fn add_link(&mut self, a: NodeId, b: NodeId, channel: Channel) -> LinkId {
+        self.add_asymmetric_link(a, b, [channel, channel])
+    }
+
+    /// Adds a link; `channels[0]` carries from `a` to `b`.
+    pub fn add_asymmetric_link(&mut self, a: NodeId, b: NodeId, channels: [Channel; 2]) -> LinkId {
+        let link = self.links.push(Link { ends: [a, b], channels });
+        self.nodes[a].ports.push(PortId::of_link(link, 0));
+        self.nodes[b].ports.push(PortId::of_link(link, 1));
+        link
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &IndexVec<NodeId, Node> {
+        &self.nodes
+    }
+
+    /// All links.
+    pub fn links(&self) -> &IndexVec<LinkId, Link> {
+        &self.links
+    }
+
+    /// The hosts, in the order of their ids.
+    pub fn hosts(&self) -> impl Iterator<Item = NodeId> {
+        self.of_kind(NodeKind::Host)
+    }
+
+    /// The switches, in the order of their ids.
+    pub fn switches(&self) -> impl Iterator<Item = NodeId> {
+        self.of_kind(NodeKind::Switch)
+    }
+
+    fn of_kind(&self, kind: NodeKind) -> impl Iterator<Item = NodeId> {
+        self.nodes.iter_enumerated().filter(move |(_, node)| node.kind == kind).map(|(id, _)| id)
+    }
+
+    /// How many directed ports there are: two a link.
+    pub fn port_count(&self) -> usize {
+        self.links.len() * 2
+    }
+
+    /// The node that transmits from `port`.
+    #[inline]
+    pub fn owner(&self, port: PortId) -> NodeId {
+        self.links[port.link()].ends[port.end()]
+    }
+
+    /// The node that receives what `port` transmits.
+    #[inline]
+    pub fn peer(&self, port: PortId) -> NodeId {
+        self.links[port.link()].ends[1 - port.end()]
+    }
+
+    /// Rate and delay of what `port` transmits.
+    pub fn channel(&self, port: PortId) -> Channel {
+        self.links[port.link()].channels[port.end()]
+    }
+
+    /// The node with this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter_enumerated().find(|(_, node)| node.name == name).map(|(id, _)| id)
+    }
+
+    /// The name of a port: its node, a colon, the port's number at that node ("edge0:3").
+    pub fn port_name(&self, port: PortId) -> String {
+        let node = &self.nodes[self.owner(port)];
+        let number = node.ports.iter().position(|p| *p == port).unwrap_or(0);
+        format!("{}:{number}", node.name)
+    }
+}

@@ -1,0 +1,13 @@
+//! Graphs, generators and routing.
+//!
+//! A [`Topology`] is a plain graph; [`generate`] makes the usual families, [`check()`] says what is wrong
+//! with one that was written by hand, and [`routing`] turns it into next hops, forwarding tables and deadlock
+//! proofs. Nothing here knows queues, flows or time.
+
+mod check;
+pub mod generate;
+mod graph;
+pub mod routing;
+
+pub use check::{TopologyError, check};
+pub use graph::{Channel, Link, Node, NodeKind, Topology};

@@ -1,0 +1,387 @@
+//! Channel dependency graph: may the routes of a plan deadlock?
+//!
+//! A packet that waits in a buffer of a lossless network waits for the buffer that it goes to next. With
+//! pause, a buffer stands for (directed link, lane): "channel". If no cycle of such dependencies exists, no
+//! deadlock can (Dally and Seitz, IEEE Trans. Computers 1987); a cycle is necessary for a deadlock, not
+//! sufficient (Hu et al., 2016). Only what senders can really send counts, so every dependency has a route as
+//! its witness.
+//!
+//! Channels to and from hosts are left out: a host does not forward, so no cycle goes through it.
+
+use super::{ForwardingTables, NextHops, RoutingError, SwitchGraph, bound_rows};
+use crate::Topology;
+use pauseframe_units::{NodeId, PortId};
+use std::collections::VecDeque;
+
+/// The buffer that `port` transmits into, in one lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferChannel {
+    /// The transmitting port.
+    pub port: PortId,
+    /// The lane.
+    pub lane: u8,
+}
+
+/// A route that makes a dependency.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Witness {
+    /// The sending host.
+    pub from: NodeId,
+    /// The receiving host.
+    pub to: NodeId,
+    /// The VLAN, where the routes have one.
+    pub vlan: Option<u16>,
+}
+
+/// Packets held in channel `from` wait for room in channel `to`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dependency {
+    /// The channel that is held.
+    pub from: BufferChannel,
+    /// The channel that is waited for.
+    pub to: BufferChannel,
+    /// One of the routes that go through both.
+    pub witness: Witness,
+}
+
+impl Dependency {
+    /// "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1".
+    pub fn describe(&self, topology: &Topology) -> String {
+        let [held, wanted] = [self.from, self.to].map(|channel| topology.port_name(channel.port));
+        let [from, to] = [self.witness.from, self.witness.to].map(|host| &topology.nodes()[host].name);
+        let vlan = self.witness.vlan.map_or(String::new(), |vlan| format!(" in VLAN {vlan}"));
+        format!("{held} waits for {wanted} in lane {}: {from} to {to}{vlan}", self.to.lane)
+    }
+}
+
+/// Collects the dependencies of one or more plans over the same switches.
+#[derive(Clone, Debug)]
+pub struct Dependencies<'a> {
+    graph: &'a SwitchGraph,
+    ports: usize,
+    /// The place of a port among the arcs of its switch.
+    place: Vec<u32>,
+    /// The first slot of a switch: it has one for each pair of its arcs (in, out) and lane.
+    first_slot: Vec<usize>,
+    /// Whether a slot's dependency is known already, one bit each.
+    known: Vec<u64>,
+    found: Vec<Dependency>,
+}
+
+impl<'a> Dependencies<'a> {
+    /// No dependencies yet, over the links of `graph` with up to `lanes` lanes.
+    ///
+    /// # Errors
+    /// If there are too many pairs of channels to keep.
+    pub fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<Dependencies<'a>, RoutingError> {
+        let ports = graph.port_count();
+        let mut place = vec![u32::MAX; ports];
+        let mut first_slot = vec![0];
+        for switch in 0..graph.len() as u32 {
+            let arcs = graph.arcs(switch);
+            for (i, arc) in arcs.iter().enumerate() {
+                place[arc.port.0 as usize] = i as u32;
+            }
+            first_slot.push(first_slot[switch as usize] + arcs.len().pow(2));
+        }
+        let slots = first_slot[graph.len()];
+        bound_rows(&[slots, lanes.div_ceil(8)])?;
+        let known = vec![0; (slots * lanes).div_ceil(64)];
+        Ok(Dependencies { graph, ports, place, first_slot, known, found: Vec::new() })
+    }
+
+    /// Adds one dependency: what arrives over `held` goes out through `wanted`, both in `lane`. The witness
+    /// is asked for only if the dependency is new.
+    ///
+    /// # Panics
+    /// If `wanted` is a link that the graph given to [`Dependencies::new`] does not have.
+    pub fn add(&mut self, lane: u8, held: PortId, wanted: PortId, witness: impl FnOnce() -> Witness) {
+        let Some(switch) = self.graph.head(held) else { return };
+        let arcs = self.graph.arcs(switch).len();
+        let [incoming, outgoing] = [held.reverse(), wanted].map(|port| self.place[port.0 as usize] as usize);
+        let slots = self.first_slot[self.graph.len()];
+        let slot = usize::from(lane) * slots + self.first_slot[switch as usize] + incoming * arcs + outgoing;
+        let bit = 1_u64 << (slot % 64);
+        if self.known[slot / 64] & bit == 0 {
+            self.known[slot / 64] |= bit;
+            let [from, to] = [held, wanted].map(|port| BufferChannel { port, lane });
+            self.found.push(Dependency { from, to, witness: witness() });
+        }
+    }
+
+    /// Adds all that `tables` let senders do.
+    pub fn add_tables(&mut self, tables: &ForwardingTables) {
+        let rows = tables.graph().attachments().len() as u32;
+        let mut seen = vec![u64::MAX; self.graph.len()];
+        for vlan in 0..tables.vlans() {
+            for to in 0..rows {
+                let stamp = vlan as u64 * u64::from(rows) + u64::from(to);
+                for from in (0..rows).filter(|from| *from != to && tables.allows(vlan, *from, to)) {
+                    self.add_walk(tables, vlan, from, to, &mut seen, stamp);
+                }
+            }
+        }
+    }
+
+    /// Follows one route until it joins another one that is known; `seen[switch] == stamp` marks those.
+    fn add_walk(
+        &mut self,
+        tables: &ForwardingTables,
+        vlan: usize,
+        from: u32,
+        to: u32,
+        seen: &mut [u64],
+        stamp: u64,
+    ) {
+        let (tree, ends) = (tables.tree(vlan, to), [from, to]);
+        let [mut at, target] = ends.map(|row| tables.graph().attachments()[row as usize]);
+        let mut held = PortId::NONE;
+        while at != target && tree[at as usize] != PortId::NONE {
+            let wanted = tree[at as usize];
+            if held != PortId::NONE {
+                let graph = tables.graph();
+                self.add(tables.lane(vlan), held, wanted, || Witness::of(graph, ends, Some(vlan as u16)));
+            }
+            if seen[at as usize] == stamp {
+                return;
+            }
+            seen[at as usize] = stamp;
+            let Some(next) = tables.graph().head(wanted) else { return };
+            (held, at) = (wanted, next);
+        }
+    }
+
+    /// Adds all shortest paths, in one lane: what per-flow or per-packet spreading over them does.
+    pub fn add_next_hops(&mut self, hops: &NextHops, lane: u8) {
+        let rows = hops.graph().attachments();
+        for (to, target) in rows.iter().enumerate() {
+            // The source row of a route that comes through each switch.
+            let mut origin = vec![u32::MAX; self.graph.len()];
+            let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
+            for (from, switch) in rows.iter().enumerate() {
+                origin[*switch as usize] = from as u32;
+            }
+            while let Some(at) = waiting.pop() {
+                let ends = [origin[at as usize], to as u32];
+                for held in hops.fabric_ports(at, to as u32) {
+                    let Some(next) = hops.graph().head(*held).filter(|next| next != target) else { continue };
+                    for wanted in hops.fabric_ports(next, to as u32) {
+                        self.add(lane, *held, *wanted, || Witness::of(hops.graph(), ends, None));
+                    }
+                    if origin[next as usize] == u32::MAX {
+                        origin[next as usize] = ends[0];
+                        waiting.push(next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The graph of all dependencies added.
+    pub fn finish(self) -> DependencyGraph {
+        DependencyGraph::new(self.ports, self.found)
+    }
+}
+
+impl Witness {
+    fn of(graph: &SwitchGraph, ends: [u32; 2], vlan: Option<u16>) -> Witness {
+        let [from, to] = ends.map(|row| graph.hosts(graph.attachments()[row as usize])[0]);
+        Witness { from, to, vlan }
+    }
+}
+
+/// The channels and their dependencies.
+#[derive(Clone, Debug)]
+pub struct DependencyGraph {
+    ports: usize,
+    /// Channel (lane x ports + port) has the dependencies `first[channel]..first[channel + 1]`.
+    first: Vec<u32>,
+    dependencies: Vec<Dependency>,
+}
+
+impl DependencyGraph {
+    fn new(ports: usize, mut dependencies: Vec<Dependency>) -> DependencyGraph {
+        let lanes = dependencies.iter().map(|d| usize::from(d.from.lane) + 1).max().unwrap_or(0);
+        dependencies.sort_by_key(|d| (d.from.lane, d.from.port, d.to.lane, d.to.port));
+        let mut first = vec![0_u32; lanes * ports + 1];
+        for dependency in &dependencies {
+            first[usize::from(dependency.from.lane) * ports + dependency.from.port.0 as usize + 1] += 1;
+        }
+        for channel in 1..first.len() {
+            first[channel] += first[channel - 1];
+        }
+        DependencyGraph { ports, first, dependencies }
+    }
+
+    /// The dependencies of a plan.
+    ///
+    /// # Errors
+    /// If there are too many pairs of channels to keep.
+    pub fn of_tables(tables: &ForwardingTables) -> Result<DependencyGraph, RoutingError> {
+        let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
+        dependencies.add_tables(tables);
+        Ok(dependencies.finish())
+    }
+
+    /// The dependencies of all shortest paths in one lane.
+    ///
+    /// # Errors
+    /// If there are too many pairs of channels to keep.
+    pub fn of_next_hops(hops: &NextHops) -> Result<DependencyGraph, RoutingError> {
+        let mut dependencies = Dependencies::new(hops.graph(), 1)?;
+        dependencies.add_next_hops(hops, 0);
+        Ok(dependencies.finish())
+    }
+
+    /// How many dependencies there are.
+    pub fn len(&self) -> usize {
+        self.dependencies.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.dependencies.is_empty()
+    }
+
+    /// All dependencies, ordered by channel.
+    pub fn dependencies(&self) -> &[Dependency] {
+        &self.dependencies
+    }
+
+    fn index(&self, channel: BufferChannel) -> usize {
+        usize::from(channel.lane) * self.ports + channel.port.0 as usize
+    }
+
+    fn channel(&self, index: usize) -> BufferChannel {
+        BufferChannel { port: PortId((index % self.ports) as u32), lane: (index / self.ports) as u8 }
+    }
+
+    fn channels(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    fn out(&self, channel: usize) -> &[Dependency] {
+        self.dependencies.get(self.first[channel] as usize..self.first[channel + 1] as usize).unwrap_or(&[])
+    }
+
+    /// Whether there is no cycle: the plan can not deadlock.
+    pub fn is_acyclic(&self) -> bool {
+        self.cyclic_components().is_empty()
+    }
+
+    /// The strongly connected components that hold a cycle.
+    pub fn cyclic_components(&self) -> Vec<Vec<BufferChannel>> {
+        let component = self.components();
+        let mut members: Vec<Vec<BufferChannel>> = vec![Vec::new(); self.channels()];
+        for (channel, component) in component.iter().enumerate() {
+            members[*component as usize].push(self.channel(channel));
+        }
+        let to_itself = |c: BufferChannel| self.out(self.index(c)).iter().any(|d| d.to == c);
+        members.retain(|members| members.len() > 1 || members.iter().any(|c| to_itself(*c)));
+        members
+    }
+
+    /// The component of every channel (Tarjan, SIAM J. Computing 1972, with a stack of its own).
+    fn components(&self) -> Vec<u32> {
+        const UNSEEN: u32 = u32::MAX;
+        let count = self.channels();
+        let (mut order, mut low, mut component) = (vec![UNSEEN; count], vec![0; count], vec![UNSEEN; count]);
+        let (mut open, mut calls): (Vec<usize>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+        let (mut seen, mut closed) = (0, 0);
+        for root in 0..count {
+            if order[root] != UNSEEN {
+                continue;
+            }
+            calls.push((root, 0));
+            while let Some((at, next)) = calls.pop() {
+                if next == 0 {
+                    (order[at], low[at]) = (seen, seen);
+                    seen += 1;
+                    open.push(at);
+                }
+                if let Some(dependency) = self.out(at).get(next) {
+                    calls.push((at, next + 1));
+                    let to = self.index(dependency.to);
+                    if order[to] == UNSEEN {
+                        calls.push((to, 0));
+                    } else if component[to] == UNSEEN {
+                        low[at] = low[at].min(order[to]);
+                    }
+                    continue;
+                }
+                if low[at] == order[at] {
+                    while let Some(member) = open.pop() {
+                        component[member] = closed;
+                        if member == at {
+                            break;
+                        }
+                    }
+                    closed += 1;
+                }
+                if let Some((parent, _)) = calls.last() {
+                    low[*parent] = low[*parent].min(low[at]);
+                }
+            }
+        }
+        component
+    }
+
+    /// A cycle with the fewest channels, each dependency with its witness; none if there is no cycle.
+    pub fn shortest_cycle(&self) -> Option<Vec<Dependency>> {
+        let component = self.components();
+        let mut best: Option<Vec<Dependency>> = None;
+        let mut reached_by: Vec<Option<usize>> = vec![None; self.channels()];
+        for members in self.cyclic_components() {
+            for start in members {
+                let limit = best.as_ref().map_or(usize::MAX, Vec::len);
+                if let Some(cycle) = self.cycle_through(self.index(start), limit, &component, &mut reached_by)
+                {
+                    best = Some(cycle);
+                }
+            }
+        }
+        best
+    }
+
+    /// A shortest cycle through `start` with fewer than `limit` channels. `reached_by` is scratch, all `None`.
+    fn cycle_through(
+        &self,
+        start: usize,
+        limit: usize,
+        component: &[u32],
+        reached_by: &mut [Option<usize>],
+    ) -> Option<Vec<Dependency>> {
+        let mut queue = VecDeque::from([(start, 1)]);
+        let mut touched = Vec::new();
+        let mut last = None;
+        'search: while let Some((at, length)) = queue.pop_front() {
+            if length >= limit {
+                break;
+            }
+            for place in self.first[at] as usize..self.first[at + 1] as usize {
+                let to = self.index(self.dependencies[place].to);
+                if to == start {
+                    last = Some(place);
+                    break 'search;
+                }
+                if component[to] == component[start] && reached_by[to].is_none() {
+                    reached_by[to] = Some(place);
+                    touched.push(to);
+                    queue.push_back((to, length + 1));
+                }
+            }
+        }
+        let cycle = last.map(|last| {
+            let mut cycle = vec![self.dependencies[last]];
+            while let Some(place) = reached_by[self.index(cycle[cycle.len() - 1].from)] {
+                cycle.push(self.dependencies[place]);
+            }
+            cycle.reverse();
+            cycle
+        });
+        for channel in touched {
+            reached_by[channel] = None;
+        }
+        cycle
+    }
+}

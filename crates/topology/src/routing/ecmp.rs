@@ -1,0 +1,176 @@
+//! All shortest paths, and the choice among them by a hash of the flow (equal-cost multi-path, RFC 2992).
+//!
+//! Distance is the number of links. Rates and delays do not count; parallel links are paths of their own.
+//! Rows are kept once for each switch that hosts are attached to, not once a host: 1024 hosts at 128 edge
+//! switches need 128. Left out: weighted choice, resilient hashing.
+
+use super::{RoutingError, SwitchGraph, bound_rows};
+use crate::Topology;
+use pauseframe_units::{LinkId, NodeId, PortId};
+
+/// For every node and every destination host, the ports that begin a shortest path.
+#[derive(Clone, Debug)]
+pub struct NextHops {
+    graph: SwitchGraph,
+    /// The port from its switch to a host.
+    downlink: Vec<PortId>,
+    /// Row (attachment row x switches + switch) is `ports[first[row]..first[row + 1]]`.
+    first: Vec<u32>,
+    ports: Vec<PortId>,
+    distance: Vec<u32>,
+}
+
+impl NextHops {
+    /// The next hops over all links.
+    ///
+    /// # Errors
+    /// If a pair of hosts has no path, a host has not exactly one link, or the tables do not fit.
+    pub fn shortest(topology: &Topology) -> Result<NextHops, RoutingError> {
+        NextHops::shortest_without(topology, &[])
+    }
+
+    /// The next hops that avoid the links in `failed`.
+    ///
+    /// # Errors
+    /// As [`NextHops::shortest`].
+    pub fn shortest_without(topology: &Topology, failed: &[LinkId]) -> Result<NextHops, RoutingError> {
+        let graph = SwitchGraph::without(topology, failed)?;
+        bound_rows(&[graph.attachments().len(), graph.len()])?;
+        let mut hops = NextHops {
+            downlink: downlinks(&graph, topology),
+            first: vec![0],
+            ports: Vec::new(),
+            distance: Vec::with_capacity(graph.attachments().len() * graph.len()),
+            graph,
+        };
+        hops.fill(topology)?;
+        Ok(hops)
+    }
+
+    fn fill(&mut self, topology: &Topology) -> Result<(), RoutingError> {
+        let mut distance = vec![0; self.graph.len()];
+        let mut queue = Vec::new();
+        for to in self.graph.attachments() {
+            self.graph.distances(*to, &mut distance, &mut queue);
+            if let Some(from) = self.graph.attachments().iter().find(|s| distance[**s as usize] == u32::MAX) {
+                let host = |switch: u32| topology.nodes()[self.graph.hosts(switch)[0]].name.clone();
+                return Err(RoutingError::Unreachable { from: host(*from), to: host(*to) });
+            }
+            for at in 0..self.graph.len() as u32 {
+                let here = distance[at as usize];
+                let closer = self.graph.arcs(at).iter().filter(|arc| distance[arc.to as usize] < here);
+                self.ports.extend(closer.map(|arc| arc.port));
+                bound_rows(&[self.ports.len()])?;
+                self.first.push(self.ports.len() as u32);
+            }
+            self.distance.extend_from_slice(&distance);
+        }
+        Ok(())
+    }
+
+    /// The graph that the paths were sought in.
+    pub fn graph(&self) -> &SwitchGraph {
+        &self.graph
+    }
+
+    /// The ports of node `at` that begin a shortest path to the host `to`, ascending. At the switch of `to`
+    /// it is the port to the host; at another host it is that host's own port; at `to` itself there is none.
+    ///
+    /// # Panics
+    /// If `to` is not a host.
+    #[inline]
+    pub fn ports(&self, at: NodeId, to: NodeId) -> &[PortId] {
+        let attachment = self.graph.attachment(to).expect("next hops lead to hosts only");
+        if at == to {
+            return &[];
+        }
+        if self.graph.attachment(at).is_some() {
+            return std::slice::from_ref(self.graph.uplink_ref(at));
+        }
+        if self.graph.node(attachment) == at {
+            return std::slice::from_ref(&self.downlink[to.0 as usize]);
+        }
+        match (self.graph.number(at), self.graph.attachment_row(attachment)) {
+            (Some(at), Some(row)) => self.fabric_ports(at, row),
+            _ => &[],
+        }
+    }
+
+    /// The same between switches by their dense numbers: from switch `at` to attachment row `row`.
+    #[inline]
+    pub(crate) fn fabric_ports(&self, at: u32, row: u32) -> &[PortId] {
+        let row = row as usize * self.graph.len() + at as usize;
+        &self.ports[self.first[row] as usize..self.first[row + 1] as usize]
+    }
+
+    /// How many links a shortest path between two hosts has; 0 from a host to itself.
+    ///
+    /// # Panics
+    /// If `from` or `to` is not a host.
+    pub fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+        let [near, far] =
+            [from, to].map(|host| self.graph.attachment(host).expect("distances are between hosts"));
+        if from == to {
+            return 0;
+        }
+        if self.graph.node(far) == from {
+            return 1;
+        }
+        let row = self.graph.attachment_row(far).map_or(0, |row| row as usize);
+        self.distance[row * self.graph.len() + near as usize] + 2
+    }
+
+    /// Puts into `out` the egress ports of the path that a flow takes from host `from` to host `to`: the
+    /// host's own port, then one of each switch, chosen by [`ecmp_index`]. Empty if the hosts are the same.
+    ///
+    /// # Panics
+    /// If `from` or `to` is not a host.
+    pub fn ecmp_path(
+        &self,
+        topology: &Topology,
+        from: NodeId,
+        to: NodeId,
+        flow_hash: u64,
+        salt: impl Fn(NodeId) -> u64,
+        out: &mut Vec<PortId>,
+    ) {
+        out.clear();
+        let mut at = from;
+        while at != to {
+            let among = self.ports(at, to);
+            let port =
+                if among.len() == 1 { among[0] } else { among[ecmp_index(flow_hash, salt(at), among.len())] };
+            out.push(port);
+            at = topology.peer(port);
+        }
+    }
+}
+
+fn downlinks(graph: &SwitchGraph, topology: &Topology) -> Vec<PortId> {
+    let downlink = |node| match graph.uplink(node) {
+        PortId::NONE => PortId::NONE,
+        port => port.reverse(),
+    };
+    topology.nodes().ids().map(downlink).collect()
+}
+
+/// Which of `count` equal next hops a flow takes at a switch with this salt: a 64-bit mix of both, reduced by a
+/// multiplication instead of a remainder, so that no next hop is favoured (Lemire 2019).
+///
+/// # Panics
+/// If `count` is zero.
+#[inline]
+pub fn ecmp_index(flow_hash: u64, salt: u64, count: usize) -> usize {
+    assert!(count > 0, "a choice among no next hops");
+    let hash = mix(flow_hash.wrapping_add(mix(salt)));
+    ((u128::from(hash) * count as u128) >> 64) as usize
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014), after one step of its counter.
+#[inline]
+pub(crate) fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

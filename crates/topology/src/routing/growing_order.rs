@@ -1,0 +1,147 @@
+//! A graph without cycles that grows edge by edge and keeps a topological order (Pearce and Kelly, "A dynamic
+//! topological sort algorithm for directed acyclic graphs", ACM JEA 2007).
+
+/// The graph and its order.
+#[derive(Debug)]
+pub(crate) struct GrowingOrder {
+    /// The place of each node; every edge leads to a higher one.
+    place: Vec<u32>,
+    out: Vec<Vec<u32>>,
+    into: Vec<Vec<u32>>,
+    added: Vec<[u32; 2]>,
+    seen: Vec<bool>,
+}
+
+impl GrowingOrder {
+    pub(crate) fn new(nodes: usize) -> GrowingOrder {
+        GrowingOrder {
+            place: (0..nodes as u32).collect(),
+            out: vec![Vec::new(); nodes],
+            into: vec![Vec::new(); nodes],
+            added: Vec::new(),
+            seen: vec![false; nodes],
+        }
+    }
+
+    /// How many different edges there are.
+    pub(crate) fn edges(&self) -> usize {
+        self.added.len()
+    }
+
+    /// Adds an edge; false, and nothing is added, if it closes a cycle.
+    pub(crate) fn add(&mut self, from: u32, to: u32) -> bool {
+        if self.out[from as usize].contains(&to) {
+            return true;
+        }
+        if from == to || (self.place[to as usize] < self.place[from as usize] && !self.reorder(from, to)) {
+            return false;
+        }
+        self.out[from as usize].push(to);
+        self.into[to as usize].push(from);
+        self.added.push([from, to]);
+        true
+    }
+
+    /// Removes the edges added last until `edges` are left. The order stays right for those.
+    pub(crate) fn take_back(&mut self, edges: usize) {
+        for [from, to] in self.added.drain(edges..).rev() {
+            self.out[from as usize].pop();
+            self.into[to as usize].pop();
+        }
+    }
+
+    /// Makes room for an edge against the order: what `to` reaches moves behind what reaches `from`, within
+    /// the places that these nodes hold together. False if `to` reaches `from`.
+    fn reorder(&mut self, from: u32, to: u32) -> bool {
+        let (lowest, highest) = (self.place[to as usize], self.place[from as usize]);
+        let within = |place: u32| (lowest..=highest).contains(&place);
+        let mut after = Self::reach(&self.out, &self.place, &mut self.seen, to, within);
+        if after.contains(&from) {
+            return false;
+        }
+        let mut before = Self::reach(&self.into, &self.place, &mut self.seen, from, within);
+        for list in [&mut before, &mut after] {
+            list.sort_unstable_by_key(|node| self.place[*node as usize]);
+        }
+        let nodes: Vec<u32> = before.into_iter().chain(after).collect();
+        let mut places: Vec<u32> = nodes.iter().map(|node| self.place[*node as usize]).collect();
+        places.sort_unstable();
+        for (node, place) in nodes.into_iter().zip(places) {
+            self.place[node as usize] = place;
+        }
+        true
+    }
+
+    /// All nodes that `start` leads to over `edges` through places that are `within`.
+    fn reach(
+        edges: &[Vec<u32>],
+        place: &[u32],
+        seen: &mut [bool],
+        start: u32,
+        within: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
+        let mut reached = vec![start];
+        seen[start as usize] = true;
+        let mut head = 0;
+        while head < reached.len() {
+            for next in &edges[reached[head] as usize] {
+                if !seen[*next as usize] && within(place[*next as usize]) {
+                    seen[*next as usize] = true;
+                    reached.push(*next);
+                }
+            }
+            head += 1;
+        }
+        for node in &reached {
+            seen[*node as usize] = false;
+        }
+        reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Whether `from` leads to `to`, by plain search.
+    fn leads(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
+        let mut reached = vec![from];
+        let mut head = 0;
+        while head < reached.len() {
+            let at = reached[head];
+            let next = edges.iter().filter(|(a, _)| *a == at).map(|(_, b)| *b);
+            let new: Vec<u32> = next.filter(|b| !reached.contains(b)).collect();
+            reached.extend(new);
+            head += 1;
+        }
+        reached.contains(&to)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn edges_are_refused_exactly_if_they_close_a_cycle(
+            edges in prop::collection::vec((0_u32..12, 0_u32..12), 0..60),
+            take_back in prop::collection::vec(any::<bool>(), 60),
+        ) {
+            let mut order = GrowingOrder::new(12);
+            let mut kept: Vec<(u32, u32)> = Vec::new();
+            for ((from, to), take_back) in edges.into_iter().zip(take_back) {
+                let before = order.edges();
+                let added = order.add(from, to);
+                prop_assert_eq!(added, !leads(&kept, to, from));
+                if take_back {
+                    order.take_back(before);
+                } else if added && !kept.contains(&(from, to)) {
+                    kept.push((from, to));
+                }
+                prop_assert_eq!(order.edges(), kept.len());
+                for (a, b) in &kept {
+                    prop_assert!(order.place[*a as usize] < order.place[*b as usize]);
+                }
+            }
+        }
+    }
+}

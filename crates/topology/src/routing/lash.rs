@@ -1,0 +1,59 @@
+//! LASH: layered shortest-path routing (Skeie, Lysne, Theiss, IPDPS 2002).
+//!
+//! The pairs of switches, in random order, each go into the first layer where their route closes no cycle of
+//! dependencies with the routes before it.
+
+use super::growing_order::GrowingOrder;
+use super::layers::{Pair, ShortestTrees};
+use super::{
+    ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
+};
+use crate::Topology;
+use pauseframe_units::PortId;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+
+/// LASH, with as many lanes as it needs.
+#[derive(Clone, Debug)]
+pub struct Lash {
+    /// The most lanes, 1 to 256; a plan that needs more is an error.
+    pub lanes_max: usize,
+    /// Draws the order of destinations and pairs.
+    pub seed: u64,
+}
+
+impl RoutingEngine for Lash {
+    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+        bound_parameter("lanes_max", self.lanes_max, 1..=256, "it must be 1 to 256")?;
+        reachable_switches(topology, graph)?;
+        let trees = ShortestTrees::balanced(graph, self.seed);
+        let mut pairs = trees.pairs();
+        pairs.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ 0x6c61_7368));
+        let mut layers: Vec<(GrowingOrder, Vec<Pair>)> = Vec::new();
+        let mut route = Vec::new();
+        for pair in pairs {
+            trees.route(pair, &mut route);
+            let fits = layers.iter_mut().find_map(|(order, pairs)| add_route(order, &route).then_some(pairs));
+            if let Some(pairs) = fits {
+                pairs.push(pair);
+            } else {
+                let mut order = GrowingOrder::new(graph.port_count());
+                add_route(&mut order, &route);
+                layers.push((order, vec![pair]));
+            }
+        }
+        let layers: Vec<Vec<Pair>> = layers.into_iter().map(|(_, pairs)| pairs).collect();
+        trees.tables(&layers, self.lanes_max)
+    }
+}
+
+/// Adds the dependencies of a route unless one closes a cycle; then none is added.
+fn add_route(order: &mut GrowingOrder, route: &[PortId]) -> bool {
+    let before = order.edges();
+    let fits = route.windows(2).all(|ports| order.add(ports[0].0, ports[1].0));
+    if !fits {
+        order.take_back(before);
+    }
+    fits
+}

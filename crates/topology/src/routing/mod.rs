@@ -1,0 +1,129 @@
+//! Routing: from a graph to next hops.
+//!
+//! [`SwitchGraph`] is the view that every algorithm works on: the switches numbered densely, the hosts folded
+//! into the switch they are attached to, and failed links left out. [`NextHops`] holds all shortest paths;
+//! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan can not
+//! deadlock.
+
+mod cdg;
+mod dfsssp;
+mod disjoint_sets;
+mod ecmp;
+mod growing_order;
+mod lash;
+mod layers;
+mod order_pair;
+mod ordered_trees;
+mod spanning_trees;
+mod switch_graph;
+mod tables;
+mod tree_packing;
+mod up_down;
+mod vlan_sets;
+
+pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};
+pub use dfsssp::Dfsssp;
+pub use ecmp::{NextHops, ecmp_index};
+pub use lash::Lash;
+pub use order_pair::{OrderPair, Orders};
+pub use spanning_trees::SpanningTrees;
+pub use switch_graph::{Arc, Edge, SwitchGraph};
+pub use tables::{Audit, ForwardingTables, RouteError};
+pub use tree_packing::{Packing, pack_spanning_trees};
+pub use up_down::UpDown;
+pub use vlan_sets::VlanSets;
+
+use crate::Topology;
+use std::fmt::Debug;
+use thiserror::Error;
+
+/// A way to make deadlock-free forwarding tables.
+pub trait RoutingEngine: Debug {
+    /// Tables that serve every pair of hosts over the links of `graph`, a view of `topology`.
+    ///
+    /// # Errors
+    /// If a pair has no path, a setting is out of its bounds, the lanes do not suffice or the tables do not fit.
+    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError>;
+}
+
+/// Why routes can not be given.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RoutingError {
+    /// There is no path between two nodes with hosts.
+    #[error("there is no path from {from:?} to {to:?}")]
+    Unreachable {
+        /// The name of the source.
+        from: String,
+        /// The name of the destination.
+        to: String,
+    },
+    /// A host does not have exactly one link that works.
+    #[error("host {host:?} has {count} working links; routing needs exactly one")]
+    HostLinks {
+        /// The name of the host.
+        host: String,
+        /// How many links it has.
+        count: usize,
+    },
+    /// A plan needs more lanes than there are.
+    #[error("{needed} lanes are needed; only {allowed} are allowed")]
+    Lanes {
+        /// Lanes that would do.
+        needed: usize,
+        /// Lanes allowed.
+        allowed: usize,
+    },
+    /// A setting of a routing engine is out of its bounds.
+    #[error("{parameter} = {value} is not possible: {allowed}")]
+    Parameter {
+        /// The name of the setting.
+        parameter: &'static str,
+        /// What was given.
+        value: usize,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The tables would not fit.
+    #[error("the tables would have {rows} rows; at most {most} are allowed")]
+    TooLarge {
+        /// Rows wanted.
+        rows: u64,
+        /// Rows allowed.
+        most: u64,
+    },
+}
+
+/// The most rows that a table may have: about two gigabytes of next hops.
+pub(crate) const ROWS_MAX: u64 = 1 << 28;
+
+pub(crate) fn bound_rows(factors: &[usize]) -> Result<(), RoutingError> {
+    let rows = factors.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor as u64));
+    if rows > ROWS_MAX { Err(RoutingError::TooLarge { rows, most: ROWS_MAX }) } else { Ok(()) }
+}
+
+fn bound_parameter(
+    parameter: &'static str,
+    value: usize,
+    range: std::ops::RangeInclusive<usize>,
+    allowed: &'static str,
+) -> Result<(), RoutingError> {
+    if range.contains(&value) { Ok(()) } else { Err(RoutingError::Parameter { parameter, value, allowed }) }
+}
+
+/// The error for two attachment rows without a path.
+fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> RoutingError {
+    let host = |row: u32| topology.nodes()[graph.hosts(graph.attachments()[row as usize])[0]].name.clone();
+    RoutingError::Unreachable { from: host(from), to: host(to) }
+}
+
+/// The switches that the hosts can reach, by number; an error if not all hosts can reach each other.
+fn reachable_switches(topology: &Topology, graph: &SwitchGraph) -> Result<Vec<bool>, RoutingError> {
+    let Some(start) = graph.attachments().first() else { return Ok(vec![false; graph.len()]) };
+    let mut distance = vec![0; graph.len()];
+    graph.distances(*start, &mut distance, &mut Vec::new());
+    let reached: Vec<bool> = distance.iter().map(|d| *d != u32::MAX).collect();
+    match graph.attachments().iter().position(|switch| !reached[*switch as usize]) {
+        Some(row) => Err(unreachable(topology, graph, 0, row as u32)),
+        None => Ok(reached),
+    }
+}

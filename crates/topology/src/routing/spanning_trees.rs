@@ -1,0 +1,72 @@
+//! Deadlock-free routing by edge-disjoint spanning trees (DF-EDST: Stephens and Cox, INFOCOM 2016; used for
+//! Ethernet by TCP-Bolt: Stephens et al., INFOCOM 2014).
+//!
+//! Every VLAN is one spanning tree. Routes in a tree have no cycle of dependencies, and trees without a
+//! common link can not wait for each other, so all trees of a lane can not deadlock together. Other lanes
+//! hold other trees. Since each VLAN is a tree, flooding in it is free of loops.
+
+use super::{ForwardingTables, Packing, RoutingEngine, RoutingError, SwitchGraph};
+use super::{bound_parameter, pack_spanning_trees};
+use crate::Topology;
+use pauseframe_units::PortId;
+
+/// Edge-disjoint spanning trees in each of some lanes.
+#[derive(Clone, Debug)]
+pub struct SpanningTrees {
+    /// Lanes, 1 to 8, each with trees of its own.
+    pub lanes: usize,
+    /// The most trees a lane; by default as many as the packing finds.
+    pub trees_per_lane: Option<usize>,
+    /// How the trees are found.
+    pub packing: Packing,
+    /// Draws the trees.
+    pub seed: u64,
+}
+
+impl RoutingEngine for SpanningTrees {
+    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+        bound_parameter("lanes", self.lanes, 1..=8, "it must be 1 to 8")?;
+        let most = self.trees_per_lane.unwrap_or(4094 / self.lanes);
+        bound_parameter("trees_per_lane", most, 1..=4094 / self.lanes, "all lanes together can have 4094")?;
+        let mut trees = Vec::new();
+        for lane in 0..self.lanes as u64 {
+            // An odd multiplier keeps the seeds of all lanes apart from each other and from those of seed + 1.
+            let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(lane);
+            let packed = pack_spanning_trees(topology, graph, self.packing, most, seed)?;
+            trees.extend(packed.into_iter().map(|tree| (lane as u8, tree)));
+        }
+        let mut tables = ForwardingTables::new(graph, trees.iter().map(|(lane, _)| *lane).collect())?;
+        for (vlan, (_, tree)) in trees.iter().enumerate() {
+            write_tree(&mut tables, vlan, tree);
+        }
+        Ok(tables)
+    }
+}
+
+/// Writes the rows of one VLAN, a tree of edges.
+fn write_tree(tables: &mut ForwardingTables, vlan: usize, tree: &[u32]) {
+    let graph = tables.graph();
+    let mut neighbours: Vec<Vec<(u32, PortId)>> = vec![Vec::new(); graph.len()];
+    for edge in tree {
+        let edge = graph.edges()[*edge as usize];
+        for end in 0..2 {
+            // The port that leads back over this edge, from the neighbour.
+            let back = PortId::of_link(edge.link, 1 - end);
+            neighbours[edge.ends[end] as usize].push((edge.ends[1 - end], back));
+        }
+    }
+    let mut waiting = Vec::new();
+    for row in 0..tables.graph().attachments().len() as u32 {
+        let to = tables.graph().attachments()[row as usize];
+        let rows = tables.tree_mut(vlan, row);
+        waiting.push(to);
+        while let Some(at) = waiting.pop() {
+            for (next, back) in &neighbours[at as usize] {
+                if *next != to && rows[*next as usize] == PortId::NONE {
+                    rows[*next as usize] = *back;
+                    waiting.push(*next);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Packing edge-disjoint spanning trees.
+//!
+//! Exact packing follows Roskind and Tarjan ("A note on finding minimum-cost edge-disjoint spanning trees",
+//! Mathematics of Operations Research 1985): k forests take links one by one; a link that closes a cycle in
+//! every forest may still find room by a chain of exchanges, found breadth-first over fundamental cycles.
+//! Without a chain the link lies in a part of the graph that the forests already exhaust.
+
+use super::disjoint_sets::DisjointSets;
+use super::{RoutingError, SwitchGraph, reachable_switches};
+use crate::Topology;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+use std::collections::VecDeque;
+
+/// How the trees are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packing {
+    /// Kruskal's algorithm on links in random order, again and again on what is left, as long as that is
+    /// connected. Fewer trees than possible.
+    RandomKruskal,
+    /// As many trees as the graph has.
+    Exact,
+    /// As many trees as the graph has, built round groups of hub switches so that they are shallow. For
+    /// graphs without levels, such as Jellyfish; on fat trees it brings nothing.
+    HubSeeded,
+}
+
+/// Edge-disjoint spanning trees over the switches that hosts can reach, each as ascending positions in
+/// [`SwitchGraph::edges`]; at most `most` of them.
+///
+/// # Errors
+/// If a pair of hosts has no path.
+pub fn pack_spanning_trees(
+    topology: &Topology,
+    graph: &SwitchGraph,
+    packing: Packing,
+    most: usize,
+    seed: u64,
+) -> Result<Vec<Vec<u32>>, RoutingError> {
+    let reached = reachable_switches(topology, graph)?;
+    let count = reached.iter().filter(|reached| **reached).count();
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let edges = graph.edges().iter().enumerate().filter(|(_, edge)| reached[edge.ends[0] as usize]);
+    let mut order: Vec<u32> = edges.map(|(place, _)| place as u32).collect();
+    order.shuffle(&mut rng);
+    if count <= 1 {
+        return Ok(vec![Vec::new(); most.min(1)]);
+    }
+    if packing == Packing::RandomKruskal {
+        return Ok(random_kruskal(graph, order, count - 1, most, &mut rng));
+    }
+    let degrees = (0..graph.len() as u32).filter(|s| reached[*s as usize]).map(|s| graph.arcs(s).len());
+    let bound = (order.len() / (count - 1)).min(degrees.min().unwrap_or(0)).min(most);
+    for trees in (1..=bound).rev() {
+        let mut forests = Forests::new(graph, trees);
+        if packing == Packing::HubSeeded {
+            seed_from_hubs(&mut forests, &reached, &order, &mut rng);
+        }
+        if forests.complete(&order, count - 1) {
+            return Ok(forests.trees());
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn random_kruskal(
+    graph: &SwitchGraph,
+    mut left: Vec<u32>,
+    size: usize,
+    most: usize,
+    rng: &mut Pcg64,
+) -> Vec<Vec<u32>> {
+    let mut trees = Vec::new();
+    while trees.len() < most {
+        left.shuffle(rng);
+        let mut sets = DisjointSets::new(graph.len());
+        let ends = |edge: &u32| graph.edges()[*edge as usize].ends;
+        let (mut tree, rest): (Vec<u32>, Vec<u32>) =
+            left.iter().partition(|edge| sets.join(ends(edge)[0], ends(edge)[1]));
+        if tree.len() < size {
+            break;
+        }
+        tree.sort_unstable();
+        trees.push(tree);
+        left = rest;
+    }
+    trees
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Edge-disjoint forests; "slot" (f, v) is switch v in forest f.
+#[derive(Debug)]
+struct Forests<'a> {
+    graph: &'a SwitchGraph,
+    count: usize,
+    /// The forest of each edge.
+    forest: Vec<u32>,
+    /// The edges at each slot.
+    incident: Vec<Vec<u32>>,
+    /// The edge to the parent in the rooted forest, and the depth, of each slot.
+    parent_edge: Vec<u32>,
+    depth: Vec<u32>,
+    parts: Vec<DisjointSets>,
+    size: usize,
+    search: Search,
+}
+
+/// The labels of one search for a chain of exchanges, kept between searches to save their set-up.
+#[derive(Debug)]
+struct Search {
+    /// The edge from whose cycle an edge was labelled.
+    label: Vec<u32>,
+    labelled: Vec<u32>,
+    /// Skips labelled edges on the way to the root: for each slot the highest slot that is so joined to it.
+    skip: Vec<u32>,
+    stamp: Vec<u32>,
+    now: u32,
+}
+
+impl<'a> Forests<'a> {
+    fn new(graph: &'a SwitchGraph, count: usize) -> Forests<'a> {
+        let (edges, slots) = (graph.edges().len(), count * graph.len());
+        Forests {
+            graph,
+            count,
+            forest: vec![NONE; edges],
+            incident: vec![Vec::new(); slots],
+            parent_edge: vec![NONE; slots],
+            depth: vec![0; slots],
+            parts: vec![DisjointSets::new(graph.len()); count],
+            size: 0,
+            search: Search {
+                label: vec![NONE; edges],
+                labelled: Vec::new(),
+                skip: vec![0; slots],
+                stamp: vec![0; slots],
+                now: 0,
+            },
+        }
+    }
+
+    fn slot(&self, forest: usize, switch: u32) -> usize {
+        forest * self.graph.len() + switch as usize
+    }
+
+    fn ends(&self, edge: u32) -> [u32; 2] {
+        self.graph.edges()[edge as usize].ends
+    }
+
+    fn other_end(&self, edge: u32, switch: u32) -> u32 {
+        let [a, b] = self.ends(edge);
+        if a == switch { b } else { a }
+    }
+
+    fn joins_parts(&mut self, forest: usize, edge: u32) -> bool {
+        let [a, b] = self.ends(edge);
+        self.parts[forest].find(a) != self.parts[forest].find(b)
+    }
+
+    /// Puts an edge that joins two parts of a forest into it; false if it does not.
+    fn insert(&mut self, forest: usize, edge: u32) -> bool {
+        if !self.joins_parts(forest, edge) {
+            return false;
+        }
+        let [a, b] = self.ends(edge);
+        let (small, large) =
+            if self.parts[forest].size(a) < self.parts[forest].size(b) { (a, b) } else { (b, a) };
+        self.parts[forest].join(a, b);
+        self.attach(forest, edge);
+        self.size += 1;
+        let depth = self.depth[self.slot(forest, large)] + 1;
+        self.root_part(forest, small, edge, depth);
+        true
+    }
+
+    fn attach(&mut self, forest: usize, edge: u32) {
+        self.forest[edge as usize] = forest as u32;
+        for end in self.ends(edge) {
+            let slot = self.slot(forest, end);
+            self.incident[slot].push(edge);
+        }
+    }
+
+    fn detach(&mut self, forest: usize, edge: u32) {
+        for end in self.ends(edge) {
+            let slot = self.slot(forest, end);
+            self.incident[slot].retain(|other| *other != edge);
+        }
+    }
+
+    /// Writes parents and depths of what hangs on `switch`, whose parent is across `parent_edge`.
+    fn root_part(&mut self, forest: usize, switch: u32, parent_edge: u32, depth: u32) {
+        let mut waiting = vec![(switch, parent_edge, depth)];
+        while let Some((at, above, depth)) = waiting.pop() {
+            let slot = self.slot(forest, at);
+            (self.parent_edge[slot], self.depth[slot]) = (above, depth);
+            for edge in &self.incident[slot] {
+                if *edge != above {
+                    waiting.push((self.other_end(*edge, at), *edge, depth + 1));
+                }
+            }
+        }
+    }
+
+    /// Adds edges until all forests are trees of `size` edges; false if that can not be.
+    fn complete(&mut self, order: &[u32], size: usize) -> bool {
+        let full = self.count * size;
+        let mut left = Vec::new();
+        for edge in
+            order.iter().filter(|edge| self.forest[**edge as usize] == NONE).copied().collect::<Vec<_>>()
+        {
+            if !(0..self.count).any(|forest| self.insert(forest, edge)) {
+                left.push(edge);
+            }
+        }
+        for edge in left {
+            if self.size == full {
+                break;
+            }
+            self.augment(edge);
+        }
+        self.size == full
+    }
+
+    /// Finds room for an edge by a chain of exchanges: it takes the place of an edge on its cycle in one
+    /// forest, that one the place of another in the next forest, and so on, until one joins two parts of a
+    /// forest.
+    ///
+    /// An edge of forest f is tried against forest f + 1 only, round and round. If no chain is found the
+    /// labelled edges span the same switches in every forest, so there is no room indeed.
+    fn augment(&mut self, edge: u32) -> bool {
+        self.search.now += 1;
+        self.search.label[edge as usize] = edge;
+        self.search.labelled.push(edge);
+        let mut queue = VecDeque::from([edge]);
+        let mut joined = None;
+        while let Some(at) = queue.pop_front() {
+            let forest = if at == edge { 0 } else { (self.forest[at as usize] as usize + 1) % self.count };
+            if self.joins_parts(forest, at) {
+                joined = Some((forest, at));
+                break;
+            }
+            self.label_cycle(forest, at, &mut queue);
+        }
+        if let Some((forest, last)) = joined {
+            self.exchange(forest, last, edge);
+        }
+        for edge in std::mem::take(&mut self.search.labelled) {
+            self.search.label[edge as usize] = NONE;
+        }
+        joined.is_some()
+    }
+
+    /// Labels the edges without a label on the path between the ends of `edge` in `forest`.
+    fn label_cycle(&mut self, forest: usize, edge: u32, queue: &mut VecDeque<u32>) {
+        let [mut a, mut b] = self.ends(edge).map(|end| self.skip_labelled(forest, end));
+        while a != b {
+            if self.depth[self.slot(forest, a)] < self.depth[self.slot(forest, b)] {
+                std::mem::swap(&mut a, &mut b);
+            }
+            let slot = self.slot(forest, a);
+            let above = self.parent_edge[slot];
+            if self.search.label[above as usize] == NONE {
+                self.search.label[above as usize] = edge;
+                self.search.labelled.push(above);
+                queue.push_back(above);
+            }
+            let parent = self.other_end(above, a);
+            self.search.skip[slot] = parent;
+            self.search.stamp[slot] = self.search.now;
+            a = self.skip_labelled(forest, parent);
+        }
+    }
+
+    /// The first switch on the way to the root, `switch` included, whose edge to its parent is not labelled.
+    fn skip_labelled(&mut self, forest: usize, switch: u32) -> u32 {
+        let mut at = switch;
+        while self.search.stamp[self.slot(forest, at)] == self.search.now {
+            at = self.search.skip[self.slot(forest, at)];
+        }
+        let (top, mut at) = (at, switch);
+        while at != top {
+            let slot = self.slot(forest, at);
+            at = self.search.skip[slot];
+            self.search.skip[slot] = top;
+        }
+        top
+    }
+
+    /// Carries out the chain that ends with `last` joining two parts of `forest` and began with `first`.
+    fn exchange(&mut self, forest: usize, last: u32, first: u32) {
+        let [a, b] = self.ends(last);
+        self.parts[forest].join(a, b);
+        self.size += 1;
+        let mut changed = Vec::new();
+        let (mut edge, mut into) = (last, forest);
+        loop {
+            let from = self.forest[edge as usize];
+            if edge != first {
+                self.detach(from as usize, edge);
+            }
+            self.attach(into, edge);
+            changed.push((into, self.ends(edge)[0]));
+            if edge == first {
+                break;
+            }
+            (edge, into) = (self.search.label[edge as usize], from as usize);
+        }
+        changed.sort_unstable();
+        // One part at a time: two exchanges in the same part of a forest need one rewriting only.
+        changed.dedup_by_key(|(forest, switch)| (*forest, self.parts[*forest].find(*switch)));
+        for (forest, switch) in changed {
+            self.root_part(forest, switch, NONE, 0);
+        }
+    }
+
+    fn trees(&self) -> Vec<Vec<u32>> {
+        let mut trees = vec![Vec::new(); self.count];
+        for (edge, forest) in self.forest.iter().enumerate().filter(|(_, forest)| **forest != NONE) {
+            trees[*forest as usize].push(edge as u32);
+        }
+        trees
+    }
+}
+
+/// Begins shallow trees. The switches are dealt out into one group of hubs for each tree; the links inside a
+/// group begin its tree, and each switch gets, as far as links suffice, one link to a hub of every other
+/// tree.
+fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &mut Pcg64) {
+    let trees = forests.count as u32;
+    let mut switches: Vec<u32> =
+        (0..reached.len() as u32).filter(|switch| reached[*switch as usize]).collect();
+    switches.shuffle(rng);
+    let mut group = vec![0; reached.len()];
+    for (place, switch) in switches.iter().enumerate() {
+        group[*switch as usize] = place as u32 % trees;
+    }
+    let mut crossing = Vec::new();
+    for edge in order {
+        let [a, b] = forests.ends(*edge).map(|end| group[end as usize]);
+        if a == b {
+            forests.insert(a as usize, *edge);
+        } else {
+            crossing.push(*edge);
+        }
+    }
+    for (edge, tree) in match_hub_links(forests, &group, &crossing) {
+        forests.insert(tree as usize, edge);
+    }
+}
+
+/// Gives links to slots (switch, tree of another group), at most one each. A link a-b can serve (a, tree of
+/// b's group) or (b, tree of a's group), so slots and links form a graph in which every slot wants one of its
+/// links: take slots with a single link left first, any other slot where there is none. That serves as many
+/// slots as can be.
+fn match_hub_links(forests: &Forests, group: &[u32], links: &[u32]) -> Vec<(u32, u32)> {
+    let trees = forests.count;
+    let slots_of = |edge: u32| {
+        let [a, b] = forests.ends(edge);
+        [a as usize * trees + group[b as usize] as usize, b as usize * trees + group[a as usize] as usize]
+    };
+    let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); group.len() * trees];
+    for edge in links {
+        for slot in slots_of(*edge) {
+            wanted[slot].push(*edge);
+        }
+    }
+    let mut left: Vec<usize> = wanted.iter().map(Vec::len).collect();
+    let mut used = vec![false; forests.forest.len()];
+    let mut served = vec![false; wanted.len()];
+    let mut single: Vec<usize> = (0..wanted.len()).filter(|slot| left[*slot] == 1).collect();
+    let mut any = 0..wanted.len();
+    let mut matched = Vec::new();
+    while let Some(slot) = single.pop().or_else(|| any.next()) {
+        let link = wanted[slot].iter().copied().find(|link| !used[*link as usize]);
+        let Some(link) = link.filter(|_| !served[slot]) else { continue };
+        used[link as usize] = true;
+        served[slot] = true;
+        matched.push((link, (slot % trees) as u32));
+        for slot in slots_of(link) {
+            left[slot] -= 1;
+            if left[slot] == 1 && !served[slot] {
+                single.push(slot);
+            }
+        }
+    }
+    matched
+}

@@ -1,0 +1,90 @@
+//! Up*/down* routing in one lane (Autonet: Schroeder et al., IEEE JSAC 1991).
+//!
+//! The switches are ranked by their distance from a root, or by their levels where the topology names them
+//! and that serves all pairs (a fat tree has many roots). The first VLAN serves every pair; the others hold
+//! shorter and differently balanced routes, not always to all. Unlike some implementations, a switch that has
+//! once a way down keeps to it, so that no packet ever turns from down to up.
+
+use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
+use super::{
+    ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
+};
+use crate::Topology;
+use pauseframe_units::{NodeId, PortId};
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+/// Up*/down* in one lane.
+#[derive(Clone, Debug)]
+pub struct UpDown {
+    /// VLANs, 1 to 4094.
+    pub vlans: usize,
+    /// The switch to rank from; by default by levels, or from a switch with the most links.
+    pub root: Option<NodeId>,
+    /// Breaks ties.
+    pub seed: u64,
+}
+
+impl RoutingEngine for UpDown {
+    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+        bound_parameter("vlans", self.vlans, 1..=4094, "it must be 1 to 4094")?;
+        reachable_switches(topology, graph)?;
+        let root = self.root.and_then(|node| graph.number(node));
+        if root.is_none()
+            && let Some(rank) = rank_by_level(topology, graph)
+        {
+            let tables = self.plan_ranked(graph, &rank)?;
+            if tables.audit().unreachable.is_empty() {
+                return Ok(tables);
+            }
+        }
+        let root = root.unwrap_or_else(|| widest_switch(graph));
+        self.plan_ranked(graph, &rank_from_root(graph, root))
+    }
+}
+
+impl UpDown {
+    fn plan_ranked(&self, graph: &SwitchGraph, rank: &[u32]) -> Result<ForwardingTables, RoutingError> {
+        let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
+        let mut grower = TreeGrower::new(graph);
+        let mut rng = Pcg64::seed_from_u64(self.seed);
+        let mut rows: Vec<u32> = (0..graph.attachments().len() as u32).collect();
+        for vlan in 0..self.vlans {
+            let growth = if vlan == 0 { Growth::DownFirst } else { Growth::Nearest };
+            rows.shuffle(&mut rng);
+            for row in &rows {
+                let to = graph.attachments()[*row as usize];
+                grower.grow(rank, to, growth, |_: PortId| true, rng.next_u64(), tables.tree_mut(vlan, *row));
+            }
+        }
+        Ok(tables)
+    }
+}
+
+/// A switch with the most links to others, the first of them, among those that hosts can reach.
+pub(crate) fn widest_switch(graph: &SwitchGraph) -> u32 {
+    let Some(start) = graph.attachments().first() else { return 0 };
+    let mut reached = Vec::new();
+    graph.distances(*start, &mut vec![0; graph.len()], &mut reached);
+    let width = |switch: &u32| (graph.arcs(*switch).len(), std::cmp::Reverse(*switch));
+    reached.into_iter().max_by_key(width).unwrap_or(*start)
+}
+
+/// Ranks by the levels of a tree-like fabric, if every switch has one and no two of the same level are linked.
+pub(crate) fn rank_by_level(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
+    let level = |switch: u32| topology.nodes()[graph.node(switch)].level;
+    let mut order = Vec::new();
+    for switch in 0..graph.len() as u32 {
+        order.push((level(switch)?, switch));
+    }
+    if graph.edges().iter().any(|edge| level(edge.ends[0]) == level(edge.ends[1])) {
+        return None;
+    }
+    order.sort_unstable();
+    let mut rank = vec![0; graph.len()];
+    for (place, (_, switch)) in order.into_iter().enumerate() {
+        rank[switch as usize] = place as u32;
+    }
+    Some(rank)
+}

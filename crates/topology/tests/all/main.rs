@@ -1,0 +1,9 @@
+//! Tests of the public interface, one file a subject, in one binary.
+#![expect(clippy::unwrap_used, reason = "a test that can not unwrap has failed")]
+
+mod common;
+mod deadlock;
+mod ecmp;
+mod engines;
+mod generators;
+mod max_min;

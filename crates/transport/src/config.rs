@@ -1,0 +1,92 @@
+//! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
+
+pub use crate::cc::{CongestionControlConfig, DctcpConfig};
+use pauseframe_units::Span;
+
+/// How a connection uses ECN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnMode {
+    /// Not negotiated.
+    Off,
+    /// RFC 3168: ECE until CWR; one halving a window.
+    Classic,
+    /// RFC 8257: exact echo of CE; reduction by alpha / 2.
+    Dctcp,
+}
+
+/// How the minimum enters the retransmission timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RtoForm {
+    /// RFC 6298 §2: max(minimum, srtt + max(G, 4 rttvar)).
+    Rfc,
+    /// Linux: srtt + max(minimum, 4 rttvar) (the variance term is floored).
+    Linux,
+    /// FreeBSD: max(minimum, srtt + 4 rttvar + slop); cee's "RTO variance" of 20 ms is the slop.
+    Freebsd,
+}
+
+/// The retransmission timer (RFC 6298).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RtoConfig {
+    /// Before the first RTT sample, and for SYN and SYN-ACK.
+    pub initial: Span,
+    /// Lower bound; see [`RtoForm`].
+    pub min: Span,
+    /// Upper bound, also of the back-off.
+    pub max: Span,
+    /// Clock granularity G: deadlines are rounded up to a multiple of it.
+    pub granularity: Span,
+    /// How `min` enters.
+    pub form: RtoForm,
+    /// Constant added in the `Freebsd` form, else unused.
+    pub slop: Span,
+}
+
+/// Delayed acknowledgements (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayedAckConfig {
+    /// An ACK goes out at the latest with this many full segments unacknowledged; 1 = every segment.
+    pub segments: u32,
+    /// ... or after this time.
+    pub timeout: Span,
+}
+
+/// Everything that two connections of the same transport share.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
+pub struct Config {
+    /// Congestion control and its constants.
+    pub congestion_control: CongestionControlConfig,
+    /// Largest payload of a segment in bytes: MTU less headers and, if they are on, timestamps.
+    pub mss: u32,
+    /// Initial congestion window in bytes.
+    pub initial_window: u64,
+    /// ECN use.
+    pub ecn: EcnMode,
+    /// ECT(0) on SYN and SYN-ACK too (judd §7.4, DCTCP+; RFC 8257 §5 asks for it).
+    pub ect_on_syn: bool,
+    /// ECT(0) on pure ACKs, retransmissions and window probes too, as Linux does for DCTCP.
+    pub ect_on_ack: bool,
+    /// Selective acknowledgements (RFC 2018, RFC 6675).
+    pub sack: bool,
+    /// Timestamps option: 12 bytes on every segment.
+    pub timestamps: bool,
+    /// Fast retransmit and fast recovery; off where spraying reorders packets (bolt §IV-A2).
+    pub fast_retransmit: bool,
+    /// Duplicate ACKs that trigger fast retransmit (RFC 5681: 3).
+    pub dup_thresh: u32,
+    /// Limited transmit (RFC 3042).
+    pub limited_transmit: bool,
+    /// Three-way handshake; off: both ends are established from the start (a connection opened before).
+    pub handshake: bool,
+    /// Retransmission timer.
+    pub rto: RtoConfig,
+    /// Delayed ACKs.
+    pub delayed_ack: DelayedAckConfig,
+    /// Receive window in bytes, fixed.
+    pub receive_window: u32,
+    /// SYN or SYN-ACK is given up after this many retransmissions (Linux: 6).
+    pub syn_retries: u32,
+    /// Data are given up after this many consecutive time-outs (Linux: 15).
+    pub retries: u32,
+}

@@ -1,0 +1,401 @@
+//! One endpoint of a TCP connection (RFC 9293), without input and output of its own.
+//!
+//! Segments go in by [`Connection::on_segment`] and come out of [`Connection::poll_transmit`]; time is an argument. The
+//! host that owns the connection polls after every call until nothing comes, and calls
+//! [`Connection::on_timeout`] at [`Connection::deadline`].
+//!
+//! The two directions are joined here: ACKs travel with data where they can. Left out: FIN and RST, urgent data,
+//! simultaneous open.
+
+use crate::cc::Algorithm;
+use crate::config::{Config, EcnMode};
+use crate::receiver::Receiver;
+use crate::segment::{Ecn, Flags, Options, Segment};
+use crate::sender::{Kind, Outgoing, Sender};
+use crate::stats::Stats;
+use pauseframe_units::{Span, Time};
+use std::sync::Arc;
+
+/// Why a connection was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// No answer to the SYN or the SYN-ACK after `syn_retries` retransmissions.
+    SynTimeout,
+    /// No acknowledgement of data after `retries` consecutive timeouts.
+    DataTimeout,
+}
+
+/// RFC 9293 §3.3.2, without the states that FIN leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    Failed(Failure),
+}
+
+/// One endpoint of a connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub(crate) config: Arc<Config>,
+    pub(crate) state: State,
+    /// What was negotiated (or is offered).
+    pub(crate) ecn: EcnMode,
+    /// A SYN or SYN-ACK is to be sent.
+    pub(crate) syn_due: bool,
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) stats: Stats,
+}
+
+impl Connection {
+    /// Active open with initial sequence number `iss`: the SYN comes from [`Self::poll_transmit`]. Without handshake
+    /// the connection is established at once, with a peer that numbers from `peer_iss` (else unused).
+    pub fn open(config: Arc<Config>, iss: u32, peer_iss: u32, _now: Time) -> Connection {
+        let state = if config.handshake { State::SynSent } else { State::Established };
+        Connection::new(config, iss, peer_iss, state)
+    }
+
+    /// Passive open: waits for a SYN. Without handshake: established at once with a peer that numbers from
+    /// `peer_iss` (else unused).
+    pub fn accept(config: Arc<Config>, iss: u32, peer_iss: u32) -> Connection {
+        let state = if config.handshake { State::Listen } else { State::Established };
+        Connection::new(config, iss, peer_iss, state)
+    }
+
+    fn new(config: Arc<Config>, iss: u32, peer_iss: u32, state: State) -> Connection {
+        let sender = Sender::new(&config, iss);
+        Connection {
+            state,
+            ecn: config.ecn,
+            syn_due: state == State::SynSent,
+            receiver: Receiver::new(&config, config.ecn, peer_iss, sender.window.mss),
+            sender,
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// The application hands over `bytes` more to send; also before the connection is established.
+    pub fn send(&mut self, bytes: u64, _now: Time) {
+        self.sender.append(bytes);
+    }
+
+    /// The application takes back what was not sent even once. What was sent is still delivered.
+    pub fn stop_sending(&mut self) {
+        self.sender.truncate();
+    }
+
+    /// A segment arrives with the ECN field `codepoint`.
+    #[inline]
+    pub fn on_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
+        if !self.is_established() || segment.flags.has(Flags::SYN) {
+            self.on_handshake_segment(segment, now);
+            if !self.is_established() || segment.flags.has(Flags::SYN) {
+                return;
+            }
+        }
+        // RFC 9293 §3.10.7.4: a segment without ACK is dropped, one that acknowledges what was never sent is answered.
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        let ece = segment.flags.has(Flags::ECE) && self.ecn != EcnMode::Off;
+        if !self.sender.on_ack(segment, ece, now, &self.config, &mut self.stats) {
+            self.receiver.request_ack();
+            return;
+        }
+        if segment.len > 0 {
+            self.stats.ce_received += u64::from(codepoint == Ecn::Ce);
+            self.receiver.on_data(segment, codepoint, now, self.config.delayed_ack.timeout);
+        }
+    }
+
+    /// The next segment to put on the wire at `now` and its ECN field, or `None` when nothing may be sent.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, Ecn)> {
+        if !self.is_established() {
+            return self.poll_handshake(now);
+        }
+        if self.receiver.owes_separate_ack() {
+            return Some(self.pure_ack());
+        }
+        if let Some(outgoing) = self.sender.next_segment(now, &self.config, &mut self.stats) {
+            return Some(self.data_segment(outgoing));
+        }
+        if self.receiver.owes_ack() {
+            return Some(self.pure_ack());
+        }
+        None
+    }
+
+    #[inline]
+    fn data_segment(&mut self, outgoing: Outgoing) -> (Segment, Ecn) {
+        let ack = self.receiver.take_ack();
+        let mut flags = if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        if self.sender.is_last(outgoing.offset + u64::from(outgoing.len)) {
+            flags = flags.with(Flags::PSH);
+        }
+        let mut codepoint = self.data_codepoint();
+        if outgoing.kind == Kind::New {
+            if self.sender.cwr_due {
+                // RFC 3168 §6.1.2: CWR on the first new segment after the reduction.
+                self.sender.cwr_due = false;
+                if self.ecn != EcnMode::Off {
+                    flags = flags.with(Flags::CWR);
+                }
+            }
+        } else {
+            codepoint = self.ack_codepoint();
+        }
+        let segment = Segment {
+            seq: self.sender.space.wire(outgoing.offset),
+            ack: self.receiver.wire(ack.offset),
+            len: outgoing.len,
+            window: self.config.receive_window,
+            flags,
+            options: Options::None,
+        };
+        (segment, codepoint)
+    }
+
+    fn pure_ack(&mut self) -> (Segment, Ecn) {
+        let ack = self.receiver.take_ack();
+        let options = if self.sender.sack && self.receiver.has_gap() {
+            // RFC 2018 §3: with timestamps there is room for three blocks.
+            Options::Sack(self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 }))
+        } else {
+            Options::None
+        };
+        let segment = Segment {
+            seq: self.sender.space.wire(self.sender.snd_nxt),
+            ack: self.receiver.wire(ack.offset),
+            len: 0,
+            window: self.config.receive_window,
+            flags: if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK },
+            options,
+        };
+        (segment, self.ack_codepoint())
+    }
+
+    #[inline]
+    fn data_codepoint(&self) -> Ecn {
+        if self.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 }
+    }
+
+    /// RFC 3168 §6.1.4 to §6.1.6: pure ACKs, retransmissions and window probes are not ECT unless the settings say
+    /// so.
+    #[inline]
+    fn ack_codepoint(&self) -> Ecn {
+        if self.config.ect_on_ack { self.data_codepoint() } else { Ecn::NotEct }
+    }
+
+    /// RFC 3168 §6.1.1: nor are SYN and SYN-ACK.
+    pub(crate) fn syn_codepoint(&self) -> Ecn {
+        if self.config.ect_on_syn { self.data_codepoint() } else { Ecn::NotEct }
+    }
+
+    /// When [`Self::on_timeout`] must be called: the earlier of the retransmission (or persist, or SYN) timer and
+    /// the delayed ACK.
+    #[inline]
+    pub fn deadline(&self) -> Option<Time> {
+        let deadline = self.sender.rto_deadline.min(self.receiver.ack_deadline);
+        (deadline != Time::MAX).then_some(deadline)
+    }
+
+    /// Time has reached `now`; a call before the deadline changes nothing.
+    pub fn on_timeout(&mut self, now: Time) {
+        if now >= self.receiver.ack_deadline {
+            self.receiver.ack_deadline = Time::MAX;
+            self.receiver.request_ack();
+        }
+        if now < self.sender.rto_deadline {
+            return;
+        }
+        match self.state {
+            State::SynSent | State::SynReceived => self.on_syn_timeout(now),
+            State::Established => {
+                if !self.sender.on_timeout(now, &self.config, &mut self.stats) {
+                    self.fail(Failure::DataTimeout);
+                }
+            }
+            State::Listen | State::Failed(_) => {}
+        }
+    }
+
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.state = State::Failed(failure);
+        self.syn_due = false;
+        self.sender.rto_deadline = Time::MAX;
+        self.receiver.ack_deadline = Time::MAX;
+    }
+
+    /// In-order bytes handed to this side's application.
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        self.receiver.delivered()
+    }
+
+    /// Bytes of this side's data that the peer has acknowledged.
+    #[inline]
+    pub fn acked(&self) -> u64 {
+        self.sender.snd_una
+    }
+
+    /// Whether data can flow.
+    #[inline]
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established)
+    }
+
+    /// Whether there is nothing to do: nothing unacknowledged, nothing to send, no ACK pending. A connection that waits
+    /// for a SYN or has failed is quiescent.
+    pub fn is_quiescent(&self) -> bool {
+        match self.state {
+            State::Listen | State::Failed(_) => true,
+            State::SynSent | State::SynReceived => false,
+            State::Established => self.sender.is_done() && self.receiver.is_quiescent(),
+        }
+    }
+
+    /// Why the connection was given up, if it was.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.state {
+            State::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// Congestion window in bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.sender.window.cwnd
+    }
+
+    /// Slow start threshold in bytes; `u64::MAX` until the first congestion.
+    pub fn ssthresh(&self) -> u64 {
+        self.sender.window.ssthresh
+    }
+
+    /// Smoothed round-trip time, once measured.
+    pub fn srtt(&self) -> Option<Span> {
+        self.sender.rtt.srtt()
+    }
+
+    /// Retransmission timeout now, back-off included.
+    pub fn rto(&self) -> Span {
+        self.sender.rto(&self.config)
+    }
+
+    /// DCTCP's estimate of the fraction of marked bytes.
+    pub fn alpha(&self) -> Option<f64> {
+        self.sender.cc.alpha()
+    }
+
+    /// Bytes sent and not acknowledged.
+    pub fn flight_size(&self) -> u64 {
+        self.sender.flight_size()
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::{CongestionControlConfig, DctcpConfig};
+    use crate::config::{DelayedAckConfig, RtoConfig, RtoForm};
+
+    const MSS: u32 = 1000;
+
+    fn pair() -> [Connection; 2] {
+        let config = Arc::new(Config {
+            congestion_control: CongestionControlConfig::Dctcp(DctcpConfig::DEFAULT),
+            mss: MSS,
+            initial_window: 10_000,
+            ecn: EcnMode::Dctcp,
+            ect_on_syn: false,
+            ect_on_ack: false,
+            sack: true,
+            timestamps: false,
+            fast_retransmit: true,
+            dup_thresh: 3,
+            limited_transmit: true,
+            handshake: true,
+            rto: RtoConfig {
+                initial: Span::from_ms(10),
+                min: Span::from_ms(10),
+                max: Span::from_secs(1),
+                granularity: Span::ZERO,
+                form: RtoForm::Linux,
+                slop: Span::ZERO,
+            },
+            delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
+            receive_window: 1 << 20,
+            syn_retries: 6,
+            retries: 15,
+        });
+        [Connection::open(config.clone(), 1, 2, Time::ZERO), Connection::accept(config, 2, 1)]
+    }
+
+    /// Passes segments to and fro until both sides are silent; `lost` names data segments by their count.
+    fn exchange(ends: &mut [Connection; 2], now: &mut Time, lost: &[usize]) {
+        let (mut sent, mut idle) = (0, 0);
+        while idle < 2 {
+            idle += 1;
+            for from in 0..2 {
+                *now += Span::from_us(1);
+                while let Some((segment, codepoint)) = ends[from].poll_transmit(*now) {
+                    idle = 0;
+                    sent += usize::from(segment.len > 0);
+                    if segment.len == 0 || !lost.contains(&(sent - 1)) {
+                        ends[1 - from].on_segment(&segment, codepoint, *now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The bound that lets a hundred thousand connections fit: 450 bytes, heap included, when idle.
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size_of::<Connection>() <= 450, "{} bytes", size_of::<Connection>());
+        let mut now = Time::ZERO;
+        let mut ends = pair();
+        // No loss; a loss in the middle; the last but one and the first, so that a retransmission comes last.
+        for lost in [&[][..], &[12], &[0, 38]] {
+            let before = ends[1].delivered();
+            ends[0].send(40_000, now);
+            exchange(&mut ends, &mut now, lost);
+            while let Some(deadline) = ends.iter().filter_map(Connection::deadline).min() {
+                now = now.max(deadline);
+                for end in &mut ends {
+                    end.on_timeout(now);
+                }
+                exchange(&mut ends, &mut now, &[]);
+            }
+            assert_eq!(ends[1].delivered() - before, 40_000);
+            for end in &ends {
+                assert_eq!(end.sender.scoreboard.heap() + end.receiver.heap(), 0, "after {lost:?}");
+            }
+        }
+        assert!(ends[0].stats().retransmits >= 3, "{:?}", ends[0].stats());
+    }
+
+    /// The wire counts modulo 2^32; a connection that has sent 12 GB goes on as before.
+    #[test]
+    fn offsets_go_beyond_what_the_wire_can_count() {
+        let mut ends = pair();
+        let mut now = Time::ZERO;
+        exchange(&mut ends, &mut now, &[]);
+        let far = 3 << 32;
+        ends[0].sender.skip_to(far);
+        ends[1].receiver.skip_to(far);
+        ends[0].send(50_000, now);
+        exchange(&mut ends, &mut now, &[7]);
+        assert_eq!(ends[1].delivered(), far + 50_000);
+        assert_eq!(ends[0].acked(), far + 50_000);
+    }
+}

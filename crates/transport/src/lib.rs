@@ -1,0 +1,24 @@
+//! Sans-IO TCP: connection, loss recovery, congestion control.
+//!
+//! A [`Connection`] is one endpoint. It knows no event queue, no packet and no network: a simulated host, a test or
+//! a script gives it segments and the time, and takes segments and a deadline from it.
+
+mod cc;
+mod config;
+mod connection;
+mod handshake;
+mod receiver;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod sender;
+mod sequence;
+mod stats;
+
+pub use config::{
+    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+};
+pub use connection::{Connection, Failure};
+pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, SynOptions};
+pub use stats::Stats;

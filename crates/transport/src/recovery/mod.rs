@@ -1,0 +1,231 @@
+//! Loss recovery: when a loss is inferred, what the window becomes, and how recovery ends.
+//!
+//! The states are Linux's. What differs between SACK (RFC 6675, in `sack.rs`) and plain NewReno (RFC 6582, in
+//! `new_reno.rs`) is how a duplicate ACK counts and what a partial ACK does; the rest is common and stands here.
+//! Left out: RACK-TLP, PRR, undo of spurious retransmissions.
+
+mod new_reno;
+mod sack;
+
+use crate::cc::{AckSample, Algorithm, Congestion};
+use crate::config::Config;
+use crate::segment::Segment;
+use crate::sender::Sender;
+use crate::stats::Stats;
+use pauseframe_units::{Span, Time};
+
+/// Where the sender stands with regard to congestion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// The window may grow.
+    Open,
+    /// The window was reduced because of ECE, and the data sent before that are not all acknowledged.
+    Cwr,
+    /// Fast recovery, until everything sent before it is acknowledged.
+    Recovery,
+    /// After a retransmission timeout, until everything sent before it is acknowledged.
+    Loss,
+}
+
+impl Sender {
+    /// An ACK of new data that needs more than opening the window.
+    #[cold]
+    pub(crate) fn on_eventful_ack(
+        &mut self,
+        segment: &Segment,
+        sample: &AckSample,
+        config: &Config,
+        stats: &mut Stats,
+    ) {
+        let news = self.on_sack_option(segment);
+        self.dup_acks = 0;
+        let before = self.phase;
+        match before {
+            Phase::Open => self.inflation = 0,
+            Phase::Cwr => {
+                self.inflation = 0;
+                // Past the end, not at it, so that a segment with CWR has been acknowledged (as Linux).
+                if self.snd_una > self.cwr_end {
+                    self.phase = Phase::Open;
+                }
+            }
+            Phase::Recovery if self.snd_una < self.recover => {
+                if self.sack {
+                    self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+                } else {
+                    self.new_reno_partial_ack(sample.acked);
+                }
+            }
+            Phase::Loss if self.snd_una < self.recover => {}
+            Phase::Recovery | Phase::Loss => self.leave_recovery(config, stats),
+        }
+        if news > 0 && config.fast_retransmit && matches!(self.phase, Phase::Open | Phase::Cwr) {
+            // RFC 6675 §2: with news in its SACK option it counts as a duplicate all the same.
+            self.count_duplicate_ack(config, stats);
+        }
+        if sample.ece && self.phase == Phase::Open && matches!(before, Phase::Open | Phase::Cwr) {
+            self.on_ece(stats);
+        }
+        self.grow_after(before, sample);
+    }
+
+    /// Opens the window for an ACK that found the sender in phase `before`.
+    fn grow_after(&mut self, before: Phase, sample: &AckSample) {
+        let acked = match (before, self.phase) {
+            (Phase::Open | Phase::Cwr, Phase::Open) => sample.acked,
+            // RFC 3465 §2.3: after a timeout, an ACK that jumps over a filled gap counts for one segment.
+            (Phase::Loss, Phase::Loss) => sample.acked.min(u64::from(self.window.mss)),
+            // An ACK that ends recovery covers data that arrived long before: it does not open the window.
+            _ => return,
+        };
+        if self.is_cwnd_limited() {
+            self.cc.increase(&mut self.window, &AckSample { acked, ..*sample });
+        }
+    }
+
+    /// An ACK that acknowledges nothing new, with its ECE flag, while data are in flight.
+    #[cold]
+    pub(crate) fn on_duplicate_ack(
+        &mut self,
+        segment: &Segment,
+        window_changed: bool,
+        ece: bool,
+        config: &Config,
+        stats: &mut Stats,
+    ) {
+        let news = self.on_sack_option(segment);
+        // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
+        let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
+        if ece && self.phase == Phase::Open {
+            self.on_ece(stats);
+        }
+        if !duplicate || !config.fast_retransmit {
+            return;
+        }
+        match self.phase {
+            Phase::Open | Phase::Cwr => self.count_duplicate_ack(config, stats),
+            Phase::Recovery if self.sack => self.scoreboard.mark_lost(config.dup_thresh, self.snd_una),
+            Phase::Recovery => self.new_reno_duplicate_ack(),
+            // RFC 6582 §3.2 step 6, RFC 6675 §5.1: no fast retransmit for data sent before a timeout.
+            Phase::Loss => {}
+        }
+    }
+
+    /// A duplicate ACK outside recovery.
+    fn count_duplicate_ack(&mut self, config: &Config, stats: &mut Stats) {
+        self.dup_acks = self.dup_acks.saturating_add(1);
+        if self.is_loss_inferred(config) {
+            self.enter_recovery(config, stats);
+        } else if config.limited_transmit && self.dup_acks < config.dup_thresh {
+            // RFC 3042: a new segment for each of the first duplicate ACKs; the window stays.
+            self.inflation += u64::from(self.window.mss);
+        }
+    }
+
+    fn is_loss_inferred(&self, config: &Config) -> bool {
+        if self.sack {
+            self.dup_acks >= config.dup_thresh || self.scoreboard.is_head_lost(config.dup_thresh)
+        } else {
+            self.dup_acks >= config.dup_thresh && self.new_reno_may_enter()
+        }
+    }
+
+    /// The window that a loss reduces. In a window that ECE reduced already, the one before that: a window of data
+    /// shrinks once, by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE
+    /// can be slight).
+    fn reduce_for_loss(&mut self) -> u64 {
+        let mut struck = self.window;
+        if self.phase == Phase::Cwr {
+            struck.cwnd = self.prior_cwnd;
+            self.cc.reduced(&struck, Congestion::Loss).min(self.window.ssthresh)
+        } else {
+            // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window.
+            struck.cwnd = self.flight_size().min(self.window.cwnd);
+            self.cc.reduced(&struck, Congestion::Loss)
+        }
+    }
+
+    /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
+    fn enter_recovery(&mut self, config: &Config, stats: &mut Stats) {
+        let reduced = self.reduce_for_loss();
+        self.window.ssthresh = reduced;
+        self.window.cwnd = reduced;
+        self.phase = Phase::Recovery;
+        self.recover = self.snd_nxt;
+        self.cwr_due = true;
+        self.must_retransmit = true;
+        self.rescued = false;
+        self.inflation = 0;
+        self.scoreboard.mark_head_lost(self.snd_una);
+        if self.sack {
+            self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+        } else {
+            self.new_reno_enter(config.dup_thresh);
+        }
+        stats.fast_retransmits += 1;
+    }
+
+    /// Everything sent before the loss was found is acknowledged.
+    fn leave_recovery(&mut self, config: &Config, stats: &mut Stats) {
+        if self.phase == Phase::Recovery && !self.sack {
+            self.new_reno_full_ack();
+        }
+        self.phase = Phase::Open;
+        self.inflation = 0;
+        self.must_retransmit = false;
+        // Segments sent during recovery can be lost as well, and what showed it may have come already.
+        let lost = self.scoreboard.has_lost() || self.scoreboard.is_head_lost(config.dup_thresh);
+        if self.sack && config.fast_retransmit && lost {
+            self.enter_recovery(config, stats);
+        }
+    }
+
+    /// Congestion experienced: reduce the window, once for the data now in flight (RFC 3168 §6.1.2).
+    fn on_ece(&mut self, stats: &mut Stats) {
+        self.prior_cwnd = self.window.cwnd;
+        let reduced = self.cc.reduced(&self.window, Congestion::Ecn);
+        self.window.ssthresh = reduced;
+        self.window.cwnd = reduced;
+        self.phase = Phase::Cwr;
+        self.cwr_end = self.snd_nxt;
+        self.cwr_due = true;
+        stats.ecn_reductions += 1;
+    }
+
+    /// A retransmission timeout with data in flight (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1). Go back: all that is not
+    /// sacked counts as lost and is sent again as the window opens.
+    pub(crate) fn on_retransmission_timeout(&mut self, now: Time, config: &Config, stats: &mut Stats) {
+        self.rtt.back_off();
+        self.rto_deadline = self.rtt.deadline(now, &config.rto);
+        if self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt {
+            // The peer has closed its window: this repeats a window probe and says nothing of congestion.
+            self.scoreboard.mark_head_lost(self.snd_una);
+            self.must_retransmit = true;
+            return;
+        }
+        stats.timeouts += 1;
+        let again = match self.phase {
+            Phase::Open | Phase::Cwr => false,
+            // RFC 5681 §3.1: ssthresh is not lowered twice for the same segment or the same window.
+            Phase::Recovery => true,
+            Phase::Loss => self.retries > 1,
+        };
+        if !again {
+            self.window.ssthresh = self.reduce_for_loss();
+        }
+        self.window.cwnd = u64::from(self.window.mss);
+        self.scoreboard.mark_all_lost(self.snd_una);
+        self.phase = Phase::Loss;
+        self.recover = self.snd_nxt;
+        self.cwr_due = true;
+        self.inflation = 0;
+        self.dup_acks = 0;
+        self.must_retransmit = false;
+        self.probing = false;
+    }
+
+    /// The time that the retransmission timer runs with now.
+    pub(crate) fn rto(&self, config: &Config) -> Span {
+        self.rtt.rto(&config.rto)
+    }
+}

@@ -1,0 +1,44 @@
+//! Fast recovery without SACK (RFC 6582).
+//!
+//! The RFC inflates cwnd by a segment for each duplicate ACK. Here cwnd stays at ssthresh, and the inflation
+//! is kept apart and lowers the pipe: the same segments leave at the same time, and cwnd means what it says.
+//! The retransmission timer restarts at every partial ACK ("slow-but-steady", §4).
+// Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go further only where duplicate
+// ACKs were lost, and the data that they stood for have left the network all the same (Linux does likewise).
+
+use crate::sender::Sender;
+
+impl Sender {
+    /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
+    /// retransmissions cause would otherwise start one.
+    pub(super) fn new_reno_may_enter(&self) -> bool {
+        self.snd_una > self.recover || self.recover == 0
+    }
+
+    /// RFC 5681 §3.2 step 3: as many segments as duplicate ACKs came have left the network.
+    pub(super) fn new_reno_enter(&mut self, dup_thresh: u32) {
+        self.inflation = self.window.segments(dup_thresh);
+    }
+
+    /// RFC 5681 §3.2 step 4; no more can have left than was in flight.
+    pub(super) fn new_reno_duplicate_ack(&mut self) {
+        self.inflation = (self.inflation + u64::from(self.window.mss)).min(self.flight_size());
+    }
+
+    /// §3.2 step 5, partial ACK: the next hole is sent again at once.
+    pub(super) fn new_reno_partial_ack(&mut self, acked: u64) {
+        let mss = u64::from(self.window.mss);
+        self.inflation = self.inflation.saturating_sub(acked);
+        if acked >= mss {
+            self.inflation += mss;
+        }
+        self.scoreboard.mark_head_lost(self.snd_una);
+        self.must_retransmit = true;
+    }
+
+    /// §3.2 step 5, full ACK, option 1: no burst where little is in flight.
+    pub(super) fn new_reno_full_ack(&mut self) {
+        let mss = u64::from(self.window.mss);
+        self.window.cwnd = self.window.ssthresh.min(self.flight_size().max(mss) + mss);
+    }
+}

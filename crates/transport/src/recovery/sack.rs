@@ -1,0 +1,32 @@
+//! Recovery with SACK (RFC 6675): what is sent again, and in which order (`NextSeg`).
+
+use crate::scoreboard::Retransmission;
+use crate::segment::{Options, Segment};
+use crate::sender::Sender;
+
+impl Sender {
+    /// Takes in the SACK option, if there is one; returns how many bytes of it are news.
+    #[inline]
+    pub(super) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
+        match &segment.options {
+            Options::Sack(blocks) if self.sack => {
+                self.scoreboard.sack(blocks, self.space, self.snd_una, self.snd_nxt)
+            }
+            _ => 0,
+        }
+    }
+
+    /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole
+    /// that is not known to be lost, or once per recovery the last segment.
+    pub(crate) fn next_speculative(&mut self) -> Option<Retransmission> {
+        if let Some(hole) = self.scoreboard.next_hole(self.snd_una) {
+            return Some(hole);
+        }
+        if self.rescued {
+            return None;
+        }
+        let last = self.scoreboard.last_hole(self.snd_una)?;
+        self.rescued = true;
+        Some(last)
+    }
+}

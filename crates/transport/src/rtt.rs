@@ -1,0 +1,170 @@
+//! Round-trip time and retransmission timeout (RFC 6298), with the minimum entering in one of three forms.
+//!
+//! A sample is taken from every ACK of new data, as Linux and FreeBSD with timestamps do, not once per round trip.
+//! Left out: the reset to 3 s after a lost SYN (§5.7), see [`Rtt::new`].
+
+use crate::config::{RtoConfig, RtoForm};
+use pauseframe_units::{Span, Time};
+
+/// The estimator and the back-off.
+#[derive(Clone, Debug)]
+pub(crate) struct Rtt {
+    srtt: Span,
+    rttvar: Span,
+    /// Before back-off.
+    rto: Span,
+    backoff: u8,
+    sampled: bool,
+}
+
+impl Rtt {
+    /// No sample yet: RTO is `config.initial`.
+    // Deviates from RFC 6298 §5.7: a SYN that timed out does not raise the first data RTO to 3 s; where a
+    // scenario sets `initial` to milliseconds that rule would drown what it studies.
+    pub(crate) fn new(config: &RtoConfig) -> Rtt {
+        let rto = config.initial.min(config.max);
+        Rtt { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, sampled: false }
+    }
+
+    /// Takes in one measurement and ends the back-off (§5.7; Karn's rule is the caller's).
+    #[inline]
+    pub(crate) fn sample(&mut self, rtt: Span, config: &RtoConfig) {
+        if self.sampled {
+            // §2.3: beta 1/4, alpha 1/8; rttvar uses the srtt before the update.
+            let error = self.srtt.0.abs_diff(rtt.0);
+            self.rttvar.0 = self.rttvar.0 - self.rttvar.0 / 4 + error / 4;
+            self.srtt.0 = self.srtt.0 - self.srtt.0 / 8 + rtt.0 / 8;
+        } else {
+            // §2.2
+            self.srtt = rtt;
+            self.rttvar = rtt / 2;
+            self.sampled = true;
+        }
+        self.backoff = 0;
+        self.rto = self.formula(config).min(config.max);
+    }
+
+    #[inline]
+    fn formula(&self, config: &RtoConfig) -> Span {
+        let variance = self.rttvar * 4;
+        match config.form {
+            RtoForm::Rfc => config.min.max(self.srtt + config.granularity.max(variance)),
+            RtoForm::Linux => self.srtt + config.min.max(variance),
+            RtoForm::Freebsd => config.min.max(self.srtt + variance + config.slop),
+        }
+    }
+
+    /// Doubles the timeout (§5.5).
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// Ends the back-off without a sample: the window opened, so the path answers.
+    pub(crate) fn end_back_off(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The timeout now, back-off included, at most `config.max`.
+    pub(crate) fn rto(&self, config: &RtoConfig) -> Span {
+        // 2^40 times a picosecond is a second, 2^24 times a microsecond 17 s: any maximum is reached before 63.
+        let factor = 1u64 << self.backoff.min(63);
+        self.rto.saturating_mul(factor).min(config.max)
+    }
+
+    /// When a timer that starts now expires: a whole number of clock ticks.
+    #[inline]
+    pub(crate) fn deadline(&self, now: Time, config: &RtoConfig) -> Time {
+        let timeout = if self.backoff == 0 { self.rto } else { self.rto(config) };
+        let expiry = now.saturating_add(timeout);
+        let tick = config.granularity.0;
+        if tick <= 1 {
+            return expiry;
+        }
+        match expiry.0 % tick {
+            0 => expiry,
+            past => expiry.saturating_add(Span(tick - past)),
+        }
+    }
+
+    /// The smoothed round-trip time, once there is a sample.
+    pub(crate) fn srtt(&self) -> Option<Span> {
+        self.sampled.then_some(self.srtt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(form: RtoForm) -> RtoConfig {
+        RtoConfig {
+            initial: Span::from_secs(1),
+            min: Span::from_ms(10),
+            max: Span::from_secs(60),
+            granularity: Span::from_ms(1),
+            form,
+            slop: Span::from_ms(20),
+        }
+    }
+
+    /// RTO after samples of 100 us, then 300 us, by hand: srtt 100 then 125 us; rttvar 50 then 37.5 + 50 = 87.5 us.
+    #[test]
+    fn the_three_forms_match_arithmetic_by_hand() {
+        for (form, first, second) in [
+            // max(10 ms, 100 us + max(1 ms, 200 us)); the minimum rules.
+            (RtoForm::Rfc, Span::from_ms(10), Span::from_ms(10)),
+            // 100 us + max(10 ms, 200 us), then 125 us + max(10 ms, 350 us).
+            (RtoForm::Linux, Span::from_us(10_100), Span::from_us(10_125)),
+            // 100 + 200 us + 20 ms, then 125 + 350 us + 20 ms.
+            (RtoForm::Freebsd, Span::from_us(20_300), Span::from_us(20_475)),
+        ] {
+            let config = config(form);
+            let mut rtt = Rtt::new(&config);
+            assert_eq!((rtt.srtt(), rtt.rto(&config)), (None, Span::from_secs(1)));
+            rtt.sample(Span::from_us(100), &config);
+            assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(100), Span::from_us(50)));
+            assert_eq!(rtt.rto(&config), first, "{form:?}");
+            rtt.sample(Span::from_us(300), &config);
+            assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(125), Span::from_ns(87_500)));
+            assert_eq!(rtt.rto(&config), second, "{form:?}");
+        }
+    }
+
+    #[test]
+    fn above_the_minimum_the_rfc_form_adds_the_variance_or_a_tick() {
+        let config = RtoConfig { min: Span::ZERO, ..config(RtoForm::Rfc) };
+        let mut rtt = Rtt::new(&config);
+        rtt.sample(Span::from_us(100), &config);
+        assert_eq!(rtt.rto(&config), Span::from_us(1_100), "4 rttvar = 200 us is less than G");
+        let mut slow = Rtt::new(&config);
+        slow.sample(Span::from_ms(8), &config);
+        assert_eq!(slow.rto(&config), Span::from_ms(24));
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_the_maximum_and_a_sample_ends_it() {
+        let config = config(RtoForm::Rfc);
+        let mut rtt = Rtt::new(&config);
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(rtt.rto(&config), Span::from_secs(seconds));
+            rtt.back_off();
+        }
+        for _ in 0..300 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(&config), Span::from_secs(60));
+        rtt.sample(Span::from_us(100), &config);
+        assert_eq!(rtt.rto(&config), Span::from_ms(10));
+    }
+
+    #[test]
+    fn deadlines_fall_on_ticks() {
+        let config = config(RtoForm::Linux);
+        let mut rtt = Rtt::new(&config);
+        rtt.sample(Span::from_us(100), &config);
+        // 0.25 ms + 10.1 ms = 10.35 ms, up to 11 ms.
+        assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(11_000_000_000));
+        let fine = RtoConfig { granularity: Span::ZERO, ..config };
+        assert_eq!(rtt.deadline(Time(250_000_000), &fine), Time(10_350_000_000));
+    }
+}

@@ -1,0 +1,359 @@
+//! What is in flight: one record per segment, with its send time and what is known of its fate (RFC 6675).
+//!
+//! The records serve the RTT samples (Karn's rule), the pipe, the choice of the next retransmission and the go-back
+//! after a timeout. Without SACK only the marks "lost" and "retransmitted" are used.
+//!
+//! A segment counts as lost (RFC 6675 `IsLost`) when `dup_thresh` segments sent above it were sacked.
+// Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
+// is the same, for short ones it detects a loss where the RFC waits for the timeout.
+
+use crate::segment::SackBlocks;
+use crate::sequence::SequenceSpace;
+use pauseframe_units::Time;
+use std::collections::VecDeque;
+
+/// Reported by SACK: it has left the network.
+const SACKED: u8 = 1;
+/// Presumed lost.
+const LOST: u8 = 2;
+/// Sent again since it was last presumed lost; that copy is in the network.
+const RETRANSMITTED: u8 = 4;
+/// Sent more than once: no RTT sample from it (Karn's rule).
+const AMBIGUOUS: u8 = 8;
+
+/// One segment in flight. It begins where the one before it ends (the first at `snd_una`).
+#[derive(Clone, Copy, Debug)]
+struct SentSegment {
+    end: u64,
+    sent_at: Time,
+    state: u8,
+}
+
+impl SentSegment {
+    #[inline]
+    fn is(self, state: u8) -> bool {
+        self.state & state != 0
+    }
+}
+
+/// A segment to send again, by its place in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Retransmission {
+    index: usize,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+}
+
+/// The segments in flight, in the order of their sequence numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
+    queue: VecDeque<SentSegment>,
+    /// Bytes sacked.
+    sacked: u64,
+    /// Bytes presumed lost and not yet sent again.
+    lost: u64,
+    /// Bytes sent again though not presumed lost (RFC 6675 `NextSeg` rules 3 and 4): in the network twice.
+    doubled: u64,
+    /// End of the highest sacked segment.
+    high_sacked: u64,
+    /// Everything below has been judged by [`Self::mark_lost`].
+    judged: u64,
+    /// No segment below is waiting for its retransmission.
+    high_rxt: u64,
+    /// The blocks of the last SACK option: what they cover is marked already.
+    seen: Option<Box<SackBlocks>>,
+}
+
+impl Scoreboard {
+    /// Notes that bytes up to `end` were sent for the first time. A SYN is a segment without bytes.
+    #[inline]
+    pub(crate) fn sent(&mut self, end: u64, now: Time) {
+        self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
+    }
+
+    /// Whether nothing is in flight.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Bytes that are not in the network though they lie between `snd_una` and `snd_nxt`, less those that are
+    /// there twice: pipe = flight size - this.
+    #[inline]
+    pub(crate) fn absent(&self) -> u64 {
+        (self.sacked + self.lost).saturating_sub(self.doubled)
+    }
+
+    /// Whether a segment waits for its retransmission.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
+    /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest segment in it was sent,
+    /// if that gives an RTT sample: none of it was sent twice (RFC 6298 §3).
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, una: u64, to: u64) -> Option<Time> {
+        let mut start = una;
+        let mut oldest = None;
+        let mut ambiguous = false;
+        while let Some(segment) = self.queue.front() {
+            let SentSegment { end, sent_at, state } = *segment;
+            if state != 0 {
+                self.forget(state, end.min(to) - start);
+                ambiguous |= state & AMBIGUOUS != 0 && end <= to;
+            }
+            if end > to {
+                break;
+            }
+            self.queue.pop_front();
+            oldest = oldest.or(Some(sent_at));
+            if end == to {
+                break;
+            }
+            start = end;
+        }
+        if ambiguous { None } else { oldest }
+    }
+
+    /// Takes `len` bytes of a segment in `state` out of the counts.
+    fn forget(&mut self, state: u8, len: u64) {
+        match state & (SACKED | LOST | RETRANSMITTED) {
+            LOST => self.lost -= len,
+            RETRANSMITTED => self.doubled -= len,
+            state if state & SACKED != 0 => self.sacked -= len,
+            _ => {}
+        }
+    }
+
+    /// Changes the state of a segment of `len` bytes and keeps the counts.
+    fn restate(&mut self, index: usize, state: u8, len: u64) {
+        self.forget(self.queue[index].state, len);
+        match state & (SACKED | LOST | RETRANSMITTED) {
+            LOST => self.lost += len,
+            RETRANSMITTED => self.doubled += len,
+            state if state & SACKED != 0 => self.sacked += len,
+            _ => {}
+        }
+        self.queue[index].state = state;
+    }
+
+    /// Where the segment at `index` begins.
+    fn start(&self, index: usize, una: u64) -> u64 {
+        if index == 0 { una } else { self.queue[index - 1].end }
+    }
+
+    /// The first segment that ends above `offset`.
+    fn position(&self, offset: u64) -> usize {
+        self.queue.partition_point(|segment| segment.end <= offset)
+    }
+
+    /// Marks what `blocks` report (RFC 6675 §4 `Update`) and returns how many bytes of it are news. Blocks that lie
+    /// outside the flight are ignored: they are old, or not ours.
+    pub(crate) fn sack(&mut self, blocks: &SackBlocks, space: SequenceSpace, una: u64, nxt: u64) -> u64 {
+        let before = self.sacked;
+        for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
+            let (left, right) = self.unseen(left, right);
+            let from = una.saturating_add_signed(i64::from(space.distance(left, una)));
+            let to = una.saturating_add_signed(i64::from(space.distance(right, una)));
+            if una <= from && from < to && to <= nxt {
+                self.sack_range(from, to, una);
+            }
+        }
+        match &mut self.seen {
+            Some(seen) => **seen = *blocks,
+            none => *none = Some(Box::new(*blocks)),
+        }
+        self.sacked - before
+    }
+
+    /// The part of a block that the last SACK option did not report: the option repeats itself, and long blocks
+    /// grow at one end.
+    fn unseen(&self, left: u32, right: u32) -> (u32, u32) {
+        let Some(seen) = &self.seen else { return (left, right) };
+        for &(l, r) in seen.blocks.iter().take(usize::from(seen.count)) {
+            if l == left && right.wrapping_sub(r) as i32 >= 0 {
+                return (r, right);
+            }
+            if r == right && l.wrapping_sub(left) as i32 >= 0 {
+                return (left, l);
+            }
+        }
+        (left, right)
+    }
+
+    fn sack_range(&mut self, from: u64, to: u64, una: u64) {
+        let mut index = self.position(from);
+        let mut start = self.start(index, una);
+        if start < from {
+            // The block begins inside this segment; the rest of it is not known to have arrived.
+            start = self.queue[index].end;
+            index += 1;
+        }
+        while let Some(&segment) = self.queue.get(index) {
+            if segment.end > to {
+                break;
+            }
+            if !segment.is(SACKED) {
+                self.restate(index, segment.state | SACKED, segment.end - start);
+                self.high_sacked = self.high_sacked.max(segment.end);
+            }
+            start = segment.end;
+            index += 1;
+        }
+    }
+
+    /// The number of segments at the head of the queue that have at least `dup_thresh` sacked ones above them.
+    fn overtaken(&self, dup_thresh: u32) -> usize {
+        let mut missing = dup_thresh.max(1);
+        let mut index = if self.sacked == 0 {
+            0
+        } else {
+            (self.position(self.high_sacked - 1) + 1).min(self.queue.len())
+        };
+        while index > 0 {
+            index -= 1;
+            if self.queue[index].is(SACKED) {
+                missing -= 1;
+                if missing == 0 {
+                    return index;
+                }
+            }
+        }
+        0
+    }
+
+    /// RFC 6675 `IsLost(HighACK + 1)`, unless it has been sent again already.
+    pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
+        self.queue.front().is_some_and(|head| !head.is(SACKED | RETRANSMITTED))
+            && self.overtaken(dup_thresh) > 0
+    }
+
+    /// Marks every segment that is lost by now.
+    pub(crate) fn mark_lost(&mut self, dup_thresh: u32, una: u64) {
+        let overtaken = self.overtaken(dup_thresh);
+        if overtaken == 0 {
+            return;
+        }
+        let first = self.position(self.judged);
+        for index in first..overtaken {
+            if !self.queue[index].is(SACKED | LOST) {
+                self.mark(index, una);
+            }
+        }
+        self.judged = self.judged.max(self.queue[overtaken - 1].end);
+    }
+
+    /// Marks the first segment as lost, so that it is sent (again).
+    pub(crate) fn mark_head_lost(&mut self, una: u64) {
+        if self.queue.front().is_some_and(|head| !head.is(SACKED)) {
+            self.requeue(0, una);
+        }
+    }
+
+    /// After a timeout: whatever is not SACKED is lost, its retransmissions too (RFC 6675 §5.1).
+    pub(crate) fn mark_all_lost(&mut self, una: u64) {
+        for index in 0..self.queue.len() {
+            if !self.queue[index].is(SACKED) {
+                self.requeue(index, una);
+            }
+        }
+        self.judged = self.judged.max(self.queue.back().map_or(0, |last| last.end));
+    }
+
+    /// Adds the mark "lost" and keeps that it was sent again, if it was. These marks come in ascending order, so
+    /// `high_rxt` lies below.
+    fn mark(&mut self, index: usize, una: u64) {
+        let segment = self.queue[index];
+        self.restate(index, segment.state | LOST, segment.end - self.start(index, una));
+    }
+
+    /// Marks as lost and as not sent again.
+    fn requeue(&mut self, index: usize, una: u64) {
+        let start = self.start(index, una);
+        let segment = self.queue[index];
+        self.restate(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
+        self.high_rxt = self.high_rxt.min(start);
+    }
+
+    /// The first lost segment that has not been sent again: RFC 6675 `NextSeg` rule 1.
+    pub(crate) fn next_lost(&mut self, una: u64) -> Option<Retransmission> {
+        if self.lost == 0 {
+            return None;
+        }
+        let first = self.position(self.high_rxt);
+        let index = (first..self.queue.len())
+            .find(|&i| self.queue[i].state & (SACKED | LOST | RETRANSMITTED) == LOST)?;
+        let found = self.retransmission(index, una);
+        self.high_rxt = found.offset;
+        Some(found)
+    }
+
+    /// The first segment below the highest sacked one that is neither sacked nor sent again: rule 3, for when there
+    /// is no new data to send.
+    pub(crate) fn next_hole(&self, una: u64) -> Option<Retransmission> {
+        if self.sacked == 0 {
+            return None;
+        }
+        let end = self.position(self.high_sacked - 1);
+        let first = self.position(self.judged).min(end);
+        let index = (first..end).find(|&i| !self.queue[i].is(SACKED | LOST | RETRANSMITTED))?;
+        Some(self.retransmission(index, una))
+    }
+
+    /// The last segment, if it is neither sacked nor sent again: rule 4, the rescue.
+    pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
+        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].is(SACKED))?;
+        (!self.queue[index].is(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
+    }
+
+    fn retransmission(&self, index: usize, una: u64) -> Retransmission {
+        let offset = self.start(index, una);
+        Retransmission { index, offset, len: (self.queue[index].end - offset) as u32 }
+    }
+
+    /// Notes that `what` was sent again. Nothing may have changed since it was chosen.
+    pub(crate) fn retransmitted(&mut self, what: Retransmission, now: Time) {
+        let state = self.queue[what.index].state | RETRANSMITTED | AMBIGUOUS;
+        self.restate(what.index, state, u64::from(what.len));
+        self.queue[what.index].sent_at = now;
+    }
+
+    /// Notes that the SYN, alone in the queue, was sent again.
+    pub(crate) fn syn_retransmitted(&mut self) {
+        if let Some(syn) = self.queue.front_mut() {
+            syn.state |= AMBIGUOUS;
+        }
+    }
+
+    /// Gives the memory back; nothing may be in flight.
+    pub(crate) fn release(&mut self) {
+        debug_assert!(self.queue.is_empty() && self.sacked == 0 && self.lost == 0 && self.doubled == 0);
+        self.queue = VecDeque::new();
+        self.seen = None;
+    }
+
+    /// Bytes of heap in use.
+    #[cfg(test)]
+    pub(crate) fn heap(&self) -> usize {
+        self.queue.capacity() * size_of::<SentSegment>()
+            + self.seen.as_ref().map_or(0, |_| size_of::<SackBlocks>())
+    }
+
+    /// Whether the counts agree with the records: for tests, in time linear in the flight.
+    pub(crate) fn is_consistent(&self, una: u64, nxt: u64) -> bool {
+        let mut start = una;
+        let (mut sacked, mut lost, mut doubled) = (0, 0, 0);
+        for segment in &self.queue {
+            let len = segment.end - start;
+            match segment.state & (SACKED | LOST | RETRANSMITTED) {
+                LOST => lost += len,
+                RETRANSMITTED => doubled += len,
+                state if state & SACKED != 0 => sacked += len,
+                _ => {}
+            }
+            start = segment.end;
+        }
+        (sacked, lost, doubled) == (self.sacked, self.lost, self.doubled) && (start == nxt || self.is_empty())
+    }
+}

@@ -1,0 +1,136 @@
+//! A TCP segment: the header fields by their RFC 9293 names. Data are counted, never stored.
+
+/// The ECN field of the IP header (RFC 3168 §5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable: dropped where others are marked.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, code point ECT(1).
+    Ect1 = 1,
+    /// ECN-capable, code point ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+/// The control bits (RFC 9293 §3.1, RFC 3168 §6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgment field is significant.
+    pub const ACK: Flags = Flags(0x10);
+    /// ECN echo.
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Whether every bit of `other` is set.
+    #[inline]
+    pub fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These bits and those of `other`.
+    #[inline]
+    #[must_use]
+    pub fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl std::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            (Flags::FIN, "FIN"),
+            (Flags::SYN, "SYN"),
+            (Flags::RST, "RST"),
+            (Flags::PSH, "PSH"),
+            (Flags::ACK, "ACK"),
+            (Flags::ECE, "ECE"),
+            (Flags::CWR, "CWR"),
+        ];
+        let set: Vec<&str> =
+            names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect();
+        f.write_str(&set.join("|"))
+    }
+}
+
+/// Up to four SACK blocks (RFC 2018 §3; three when timestamps are on), the most recent first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SackBlocks {
+    /// How many of `blocks` are in use.
+    pub count: u8,
+    /// Left edge and right edge (one past the end) of each block.
+    pub blocks: [(u32, u32); 4],
+}
+
+/// What a SYN offers (RFC 9293 §3.7.1, RFC 7323, RFC 2018).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SynOptions {
+    /// Largest segment that the sender of this SYN accepts.
+    pub mss: u16,
+    /// SACK permitted.
+    pub sack: bool,
+    /// Timestamps.
+    pub timestamps: bool,
+    /// Window scale shift.
+    pub window_scale: u8,
+}
+
+/// The options that vary from segment to segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Options {
+    /// None, or timestamps alone.
+    #[default]
+    None,
+    /// On a segment with SYN.
+    Syn(SynOptions),
+    /// On an ACK that reports data above a gap.
+    Sack(SackBlocks),
+}
+
+/// One TCP segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// Sequence number of the first byte (or of the SYN or FIN).
+    pub seq: u32,
+    /// Next sequence number expected, if `flags` has ACK.
+    pub ack: u32,
+    /// Bytes of data.
+    pub len: u32,
+    /// Receive window in bytes (the scale is already applied).
+    pub window: u32,
+    /// Control bits.
+    pub flags: Flags,
+    /// Variable options.
+    pub options: Options,
+}
+
+impl Segment {
+    /// Length of the TCP header with its options in bytes: 20, plus options padded to four. `timestamps`:
+    /// whether the connection uses them (RFC 7323: 10 bytes and two of padding on every segment).
+    pub fn header_len(&self, timestamps: bool) -> u32 {
+        let stamp = if timestamps { 12 } else { 0 };
+        20 + match self.options {
+            Options::None => stamp,
+            // MSS 4, SACK permitted 2, window scale 3, timestamps 10; padded.
+            Options::Syn(syn) => {
+                let used = 4 + 3 + if syn.sack { 2 } else { 0 } + if syn.timestamps { 10 } else { 0 };
+                (used + 3) & !3
+            }
+            // Two bytes of padding, kind, length, and eight a block (RFC 2018 §3).
+            Options::Sack(sack) => stamp + 4 + 8 * u32::from(sack.count),
+        }
+    }
+}

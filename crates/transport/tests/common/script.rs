@@ -1,0 +1,347 @@
+//! Conformance scripts in the manner of packetdrill: one connection under test, the script plays its peer.
+//!
+//! A line is empty, a comment (`#`), or one of
+//!
+//! ```text
+//! set NAME VALUE                      settings, before the first timed line (see `Script::set`)
+//! open | accept                       which side is under test; then the timed lines follow
+//! TIME send BYTES                     the application hands over data
+//! TIME stop                           the application takes back what was not sent
+//! TIME < FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [mss N] [sackok] [ECN]
+//! TIME > FLAGS SEQ:END(LEN) [ack N] [sack A-B ...] [ECN]
+//! TIME assert NAME == VALUE           cwnd ssthresh flight acked delivered alpha srtt rto ...
+//! ```
+//!
+//! TIME is since the start ("1.5ms") or since the line before ("+100us"). FLAGS are those of tcpdump: S, P, "." for ACK, E for ECE, W for
+//! CWR. Numbers count from 0 = SYN, so data begin at 1. ECN is ect0, ce; nothing means not ECT. VALUE may be `N*mss`.
+//! A `>` line must match the next segment sent, in every field and to the picosecond; a segment that no line expects is
+//! an error as well. The window field is not compared.
+
+use pauseframe_transport::*;
+use pauseframe_units::{Span, Time};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Initial sequence numbers: the connection's numbers wrap within the first 3000 bytes.
+const ISS: u32 = u32::MAX - 3_000;
+const PEER_ISS: u32 = u32::MAX - 500;
+
+/// Runs `text`; an error names the line.
+pub fn run(text: &str) -> Result<(), String> {
+    let mut script = Script::new();
+    let mut last = 0;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        last = number + 1;
+        if !line.is_empty() {
+            script.line(line).map_err(|error| format!("line {}: {error}", number + 1))?;
+        }
+    }
+    script.nothing_unexpected(Time::MAX).map_err(|error| format!("line {last} (end): {error}"))
+}
+
+struct Script {
+    config: Config,
+    connection: Option<Connection>,
+    now: Time,
+    outgoing: VecDeque<(Time, Segment, Ecn)>,
+}
+
+impl Script {
+    fn new() -> Script {
+        Script { config: super::config(), connection: None, now: Time::ZERO, outgoing: VecDeque::new() }
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["set", name, value] if self.connection.is_none() => return self.set(name, value),
+            ["open"] => {
+                self.connection =
+                    Some(Connection::open(Arc::new(self.config.clone()), ISS, PEER_ISS, self.now));
+                self.poll();
+                return Ok(());
+            }
+            ["accept"] => {
+                self.connection = Some(Connection::accept(Arc::new(self.config.clone()), ISS, PEER_ISS));
+                return Ok(());
+            }
+            _ => {}
+        }
+        if self.connection.is_none() {
+            return Err(format!("{line:?} before `open` or `accept`"));
+        }
+        let (time, action) = words.split_first().ok_or("nothing on the line")?;
+        self.advance(self.time(time)?)?;
+        match action {
+            [">", expected @ ..] => self.expect(expected),
+            ["<", segment @ ..] => {
+                self.nothing_unexpected(Time::MAX)?;
+                let (segment, codepoint) = parse_segment(segment, PEER_ISS, ISS)?;
+                let now = self.now;
+                self.connection().on_segment(&segment, codepoint, now);
+                self.poll();
+                Ok(())
+            }
+            ["send", bytes] => {
+                let (bytes, now) = (number(bytes)?, self.now);
+                self.connection().send(bytes, now);
+                self.poll();
+                Ok(())
+            }
+            ["stop"] => {
+                self.connection().stop_sending();
+                Ok(())
+            }
+            ["assert", name, "==", value] => self.check(name, value),
+            _ => Err(format!("can not read {line:?}")),
+        }
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("checked in `line`")
+    }
+
+    fn time(&self, text: &str) -> Result<Time, String> {
+        match text.strip_prefix('+') {
+            Some(after) => Ok(self.now + span(after)?),
+            None => Ok(Time(span(text)?.0)),
+        }
+    }
+
+    fn poll(&mut self) {
+        let now = self.now;
+        while let Some((segment, codepoint)) = self.connection().poll_transmit(now) {
+            self.outgoing.push_back((now, segment, codepoint));
+            assert!(self.outgoing.len() < 10_000, "poll_transmit does not come to an end");
+        }
+    }
+
+    /// Lets time pass; timers fire on the way.
+    fn advance(&mut self, to: Time) -> Result<(), String> {
+        if to < self.now {
+            return Err(format!("time goes back from {:?} to {to:?}", self.now));
+        }
+        while let Some(deadline) = self.connection().deadline().filter(|&deadline| deadline <= to) {
+            self.now = deadline;
+            self.connection().on_timeout(deadline);
+            self.poll();
+        }
+        self.now = to;
+        self.nothing_unexpected(to)
+    }
+
+    /// Fails if a segment went out before `before` (or at it, if time is about to move on).
+    fn nothing_unexpected(&self, before: Time) -> Result<(), String> {
+        match self.outgoing.front() {
+            Some((at, segment, codepoint)) if *at < before => {
+                Err(format!("unexpected at {at:?}: {}", describe(segment, *codepoint)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn expect(&mut self, words: &[&str]) -> Result<(), String> {
+        let (expected, expected_codepoint) = parse_segment(words, ISS, PEER_ISS)?;
+        let expected = describe(&expected, expected_codepoint);
+        let Some((at, segment, codepoint)) = self.outgoing.pop_front() else {
+            return Err(format!("expected {expected}, but nothing was sent"));
+        };
+        let sent = describe(&segment, codepoint);
+        if at != self.now {
+            return Err(format!("expected {expected} at {:?}, but {sent} was sent at {at:?}", self.now));
+        }
+        if sent == expected { Ok(()) } else { Err(format!("expected {expected}, but {sent} was sent")) }
+    }
+
+    fn check(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let connection = self.connection.as_ref().expect("checked in `line`");
+        let stats = connection.stats();
+        let seen = match name {
+            "cwnd" => connection.cwnd(),
+            "ssthresh" => connection.ssthresh(),
+            "flight" => connection.flight_size(),
+            "acked" => connection.acked(),
+            "delivered" => connection.delivered(),
+            "retransmits" => stats.retransmits.into(),
+            "timeouts" => stats.timeouts.into(),
+            "fast_retransmits" => stats.fast_retransmits.into(),
+            "ecn_reductions" => stats.ecn_reductions.into(),
+            "ce_received" => stats.ce_received,
+            "srtt" => return same(name, &connection.srtt(), &Some(span(value)?)),
+            "rto" => return same(name, &connection.rto(), &span(value)?),
+            "alpha" => {
+                let value = value.parse::<f64>().map_err(|error| format!("{value:?}: {error}"))?;
+                return same(name, &connection.alpha(), &Some(value));
+            }
+            "failure" => return same(name, &format!("{:?}", connection.failure()), &value.to_owned()),
+            "established" => return same(name, &connection.is_established().to_string().as_str(), &value),
+            "quiescent" => return same(name, &connection.is_quiescent().to_string().as_str(), &value),
+            _ => return Err(format!("can not assert {name:?}")),
+        };
+        let expected = match (value.strip_suffix("*mss"), value) {
+            (Some(segments), _) => number(segments)? * u64::from(self.config.mss),
+            (None, "infinite") => u64::MAX,
+            _ => number(value)?,
+        };
+        same(name, &seen, &expected)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "cc" => {
+                let found = CongestionControlConfig::ALL.iter().find(|cc| cc.name() == value);
+                config.congestion_control =
+                    *found.ok_or_else(|| format!("no congestion control {value:?}"))?;
+            }
+            "alpha" => {
+                let alpha_initial = value.parse::<f64>().map_err(|error| format!("{value:?}: {error}"))?;
+                config.congestion_control =
+                    CongestionControlConfig::Dctcp(DctcpConfig { alpha_initial, ..DctcpConfig::default() });
+            }
+            "mss" => config.mss = number(value)? as u32,
+            "iw" => config.initial_window = number(value)? * u64::from(config.mss),
+            "ecn" => {
+                config.ecn = match value {
+                    "off" => EcnMode::Off,
+                    "classic" => EcnMode::Classic,
+                    "dctcp" => EcnMode::Dctcp,
+                    _ => return Err(format!("no ECN mode {value:?}")),
+                }
+            }
+            "ect_on_syn" => config.ect_on_syn = on(value)?,
+            "ect_on_ack" => config.ect_on_ack = on(value)?,
+            "sack" => config.sack = on(value)?,
+            "timestamps" => config.timestamps = on(value)?,
+            "fast_retransmit" => config.fast_retransmit = on(value)?,
+            "dup_thresh" => config.dup_thresh = number(value)? as u32,
+            "limited_transmit" => config.limited_transmit = on(value)?,
+            "handshake" => config.handshake = on(value)?,
+            "rto_initial" => config.rto.initial = span(value)?,
+            "rto_min" => config.rto.min = span(value)?,
+            "rto_max" => config.rto.max = span(value)?,
+            "rto_granularity" => config.rto.granularity = span(value)?,
+            "rto_slop" => config.rto.slop = span(value)?,
+            "rto_form" => {
+                config.rto.form = match value {
+                    "rfc" => RtoForm::Rfc,
+                    "linux" => RtoForm::Linux,
+                    "freebsd" => RtoForm::Freebsd,
+                    _ => return Err(format!("no form {value:?}")),
+                }
+            }
+            "delayed_ack" => config.delayed_ack.segments = number(value)? as u32,
+            "delayed_ack_timeout" => config.delayed_ack.timeout = span(value)?,
+            "receive_window" => config.receive_window = number(value)? as u32,
+            "syn_retries" => config.syn_retries = number(value)? as u32,
+            "retries" => config.retries = number(value)? as u32,
+            _ => return Err(format!("no setting {name:?}")),
+        }
+        Ok(())
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(name: &str, seen: &T, expected: &T) -> Result<(), String> {
+    if seen == expected { Ok(()) } else { Err(format!("{name} is {seen:?}, not {expected:?}")) }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|error| format!("{text:?}: {error}"))
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    if text == "0" { Ok(Span::ZERO) } else { text.parse().map_err(|error| format!("{error}")) }
+}
+
+fn on(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("{text:?} is neither on nor off")),
+    }
+}
+
+/// Reads a segment whose own numbers start at `iss` and whose ACK and SACK numbers at `peer_iss`.
+fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ecn), String> {
+    let [flags, range, rest @ ..] = words else { return Err("a segment is FLAGS SEQ:END(LEN) ...".into()) };
+    let mut segment = Segment { window: 1 << 24, ..Segment::default() };
+    let mut codepoint = Ecn::NotEct;
+    for letter in flags.chars() {
+        segment.flags = segment.flags.with(match letter {
+            'S' => Flags::SYN,
+            'P' => Flags::PSH,
+            '.' => Flags::ACK,
+            'E' => Flags::ECE,
+            'W' => Flags::CWR,
+            _ => return Err(format!("no flag {letter:?}")),
+        });
+    }
+    let (seq, rest_of_range) = range.split_once(':').ok_or_else(|| format!("no range: {range:?}"))?;
+    let (end, len) = rest_of_range.split_once('(').ok_or_else(|| format!("no length: {range:?}"))?;
+    segment.len = number(len.trim_end_matches(')'))? as u32;
+    let (seq, end) = (number(seq)?, number(end)?);
+    if end != seq + u64::from(segment.len) {
+        return Err(format!("the range {range:?} does not have that length"));
+    }
+    segment.seq = iss.wrapping_add(seq as u32);
+    let (mut mss, mut sack_ok, mut sack) = (None, false, SackBlocks::default());
+    let mut rest = rest.iter().copied();
+    while let Some(word) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{word} needs a value"));
+        match word {
+            "ack" => segment.ack = peer_iss.wrapping_add(number(value()?)? as u32),
+            "win" => segment.window = number(value()?)? as u32,
+            "mss" => mss = Some(number(value()?)? as u16),
+            "sackok" => sack_ok = true,
+            "sack" => {}
+            "ect0" => codepoint = Ecn::Ect0,
+            "ce" => codepoint = Ecn::Ce,
+            block => {
+                let (left, right) = block.split_once('-').ok_or_else(|| format!("can not read {word:?}"))?;
+                sack.blocks[usize::from(sack.count)] = (
+                    peer_iss.wrapping_add(number(left)? as u32),
+                    peer_iss.wrapping_add(number(right)? as u32),
+                );
+                sack.count += 1;
+            }
+        }
+    }
+    if segment.flags.has(Flags::SYN) {
+        segment.options = Options::Syn(SynOptions {
+            mss: mss.unwrap_or(1460),
+            sack: sack_ok,
+            timestamps: false,
+            window_scale: 0,
+        });
+    } else if sack.count > 0 {
+        segment.options = Options::Sack(sack);
+    }
+    Ok((segment, codepoint))
+}
+
+/// A segment of the connection under test as text, for comparison and messages: everything but the window and what a
+/// SYN does not negotiate.
+fn describe(segment: &Segment, codepoint: Ecn) -> String {
+    let seq = segment.seq.wrapping_sub(ISS);
+    let mut text = format!("{:?} {}:{}({})", segment.flags, seq, seq.wrapping_add(segment.len), segment.len);
+    if segment.flags.has(Flags::ACK) {
+        let _ = write!(text, " ack {}", segment.ack.wrapping_sub(PEER_ISS));
+    }
+    match segment.options {
+        Options::None => {}
+        Options::Syn(syn) => {
+            let _ = write!(text, " mss {}{}", syn.mss, if syn.sack { " sackok" } else { "" });
+        }
+        Options::Sack(sack) => {
+            for (left, right) in &sack.blocks[..usize::from(sack.count)] {
+                let _ = write!(text, " {}-{}", left.wrapping_sub(PEER_ISS), right.wrapping_sub(PEER_ISS));
+            }
+        }
+    }
+    if codepoint != Ecn::NotEct {
+        let _ = write!(text, " {codepoint:?}");
+    }
+    text
+}

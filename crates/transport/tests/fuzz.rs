@@ -1,0 +1,168 @@
+//! Random networks and random peers: whatever is dropped, doubled, reordered or marked, every byte arrives once and nothing
+//! stalls; whatever a peer sends, nothing panics.
+
+mod common;
+
+use common::{Fate, MSS, Wire, config};
+use pauseframe_transport::*;
+use pauseframe_units::{Span, Time};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        20 => Just(Fate::Deliver),
+        3 => Just(Fate::Drop),
+        3 => Just(Fate::Mark),
+        2 => (1u64..400).prop_map(|us| Fate::Late(Span::from_us(us))),
+        1 => (0u64..400).prop_map(|us| Fate::Twice(Span::from_us(us))),
+    ]
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    let switches = prop::array::uniform7(any::<bool>());
+    (
+        switches,
+        0usize..CongestionControlConfig::ALL.len(),
+        0u8..3,
+        1u64..20,
+        1u32..5,
+        0u8..3,
+        1u32..4,
+        9u32..25,
+    )
+        .prop_map(|(on, cc, ecn, window, ack_every, form, floor, window_bits)| {
+            let [sack, timestamps, fast_retransmit, limited_transmit, handshake, ect_on_control, ticks] = on;
+            let mut congestion_control = CongestionControlConfig::ALL[cc];
+            if let CongestionControlConfig::Dctcp(constants) = &mut congestion_control {
+                constants.floor_segments = floor;
+            }
+            Config {
+                congestion_control,
+                initial_window: window * MSS,
+                ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::Dctcp][usize::from(ecn)],
+                ect_on_syn: ect_on_control,
+                ect_on_ack: ect_on_control,
+                sack,
+                timestamps,
+                fast_retransmit,
+                limited_transmit,
+                handshake,
+                rto: RtoConfig {
+                    initial: Span::from_ms(10),
+                    min: Span::from_us(300),
+                    max: Span::from_ms(100),
+                    granularity: if ticks { Span::from_us(100) } else { Span::ZERO },
+                    form: [RtoForm::Rfc, RtoForm::Linux, RtoForm::Freebsd][usize::from(form)],
+                    slop: Span::from_us(200),
+                },
+                delayed_ack: DelayedAckConfig { segments: ack_every, timeout: Span::from_us(500) },
+                receive_window: 1 << window_bits,
+                syn_retries: 200,
+                retries: 200,
+                ..config()
+            }
+        })
+}
+
+/// `sizes` go one way and the other in turn, the next when the last has arrived.
+fn transfer(config: Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
+    let mut next = 0;
+    let mut wire = Wire::with_iss(config, Span::from_us(50), iss[0], iss[1], |_| {
+        // After 3000 segments the network heals, so that an end is certain.
+        next += 1;
+        if next < 3000 { fates[next % fates.len()] } else { Fate::Deliver }
+    });
+    let mut total = [0, 0];
+    for (i, &size) in sizes.iter().enumerate() {
+        let (from, to) = (i % 2, 1 - i % 2);
+        total[from] += size;
+        wire.send(from, size);
+        let mut steps = 0;
+        while wire.ends[to].delivered() < total[from] {
+            assert!(wire.step(), "stall: {:?}", wire.ends);
+            steps += 1;
+            assert!(steps < 200_000, "no progress: {:?}", wire.ends);
+            for end in &wire.ends {
+                assert!(end.cwnd() >= MSS && end.ssthresh() >= MSS);
+                assert!(end.flight_size() <= total[0].max(total[1]));
+            }
+        }
+    }
+    wire.run();
+    for (end, &total) in total.iter().enumerate() {
+        assert_eq!(wire.ends[1 - end].delivered(), total, "delivered exactly once");
+        assert_eq!(wire.ends[end].acked(), total);
+        assert!(wire.ends[end].is_quiescent() && wire.ends[end].failure().is_none());
+    }
+    wire.log.iter().map(|sent| (sent.at, sent.segment.seq, sent.segment.ack)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_byte_arrives_once(
+        config in any_config(),
+        below_wrap in 0u32..100_000,
+        peer_below_wrap in 0u32..100_000,
+        sizes in prop::collection::vec(1u64..120_000, 1..5),
+        fates in prop::collection::vec(fate(), 1..300),
+    ) {
+        // A pattern that drops everything never ends, and is no test.
+        prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop)).count() * 2 > fates.len());
+        let iss = [u32::MAX - below_wrap, u32::MAX - peer_below_wrap];
+        let first = transfer(config.clone(), iss, &sizes, &fates);
+        prop_assert_eq!(first, transfer(config, iss, &sizes, &fates), "the same run twice");
+    }
+
+    #[test]
+    fn no_peer_makes_it_panic(
+        config in any_config(),
+        passive: bool,
+        script in prop::collection::vec(
+            (any::<u8>(), -3_000i32..40_000, -3_000i32..40_000, 0u32..3_000, 0u32..4, any::<u64>(), 0u64..2_000),
+            1..200,
+        ),
+    ) {
+        let (iss, peer_iss) = (u32::MAX - 5_000, u32::MAX - 10_000);
+        let config = Arc::new(config);
+        let mut connection = if passive {
+            Connection::accept(config, iss, peer_iss)
+        } else {
+            Connection::open(config, iss, peer_iss, Time::ZERO)
+        };
+        let mut now = Time::ZERO;
+        connection.send(30_000, now);
+        for (flags, seq, ack, len, window, wild, pause) in script {
+            now += Span::from_us(pause);
+            connection.on_timeout(now);
+            let wire = |base: u32, offset: i32| base.wrapping_add(offset as u32);
+            // One in eight has numbers from anywhere.
+            let (seq, ack) = if wild % 8 == 0 {
+                ((wild >> 32) as u32, (wild >> 8) as u32)
+            } else {
+                (wire(peer_iss, seq), wire(iss, ack))
+            };
+            let left = wire(ack, (wild >> 16) as i32 % 9_000);
+            let blocks = [(left, left.wrapping_add(len)), (left, ack), (ack, left), (seq, wild as u32)];
+            let options = match wild % 5 {
+                0 => Options::Syn(SynOptions { mss: (wild >> 20) as u16, sack: true, timestamps: false, window_scale: 0 }),
+                1 | 2 => Options::Sack(SackBlocks { count: (wild >> 9) as u8 % 5, blocks }),
+                _ => Options::None,
+            };
+            // SYN in one of eight, ACK in most.
+            let flags = if flags % 8 == 0 { flags } else { flags & !Flags::SYN.0 | Flags::ACK.0 };
+            let segment = Segment { seq, ack, len, window: [0, 1, 500, 60_000][window as usize], flags: Flags(flags), options };
+            let codepoint = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][(wild >> 40) as usize % 4];
+            connection.on_segment(&segment, codepoint, now);
+            let mut burst = 0;
+            while connection.poll_transmit(now).is_some() {
+                burst += 1;
+                assert!(burst < 50_000, "poll_transmit does not come to an end");
+            }
+            assert!(connection.acked() <= 30_000);
+            assert!(connection.cwnd() > 0 && connection.ssthresh() > 0);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Time, span, bytes, rate, priority.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+/// A moment: picoseconds since the start of the run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time(pub u64);
+
+/// A length of time in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Span(pub u64);
+
+/// A size in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Bytes(pub u64);
+
+/// A rate in bits per second; never zero where it serialises.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct BitRate(pub u64);
+
+/// An IEEE 802.1p priority, 0 to 7.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// How many priorities a port has (IEEE 802.1Q: a three-bit code point).
+    pub const COUNT: usize = 8;
+
+    /// The priority with this code point, if it is one of the eight.
+    pub fn new(code_point: u8) -> Option<Priority> {
+        (usize::from(code_point) < Self::COUNT).then_some(Priority(code_point))
+    }
+
+    /// The code point, 0 to 7.
+    #[inline]
+    pub fn code_point(self) -> u8 {
+        self.0
+    }
+
+    /// The position in an array of the eight priorities.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+const PS_PER_S: u64 = 1_000_000_000_000;
+
+impl Time {
+    /// The start of the run.
+    pub const ZERO: Time = Time(0);
+    /// Later than anything that happens.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// Seconds since the start, for display.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / PS_PER_S as f64
+    }
+
+    /// Microseconds since the start, for tables.
+    pub fn as_us_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The time since `earlier`, or zero if that is later.
+    #[inline]
+    pub fn saturating_since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This moment plus `span`, or [`Time::MAX`] where that does not fit.
+    #[inline]
+    pub fn saturating_add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl Span {
+    /// No time.
+    pub const ZERO: Span = Span(0);
+    /// Longer than any run.
+    pub const MAX: Span = Span(u64::MAX);
+
+    /// `n` nanoseconds.
+    pub const fn from_ns(n: u64) -> Span {
+        Span(n * 1_000)
+    }
+    /// `n` microseconds.
+    pub const fn from_us(n: u64) -> Span {
+        Span(n * 1_000_000)
+    }
+    /// `n` milliseconds.
+    pub const fn from_ms(n: u64) -> Span {
+        Span(n * 1_000_000_000)
+    }
+    /// `n` seconds.
+    pub const fn from_secs(n: u64) -> Span {
+        Span(n * PS_PER_S)
+    }
+    /// `s` seconds, to the nearest picosecond; negative values and NaN become zero.
+    pub fn from_secs_f64(s: f64) -> Span {
+        Span((s * PS_PER_S as f64).round() as u64)
+    }
+    /// Seconds, for display and formulas.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / PS_PER_S as f64
+    }
+    /// Microseconds, for tables.
+    pub fn as_us_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+    /// This span times `n`, or [`Span::MAX`] where that does not fit.
+    #[inline]
+    pub fn saturating_mul(self, n: u64) -> Span {
+        Span(self.0.saturating_mul(n))
+    }
+}
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Bytes = Bytes(0);
+    /// `n` thousand bytes ("KB").
+    pub const fn kb(n: u64) -> Bytes {
+        Bytes(n * 1000)
+    }
+}
+
+impl BitRate {
+    /// `n` gigabits per second.
+    pub const fn gbps(n: u64) -> BitRate {
+        BitRate(n * 1_000_000_000)
+    }
+
+    /// Gigabits per second, for display.
+    pub fn as_gbps_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The time that `size` takes on the wire at this rate, rounded up to a picosecond: the one rounding
+    /// rule of the simulator.
+    ///
+    /// # Panics
+    /// At rate zero: scenarios with such a link are refused at load.
+    pub fn serialise(self, size: Bytes) -> Span {
+        assert!(self.0 > 0, "a link of rate zero can not serialise");
+        let bit_ps = u128::from(size.0) * 8 * u128::from(PS_PER_S);
+        Span(bit_ps.div_ceil(u128::from(self.0)) as u64)
+    }
+
+    /// How many whole bytes this rate carries in `span`: the bandwidth-delay product.
+    pub fn bytes_in(self, span: Span) -> Bytes {
+        Bytes((u128::from(self.0) * u128::from(span.0) / 8 / u128::from(PS_PER_S)) as u64)
+    }
+}
+
+/// A rate prepared for the hot path: [`BitRate::serialise`] without a division where a byte takes a whole
+/// number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
+#[derive(Clone, Copy, Debug)]
+pub struct LineRate {
+    ps_per_byte: u64,
+    rate: BitRate,
+}
+
+impl LineRate {
+    /// Prepares `rate`.
+    pub fn new(rate: BitRate) -> LineRate {
+        let byte_ps = 8 * PS_PER_S;
+        let exact = rate.0 > 0 && byte_ps.is_multiple_of(rate.0);
+        LineRate { ps_per_byte: if exact { byte_ps / rate.0 } else { 0 }, rate }
+    }
+
+    /// The same as [`BitRate::serialise`].
+    #[inline]
+    pub fn serialise(self, size: u32) -> Span {
+        if self.ps_per_byte != 0 {
+            Span(self.ps_per_byte * u64::from(size))
+        } else {
+            self.rate.serialise(Bytes(u64::from(size)))
+        }
+    }
+
+    /// The rate that was prepared.
+    pub fn rate(self) -> BitRate {
+        self.rate
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    #[inline]
+    fn add(self, span: Span) -> Time {
+        Time(self.0 + span.0)
+    }
+}
+impl AddAssign<Span> for Time {
+    #[inline]
+    fn add_assign(&mut self, span: Span) {
+        self.0 += span.0;
+    }
+}
+impl Sub for Time {
+    type Output = Span;
+    #[inline]
+    fn sub(self, earlier: Time) -> Span {
+        Span(self.0 - earlier.0)
+    }
+}
+impl Mul<u64> for Span {
+    type Output = Span;
+    #[inline]
+    fn mul(self, n: u64) -> Span {
+        Span(self.0 * n)
+    }
+}
+impl Div<u64> for Span {
+    type Output = Span;
+    #[inline]
+    fn div(self, n: u64) -> Span {
+        Span(self.0 / n)
+    }
+}
+
+macro_rules! additive {
+    ($name:ident) => {
+        impl Add for $name {
+            type Output = $name;
+            #[inline]
+            fn add(self, other: $name) -> $name {
+                $name(self.0 + other.0)
+            }
+        }
+        impl Sub for $name {
+            type Output = $name;
+            #[inline]
+            fn sub(self, other: $name) -> $name {
+                $name(self.0 - other.0)
+            }
+        }
+        impl AddAssign for $name {
+            #[inline]
+            fn add_assign(&mut self, other: $name) {
+                self.0 += other.0;
+            }
+        }
+        impl SubAssign for $name {
+            #[inline]
+            fn sub_assign(&mut self, other: $name) {
+                self.0 -= other.0;
+            }
+        }
+    };
+}
+additive!(Span);
+additive!(Bytes);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_exact(f, self.0, &[(PS_PER_S, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")], "ps")
+    }
+}
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Span(self.0).fmt(f)
+    }
+}
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_exact(f, self.0, &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")], "B")
+    }
+}
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = [(PS_PER_S, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "Kbps")];
+        write_exact(f, self.0, &steps, "bps")
+    }
+}
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Writes `value` in the largest unit that it reaches, with all its digits: what is printed reads back equal.
+fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, steps: &[(u64, &str)], base: &str) -> fmt::Result {
+    let Some(&(scale, unit)) = steps.iter().find(|(scale, _)| value >= *scale) else {
+        return write!(f, "{value} {base}");
+    };
+    let (whole, rest) = (value / scale, value % scale);
+    if rest == 0 {
+        return write!(f, "{whole} {unit}");
+    }
+    let width = scale.ilog10() as usize;
+    let digits = format!("{rest:0width$}");
+    write!(f, "{whole}.{} {unit}", digits.trim_end_matches('0'))
+}

@@ -1,0 +1,5 @@
+"""`python -m pauseframe`."""
+
+from pauseframe.cli import main
+
+main()

@@ -1,0 +1,107 @@
+"""Between dataclasses and the plain values of a TOML document.
+
+A part of a scenario is a frozen dataclass. Fields that are None are left out, so that the core fills in its
+default. A part with a `_tag` such as ("kind", "fat_tree") is told from its alternatives by that key. Nothing is
+checked here but the names of keys: the core alone validates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+
+P = TypeVar("P", bound="Part")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table of a scenario file."""
+
+    _tag: ClassVar[tuple[str, str] | None] = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses to dicts, tuples to lists; None and fields marked `metadata={"plain": False}` are left out."""
+    if isinstance(value, Part):
+        tag = [value._tag] if value._tag else []
+        kept = [f.name for f in fields(value) if f.metadata.get("plain", True)]
+        pairs = [(name, getattr(value, name)) for name in kept]
+        return dict(tag) | {name: to_plain(item) for name, item in pairs if item is not None}
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> P:
+    """The dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
+    known = {f.name for f in fields(part) if f.metadata.get("plain", True)}
+    tag = part._tag[0] if part._tag else None
+    if unknown := [key for key in table if key not in known and key != tag]:
+        raise ValueError(f"{path or part.__name__}: unknown key {unknown[0]!r}")
+    hints = get_type_hints(part)
+    values = {
+        key: _from_plain(hints[key], value, f"{path}.{key}".lstrip(".")) for key, value in table.items() if key != tag
+    }
+    return part(**values)
+
+
+def toml_value(value: Any) -> str:
+    """One value as TOML writes it, on one line.
+
+    >>> toml_value(["1 KB", 2, True])
+    '["1 KB", 2, true]'
+    """
+    value = to_plain(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    if isinstance(value, dict):
+        pairs = [f"{json.dumps(key, ensure_ascii=False)} = {toml_value(item)}" for key, item in value.items()]
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, int | float):
+        return repr(value)
+    raise TypeError(f"a scenario has no value of type {type(value).__name__}")
+
+
+def _from_plain(hint: Any, value: Any, path: str) -> Any:
+    choices = [choice for choice in (get_args(hint) or (hint,)) if choice is not NoneType]
+    if get_origin(hint) in (Sequence, Mapping):
+        choices = [hint]
+    if isinstance(value, Mapping):
+        parts = [choice for choice in choices if isinstance(choice, type) and is_dataclass(choice)]
+        if parts:
+            return part_from_plain(_choose(parts, value, path), value, path)
+        if get_origin(choices[0]) is Sequence:  # one workload without the array
+            return (_from_plain(get_args(choices[0])[0], value, path),)
+        items = next(get_args(choice)[1] for choice in choices if get_origin(choice) is Mapping)
+        return {key: _from_plain(items, item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        items = next((get_args(choice)[0] for choice in choices if get_origin(choice) is Sequence), object)
+        return tuple(_from_plain(items, item, f"{path}[{index}]") for index, item in enumerate(value))
+    return value
+
+
+def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]:
+    """The alternative that the table's tag names; without a tag the first, as the core does."""
+    for part in parts:
+        if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]:
+            return part  # type: ignore[no-any-return]
+    key = parts[0]._tag[0]
+    allowed = ", ".join(part._tag[1] for part in parts)
+    raise ValueError(f"{path}.{key}: {table.get(key)!r} is none of {allowed}")
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(_freeze(item) for item in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,139 @@
+"""Numbers and tables as people read them, on a terminal, in a notebook and in reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from pauseframe import _core
+
+MISSING = "–"
+
+
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, no exponent, thousands apart by narrow spaces.
+
+    >>> format_number(0.012345), format_number(12.345)
+    ('0.0123', '12.3')
+    """
+    if value is None:
+        return MISSING
+    if value == 0:
+        return "0"
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}".replace(",", "\u202f")
+    text = f"{value:.{digits}g}"
+    return text if "e" not in text else f"{value:.1e}"
+
+
+def format_scaled(value: float | None, units: Iterable[tuple[float, str]]) -> str:
+    """`value` in the largest unit that leaves at least one; `units` from large to small."""
+    if value is None:
+        return MISSING
+    if value == 0:
+        return f"0 {list(units)[-1][1]}".rstrip()
+    table = list(units)
+    scale, unit = next((row for row in table if abs(value) >= row[0] * 0.9995), table[-1])
+    return f"{format_number(value / scale)} {unit}".rstrip()
+
+
+def format_duration(seconds: float | None) -> str:
+    """'240 µs', '1.24 ms', '3 min'.
+
+    >>> format_duration(0.00024), format_duration(90.0)
+    ('240 µs', '1.5 min')
+    """
+    units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    return format_scaled(seconds, units)
+
+
+def format_us(microseconds: float | None) -> str:
+    """A duration given in microseconds, never longer than seconds."""
+    return format_scaled(microseconds, ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns")))
+
+
+def format_bytes(count: float | None) -> str:
+    """'225 KB'; KB is 1000.
+
+    >>> format_bytes(225_000)
+    '225 KB'
+    """
+    return format_scaled(count, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")))
+
+
+def format_count(count: float | None) -> str:
+    """In full up to four digits.
+
+    >>> format_count(512), format_count(16_789), format_count(8_100_000)
+    ('512', '16.8 k', '8.1 M')
+    """
+    if count is None or abs(count) < 1e4:
+        return format_number(count)
+    return format_scaled(count, ((1e9, "G"), (1e6, "M"), (1e3, "k")))
+
+
+def format_rate(bits_per_second: float | None) -> str:
+    """'9.41 Gb/s'."""
+    return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")))
+
+
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The lines of a run's summary that people look at first."""
+    fct, slowdown, queries = summary["fct_us"], summary["slowdown"], summary["query_fct_us"]
+    rows = [
+        (
+            "flows finished",
+            f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}",
+        ),
+        ("completion time, mean", format_us(fct["mean"])),
+        ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
+        ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
+    ]
+    if summary["queries_total"]:
+        rows += [
+            ("queries finished", f"{summary['queries_finished']} of {summary['queries_total']}"),
+            ("  p50 / p99 / p99.9", " / ".join(format_us(queries[key]) for key in ("p50", "p99", "p999"))),
+        ]
+    reasons = ", ".join(f"{name} {count}" for name, count in summary["drops_by_reason"].items() if count)
+    rows += [
+        ("drops", f"{format_count(summary['drops'])}{f' ({reasons})' if reasons else ''}"),
+        ("time-outs", format_count(summary["timeouts"])),
+        ("retransmits", format_count(summary["retransmits"])),
+        ("packets marked CE", format_count(summary["ecn_marks"])),
+        ("pause frames", format_count(summary["pfc_pauses"])),
+        ("simulated time", format_duration(summary["sim_time_s"])),
+        ("wall time", format_duration(summary["wall_s"])),
+        ("speed", f"{format_count(summary['packet_hops_per_s'])} packet hops/s"),
+        ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
+        ("fingerprint", summary["fingerprint"]),
+    ]
+    return rows
+
+
+def summary_table(summary: dict[str, Any], title: str) -> Table:
+    """`summary_rows` for a terminal."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    for name, value in summary_rows(summary):
+        table.add_row(name, value)
+    return table
+
+
+def explain_table(resolved: _core.Resolved) -> Table:
+    """Every key, its value and its origin."""
+    from rich.table import Table
+
+    table = Table(title=f"{resolved.name}, seed {resolved.seed}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("origin", style="dim")
+    for path, value, origin in resolved.explain():
+        table.add_row(path, value, origin, style="bold" if origin in ("file", "--set") else None)
+    return table

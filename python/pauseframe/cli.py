@@ -1,0 +1,300 @@
+"""The command `pauseframe`. What a command needs is imported when it runs, so that `--help` is quick.
+
+Exit codes: 0 done; 1 the run could not be carried out; 2 the scenario (or the command line) is wrong;
+130 interrupted, what was recorded is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pauseframe import RunError, ScenarioError, __version__
+
+if TYPE_CHECKING:
+    from pauseframe import Resolved
+
+app = typer.Typer(
+    name="pauseframe",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A packet-level simulator of TCP over lossless (PFC) Ethernet.",
+    epilog="Begin with: pauseframe demo",
+)
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML).")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Master seed, in place of the file's.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace results that exist.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"pauseframe {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pauseframe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+@app.command(epilog="Example: pauseframe run incast.toml --set transport.preset=dctcp --seed 7 --out results/dctcp")
+def run(
+    file: ScenarioFile,
+    set_: Set = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")] = False,
+) -> None:
+    """Run a scenario and write its results folder."""
+    import pauseframe as pf
+
+    scenario = _resolve(file, set_, seed)
+    for warning in scenario.warnings:
+        _say(f"warning: {warning}")
+    folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
+    result = pf.run(scenario, out=folder, force=force, progress=False if quiet else None)
+    if as_json:
+        print(json.dumps(result.summary))
+    elif not quiet:
+        from rich.console import Console
+
+        from pauseframe._text import summary_table
+
+        Console().print(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
+        print(f"\nresults in {folder}; next: pauseframe report {folder}")
+    if result.interrupted:
+        _say(f"interrupted; what was recorded is kept in {folder}")
+        raise typer.Exit(130)
+
+
+@app.command(
+    epilog="Examples: pauseframe show incast.toml --set transport.preset=dctcp | pauseframe show --preset tcp_bolt"
+)
+def show(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Scenario file (TOML).")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Show a transport preset instead.")] = None,
+    set_: Set = None,
+    seed: Seed = None,
+    as_json: AsJson = False,
+    as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a file.")] = False,
+) -> None:
+    """Show a scenario with every default filled in, and where each value comes from."""
+    if (file is None) == (preset is None):
+        raise typer.BadParameter("give either a scenario file or --preset")
+    if preset is not None:
+        _show_preset(preset, as_json)
+        return
+    assert file is not None  # by the check above
+    scenario = _resolve(file, set_, seed)
+    if as_json:
+        rows = [{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()]
+        print(json.dumps(rows))
+    elif as_toml:
+        print(scenario.toml, end="")
+    else:
+        from pauseframe._text import explain_table
+
+        _print_wide(explain_table(scenario))
+        for warning in scenario.warnings:
+            _say(f"warning: {warning}")
+
+
+@app.command(epilog="Example: pauseframe validate scenarios/*.toml")
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
+) -> None:
+    """Check scenario files: every mistake in them, nothing run."""
+    wrong = 0
+    for file in files:
+        try:
+            scenario = _resolve(file, None, None)
+        except (ScenarioError, OSError) as error:
+            wrong += 1
+            _complain(error)
+        else:
+            print(f"{file}: ok" + "".join(f"\n  warning: {warning}" for warning in scenario.warnings))
+    if wrong:
+        raise typer.Exit(2)
+
+
+@app.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Results folders; the first is the one compared to."),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+) -> None:
+    """Write one self-contained HTML report of one or several runs."""
+    from pauseframe.report import Group, build_report, from_folder
+
+    path = build_report([Group("", [from_folder(folder) for folder in folders])], out or folders[0] / "report.html")
+    print(path)
+    if open_:
+        typer.launch(path.resolve().as_uri())
+
+
+@app.command(epilog="Example: pauseframe presets --json | jq .tcp_bolt")
+def presets(as_json: AsJson = False) -> None:
+    """List the transport presets side by side."""
+    import pauseframe as pf
+
+    rows = pf.presets()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("key", style="dim", no_wrap=True)
+    for name in rows:
+        table.add_column(name)
+    keys = dict.fromkeys(key for row in rows.values() for key in row)
+    for key in keys:
+        values = [row.get(key, "") for row in rows.values()]
+        table.add_row(key, *values, style="bold" if len(set(values)) > 1 else None)
+    _print_wide(table)
+
+
+@app.command(epilog="Example: pauseframe options pfc")
+def options(
+    containing: Annotated[str, typer.Argument(help="Only keys whose path or text contains this.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List every key of a scenario file: type, default, meaning."""
+    import pauseframe as pf
+
+    wanted = containing.lower()
+    rows = [row for row in pf.options() if wanted in row["path"].lower() or wanted in row["doc"].lower()]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("type", style="dim")
+    table.add_column("default")
+    table.add_column("meaning", overflow="fold", min_width=30)
+    for row in rows:
+        when = f" ({row['when']})" if row.get("when") else ""
+        table.add_row(row["path"], row["type"], row["default"], row["doc"] + when)
+    _print_wide(table)
+
+
+@app.command(epilog="Example: pauseframe demo --quick --out results/quick")
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for results and report.")] = Path("results/demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
+    force: Force = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 2,
+    open_: Annotated[bool, typer.Option("--open", help="Show the report in a browser.")] = False,
+) -> None:
+    """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
+    from pauseframe.demo import run_demo
+
+    path = run_demo(out, quick=quick, force=force, jobs=jobs)
+    print(f"\nreport: {path}")
+    if open_:
+        typer.launch(path.resolve().as_uri())
+
+
+def _resolve(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
+    from pauseframe import _core
+    from pauseframe.scenario import read_scenario_file
+
+    text, base_dir, name = read_scenario_file(file)
+    pairs = [_split_override(item) for item in set_ or []]
+    return _core.resolve(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
+
+
+def _split_override(item: str) -> tuple[str, str]:
+    path, equals, value = item.partition("=")
+    if not equals or not path.strip():
+        raise typer.BadParameter(f"{item!r} is not of the form PATH=VALUE", param_hint="--set")
+    return path.strip(), value.strip()
+
+
+def _show_preset(name: str, as_json: bool) -> None:
+    import pauseframe as pf
+
+    rows = pf.presets()
+    if name not in rows:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(rows)}", param_hint="--preset")
+    if as_json:
+        print(json.dumps(rows[name]))
+        return
+    from rich.table import Table
+
+    table = Table(title=f"preset {name}", title_justify="left", show_header=False, box=None, pad_edge=False)
+    for key, value in rows[name].items():
+        table.add_row(key, value)
+    _print_wide(table)
+
+
+def _print_wide(table: Any) -> None:
+    """Prints a table; into a pipe or file it is not cut to 80 columns."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=240)
+    console.print(table)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _complain(error: Exception) -> None:
+    """Lists every mistake of a scenario on stderr: path, value, message, hint, line."""
+    if not isinstance(error, ScenarioError):
+        _say(f"error: {error}")
+        return
+    problems = getattr(error, "problems", [])
+    if not problems:
+        _say(f"error: {error}")
+    for problem in problems:
+        place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")
+        value = f" = {problem['value']}" if problem["value"] else ""
+        head = ": ".join(part for part in (place, problem["path"] + value) if part)
+        hint = f"; {problem['hint']}" if problem["hint"] else ""
+        _say(f"{head}: {problem['message']}{hint}")
+
+
+def main() -> None:
+    """The entry point: runs a command and turns errors into exit codes."""
+    try:
+        app()
+    except ScenarioError as error:
+        _complain(error)
+        sys.exit(2)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        _complain(error)
+        sys.exit(2)
+    except (RunError, OSError) as error:
+        _complain(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        sys.exit(130)

@@ -1,0 +1,87 @@
+"""What a run in progress shows: simulated time, events a second, time left. On a terminal or in a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Protocol
+
+from pauseframe._text import format_count, format_duration
+
+
+class Display(Protocol):
+    """Shows the dicts that the core sends."""
+
+    def __call__(self, info: dict[str, Any]) -> None:
+        """Shows one."""
+
+    def close(self) -> None:
+        """Ends the display; later output starts on a line of its own."""
+
+
+def time_left(info: dict[str, Any]) -> float | None:
+    """Seconds until the stop time at the pace so far; None without a stop time or before the first event."""
+    stop, now = info["stop_time_s"], info["sim_time_s"]
+    if stop is None or now <= 0:
+        return None
+    return float(info["wall_s"] * max(stop - now, 0.0) / now)
+
+
+def describe(info: dict[str, Any]) -> str:
+    """One line: "12.4 ms of 50 ms · 8.1 M events/s · 3.2 s left"."""
+    simulated = format_duration(info["sim_time_s"])
+    stop = "" if info["stop_time_s"] is None else f" of {format_duration(info['stop_time_s'])}"
+    pace = format_count(info["events"] / info["wall_s"]) if info["wall_s"] > 0 else "0"
+    left = time_left(info)
+    if left is None:
+        end = f"{info['flows_finished']} of {info['flows_started']} flows"
+    else:
+        end = f"{format_duration(left)} left"
+    return f"{simulated}{stop} · {pace} events/s · {end}"
+
+
+class TerminalDisplay:
+    """A bar on stderr."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[line]}"),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(name, total=None, line="starting")
+        self._progress.start()
+
+    def __call__(self, info: dict[str, Any]) -> None:
+        """Moves the bar."""
+        self._progress.update(self._task, total=info["stop_time_s"], completed=info["sim_time_s"], line=describe(info))
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        self._progress.stop()
+
+
+class NotebookDisplay:
+    """A bar in the output of a Jupyter cell, updated in place."""
+
+    def __init__(self, name: str) -> None:
+        from IPython.display import HTML, display
+
+        self._name = name
+        self._html = HTML
+        self._handle = display(HTML(escape(name)), display_id=True)
+
+    def __call__(self, info: dict[str, Any]) -> None:
+        """Moves the bar."""
+        stop = info["stop_time_s"]
+        value = "" if stop is None else f' value="{info["sim_time_s"]}" max="{stop}"'
+        line = escape(f"{self._name}: {describe(info)}")
+        self._handle.update(self._html(f'<progress{value} style="width:16em"></progress> {line}'))
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        self._handle.update(self._html(""))

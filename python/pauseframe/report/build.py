@@ -1,0 +1,349 @@
+"""Puts a report together: figures and tables of each group of runs, rendered into one HTML file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import __version__
+from pauseframe._text import (
+    MISSING,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_number,
+    format_rate,
+    format_us,
+)
+from pauseframe.report import data, figures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pauseframe.report.data import RunData
+
+PERCENTILE_TITLES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+BUSIEST_PORTS = 12
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that are compared with one another; the first is the one that ratios refer to."""
+
+    title: str
+    runs: list[RunData]
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says beside what was measured."""
+
+    id: str
+    text: str
+    paper_value: str
+    measured: str
+    verdict: str
+    """"reproduced", "shape only", "differs" or "not measured"."""
+    why: str
+
+
+@dataclass
+class _Figures:
+    """The figures of a page; the template refers to them by number."""
+
+    items: list[figures.Figure] = field(default_factory=list)
+
+    def add(self, figure: figures.Figure) -> int:
+        self.items.append(figure)
+        return len(self.items) - 1
+
+
+def build_report(groups: Sequence[Group], out: Path, *, title: str | None = None, claims: Sequence[Claim] = ()) -> Path:
+    """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed."""
+    page = _Figures()
+    contexts = [_group(number, group, page) for number, group in enumerate(groups)]
+    html = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title or _title(groups),
+            version=__version__,
+            groups=contexts,
+            claims=claims,
+            figures=_script_json(page.items),
+            plotly_js=_plotly_js(),
+        )
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(out.name + ".partial")
+    partial.write_text(html, encoding="utf-8")
+    return partial.replace(out)
+
+
+def _title(groups: Sequence[Group]) -> str:
+    labels = [run.label for group in groups for run in group.runs]
+    return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
+
+
+def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
+    runs = _with_distinct_labels(group.runs)
+    finished = [data.finished_flows(run) for run in runs]
+    by_bin = [
+        (index, run.label, data.percentiles_by(frame, "bin"))
+        for index, (run, frame) in enumerate(zip(runs, finished, strict=True))
+    ]
+    heat = figures.heat_maps(runs)
+    return {
+        "id": f"g{number}",
+        "title": group.title,
+        "text": group.text,
+        "runs": [_run_header(run) for run in runs],
+        "differing": data.differing_settings(runs) if len(runs) > 1 else [],
+        "summary": _summary_table(runs),
+        "bins": _bins(runs, finished, by_bin, page),
+        "percentiles": [
+            (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
+            for key in ("p50", "p99", "p999")
+            if any(table for _, _, table in by_bin)
+        ],
+        "slowdown": _slowdown(runs, finished, page),
+        "queries": _queries(runs, page),
+        "goodput": page.add(figures.goodput_figure(runs)) if any(map(_goodput, runs)) else None,
+        "lines": [
+            (title, [(label, note, page.add(figure)) for label, note, figure in parts])
+            for title, parts in figures.line_figures(runs)
+        ],
+        "drops": _counts(runs, page, lambda run: run.summary["drops_by_reason"]),
+        "timeouts": _counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
+        "heat": None if heat is None else _script_json(heat),
+        "busiest": [(run.label, _busiest(run)) for run in runs],
+    }
+
+
+def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
+    """Names alone where they tell runs apart, else with the seed, else numbered."""
+    names = Counter(run.label for run in runs)
+    runs = [
+        run if names[run.label] == 1 else replace(run, label=f"{run.label}, seed {run.summary['seed']}") for run in runs
+    ]
+    names = Counter(run.label for run in runs)
+    seen: Counter[str] = Counter()
+    result = []
+    for run in runs:
+        seen[run.label] += 1
+        numbered = names[run.label] > 1
+        result.append(replace(run, label=f"{run.label} #{seen[run.label]}") if numbered else run)
+    return result
+
+
+def _run_header(run: RunData) -> dict[str, Any]:
+    summary = run.summary
+    return {
+        "label": run.label,
+        "status": run.status,
+        "seed": summary["seed"],
+        "version": summary["version"],
+        "fingerprint": summary["fingerprint"],
+        "sim_time": format_duration(summary["sim_time_s"]),
+        "wall": format_duration(summary["wall_s"]),
+        "speed": f"{format_count(summary['packet_hops_per_s'])} packet hops/s",
+        "warnings": summary["warnings"],
+        "toml": run.scenario_toml,
+    }
+
+
+def _goodput(run: RunData) -> float:
+    """Mean over the busy part of the run: one late flow would drag the mean over all of it down."""
+    _, rates = data.goodput(run, data.busy_until(run))
+    return sum(rates) / len(rates) if rates else 0.0
+
+
+def _summary_table(runs: Sequence[RunData]) -> dict[str, Any]:
+    def count(key: str) -> Callable[[RunData], Any]:
+        return lambda run: run.summary[key]
+
+    def nested(outer: str, key: str) -> Callable[[RunData], Any]:
+        return lambda run: run.summary[outer][key]
+
+    columns: list[tuple[str, str, Callable[[RunData], Any], Callable[[Any], str]]] = [
+        ("flows", "finished", count("flows_finished"), format_count),
+        (
+            "flows",
+            "left",
+            lambda run: run.summary["flows_total"] - run.summary["flows_finished"],
+            format_count,
+        ),
+        ("completion time", "mean", nested("fct_us", "mean"), format_us),
+        ("completion time", "p50", nested("fct_us", "p50"), format_us),
+        ("completion time", "p99", nested("fct_us", "p99"), format_us),
+        ("completion time", "p99.9", nested("fct_us", "p999"), format_us),
+        ("slowdown", "p50", nested("slowdown", "p50"), format_number),
+        ("slowdown", "p99", nested("slowdown", "p99"), format_number),
+        ("queries", "p50", nested("query_fct_us", "p50"), format_us),
+        ("queries", "p99", nested("query_fct_us", "p99"), format_us),
+        ("queries", "p99.9", nested("query_fct_us", "p999"), format_us),
+        ("network", "goodput", _goodput, format_rate),
+        ("network", "drops", count("drops"), format_count),
+        ("network", "time-outs", count("timeouts"), format_count),
+        ("network", "CE marks", count("ecn_marks"), format_count),
+        ("network", "pause frames", count("pfc_pauses"), format_count),
+    ]
+    if not any(run.summary["queries_total"] for run in runs):
+        columns = [column for column in columns if column[0] != "queries"]
+    if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
+        columns = [column for column in columns if column[1] != "left"]
+    values = [[get(run) for run in runs] for _, _, get, _ in columns]
+    heads = Counter(head for head, _, _, _ in columns)
+    rows = [
+        (
+            run.label,
+            [
+                (form(column[index]), _ratio(column, index))
+                for column, (_, _, _, form) in zip(values, columns, strict=True)
+            ],
+        )
+        for index, run in enumerate(runs)
+    ]
+    return {"heads": list(heads.items()), "columns": [name for _, name, _, _ in columns], "rows": rows}
+
+
+def _ratio(values: Sequence[float | None], index: int) -> str:
+    """How many times the first run's value; nothing for the first itself or where it would mean nothing."""
+    first, value = values[0], values[index]
+    if index == 0 or not first or not value:
+        return ""
+    text = format_number(value / first, 2)
+    return "" if text == "1" else f"× {text}"
+
+
+def _bins(
+    runs: Sequence[RunData],
+    finished: Sequence[Any],
+    by_bin: Sequence[tuple[int, str, dict[Any, dict[str, float]]]],
+    page: _Figures,
+) -> list[dict[str, Any]]:
+    import polars as pl
+
+    result = []
+    for index, name in enumerate(data.BIN_NAMES):
+        parts = [
+            (number, run.label, frame.filter(pl.col("bin") == index)["fct_us"])
+            for number, (run, frame) in enumerate(zip(runs, finished, strict=True))
+        ]
+        parts = [part for part in parts if len(part[2])]
+        if parts:
+            tables = [(number, label, table.get(index)) for number, label, table in by_bin]
+            result.append({"name": name, "cdf": page.add(figures.cdf_figure(parts)), "rows": _percentile_rows(tables)})
+    return result
+
+
+def _percentile_rows(tables: Sequence[tuple[int, str, dict[str, float] | None]]) -> list[Any]:
+    """Per run: number, label, count, and (time, ratio to the first run) of each percentile."""
+    rows = []
+    for number, label, table in tables:
+        cells = []
+        for key in PERCENTILE_TITLES:
+            column = [None if other is None else other[key] for _, _, other in tables]
+            cells.append((format_us(column[number]), _ratio(column, number)))
+        rows.append((number, label, format_count(table["n"]) if table else MISSING, cells))
+    return rows
+
+
+def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: _Figures) -> list[tuple[str, int]]:
+    tables = [
+        (number, run.label, data.slowdown_by_size(frame))
+        for number, (run, frame) in enumerate(zip(runs, finished, strict=True))
+    ]
+    tables = [table for table in tables if len(table[2])]
+    return [(key, page.add(figures.slowdown_figure(tables, key))) for key in ("p50", "p99") if tables]
+
+
+def _queries(runs: Sequence[RunData], page: _Figures) -> dict[str, Any] | None:
+    tables = [
+        (number, run.label, data.percentiles_by(data.finished_queries(run), "response_bytes"))
+        for number, run in enumerate(runs)
+    ]
+    sizes = sorted({size for _, _, table in tables for size in table})
+    if not sizes:
+        return None
+    return {
+        "figures": [
+            (
+                f"{PERCENTILE_TITLES[key.removesuffix('_slowdown')]} {'slowdown' if 'slowdown' in key else 'time'}",
+                page.add(figures.percentile_figure(tables, key, figures.size_label)),
+            )
+            for key in ("p50", "p99", "p999", "p999_slowdown")
+        ],
+        "sizes": [
+            (
+                figures.size_label(size),
+                _percentile_rows([(n, label, table.get(size)) for n, label, table in tables]),
+            )
+            for size in sizes
+        ],
+    }
+
+
+def _counts(runs: Sequence[RunData], page: _Figures, of: Callable[[RunData], dict[str, int]]) -> int | None:
+    """A figure of counts by kind, or None if all are zero."""
+    kinds = {kind: [of(run).get(kind, 0) for run in runs] for run in runs for kind in of(run)}
+    kinds = {kind: counts for kind, counts in kinds.items() if any(counts)}
+    return page.add(figures.counts_figure(runs, kinds)) if kinds else None
+
+
+def _busiest(run: RunData) -> list[list[str]]:
+    ports = data.ports_by_number(run).sort("utilisation", "port", descending=[True, False]).head(BUSIEST_PORTS)
+    return [
+        [
+            port["port"],
+            port["peer"],
+            f"{port['utilisation']:.0%}",
+            format_bytes(port["backlog_max_bytes"]),
+            format_bytes(port["ingress_max_bytes"]),
+            f"{port['paused']:.1%}",
+            format_count(port["pauses_received"]),
+            format_count(port["ecn_marks"]),
+            format_count(port["drops"]),
+        ]
+        for port in ports.iter_rows(named=True)
+    ]
+
+
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("pauseframe.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _script_json(value: Any) -> Any:
+    """JSON that may stand inside a script element; what is not a number becomes null."""
+    from markupsafe import Markup
+
+    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plotly_js() -> Any:
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    return Markup(get_plotlyjs().replace("</script", "<\\/script"))

@@ -1,0 +1,267 @@
+"""Figures as plotly's JSON: traces and axes only.
+
+Colours, fonts and grid lines follow the reader's theme and are set in the page (templates/report.js); a trace names
+its run by `meta.run`, a number.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._text import format_bytes
+from pauseframe.report import data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import polars as pl
+
+    from pauseframe.report.data import RunData
+
+Figure = dict[str, Any]
+
+HEAT_METRICS: dict[str, tuple[str, str]] = {
+    # column: (label, plotly number format)
+    "utilisation": ("utilisation", ".0%"),
+    "backlog_max_bytes": ("largest backlog (bytes)", ".3s"),
+    "paused": ("share of time paused", ".1%"),
+    "drops": ("drops", ",d"),
+    "ecn_marks": ("packets marked CE", ",d"),
+}
+HEAT_NODES = 400
+LINES = {
+    "throughput_gbps": ("Throughput", "Gb/s"),
+    "backlog_bytes": ("Backlog (egress queues)", "B"),
+    "paused_fraction": ("Paused share of each interval", ""),
+    "ingress_bytes": ("Ingress accounts (PFC)", "B"),
+    "goodput_gbps": ("Goodput of flows", "Gb/s"),
+    "cwnd_bytes": ("Congestion window", "B"),
+    "ssthresh_bytes": ("Slow start threshold", "B"),
+    "srtt_us": ("Smoothed round-trip time", "s"),
+    "alpha": ("DCTCP alpha", ""),
+}
+LINES_A_FIGURE = 8
+FIRST_KIND_COLOUR = 5  # apart from the colours of the first runs
+LINE_POINTS_IN_ALL = 90_000
+
+
+def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
+    """Distribution functions of completion times (us), one line a run, times on a logarithmic axis."""
+    traces = []
+    for number, label, values in columns:
+        x, y = data.cdf(values / 1e6)
+        traces.append(_line(number, label, _short(x), _short(y), "%{x:.4s}s<br>%{y:.1%} of flows"))
+        traces[-1]["line"] = {"shape": "hv"}
+        if len(x) == 1:
+            traces[-1]["mode"] = "markers"
+    x_axis = {"type": "log", "title": "completion time", "ticksuffix": "s"}
+    return _figure(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
+
+
+def percentile_figure(
+    columns: Sequence[tuple[int, str, dict[Any, dict[str, float]]]],
+    statistic: str,
+    name: Callable[[Any], str],
+) -> Figure:
+    """One statistic over bins, one line a run; `name` gives a bin's label."""
+    is_time = not statistic.endswith("_slowdown")
+    hover, scale = ("%{y:.4s}s", 1e-6) if is_time else ("%{y:.4~g}× ideal", 1.0)
+    bins = sorted({key for _, _, table in columns for key in table})
+    traces = []
+    for number, label, table in columns:
+        known = [key for key in bins if key in table and table[key][statistic] is not None]
+        y = [table[key][statistic] * scale for key in known]
+        trace = _line(number, label, [name(key) for key in known], _short(y), hover)
+        traces.append(trace | {"mode": "lines+markers"})
+    categories = [name(key) for key in bins]
+    x_axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
+    y_axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
+    return _figure(traces, x_axis, y_axis)
+
+
+def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic: str) -> Figure:
+    """Slowdown over flow size, both logarithmic, one line a run."""
+    traces = []
+    for number, label, table in columns:
+        hover = "%{y:.3~g}× ideal<br>around %{x:.3s}B, %{customdata} flows"
+        trace = _line(number, label, _short(table["size"].to_list()), _short(table[statistic].to_list()), hover)
+        traces.append(trace | {"mode": "lines+markers", "customdata": table["n"].to_list()})
+    return _figure(
+        traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"}
+    )
+
+
+def goodput_figure(runs: Sequence[RunData]) -> Figure:
+    """Delivered bits a second over the run, one line a run."""
+    until = max(map(data.busy_until, runs))
+    scale, x_axis = _time_axis(until)
+    traces = []
+    for number, run in enumerate(runs):
+        x, y = data.goodput(run, until)
+        hover = "%{y:.4s}b/s"
+        traces.append(_line(number, run.label, _short([value * scale for value in x]), _short(y), hover))
+    return _figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
+
+
+def _time_axis(end: float) -> tuple[float, dict[str, Any]]:
+    """A factor for seconds and the axis on which they are then shown."""
+    scale, unit = next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if end * row[0] >= 2), (1e6, "µs"))
+    return scale, {"title": f"simulated time ({unit})"}
+
+
+def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
+    """Stacked bars of counts, one bar a run; `kinds` has one list a colour."""
+    labels = [run.label for run in runs]
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": kind.replace("_", " "),
+            "y": labels,
+            "x": counts,
+            "meta": {"run": FIRST_KIND_COLOUR + index},
+            "hovertemplate": "%{x:,d}",
+        }
+        for index, (kind, counts) in enumerate(kinds.items())
+    ]
+    y_axis = {"autorange": "reversed", "automargin": True, "type": "category"}
+    figure = _figure(traces, {"rangemode": "tozero", "title": "count"}, y_axis)
+    figure["layout"] |= {"barmode": "stack", "showlegend": True}
+    figure["height"] = 130 + 34 * len(runs)
+    return figure
+
+
+def line_figures(runs: Sequence[RunData]) -> list[tuple[str, list[tuple[str, str, Figure]]]]:
+    """Per sampled metric: its title, and per run that sampled it (label, note, figure)."""
+    sampled = [data.metrics(run) for run in runs]
+    count = sum(min(entities, LINES_A_FIGURE) for table in sampled for entities in table.values())
+    points = max(60, min(600, LINE_POINTS_IN_ALL // max(count, 1)))
+    until = max(map(data.busy_until, runs))
+    result = []
+    known = [metric for metric in LINES if any(metric in table for table in sampled)]
+    for metric in known:
+        figures = []
+        for run, table in zip(runs, sampled, strict=True):
+            if metric in table:
+                note = "" if table[metric] <= LINES_A_FIGURE else f"highest {LINES_A_FIGURE} of {table[metric]}"
+                figures.append((run.label, note, _line_figure(run, metric, until, points)))
+        _share_range([figure for _, _, figure in figures])
+        result.append((LINES[metric][0], figures))
+    return result
+
+
+def _line_figure(run: RunData, metric: str, until: float, points: int) -> Figure:
+    unit = LINES[metric][1]
+    time_scale, x_axis = _time_axis(until)
+    scale = 1e-6 if metric.endswith("_us") else 1.0
+    y_axis = {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
+    traces = [
+        _line(
+            number,
+            entity,
+            _short([value * time_scale for value in x], 6),
+            _short([value * scale for value in y]),
+            f"%{{y:.4s}}{unit}",
+        )
+        for number, (entity, (x, y)) in enumerate(data.lines(run, metric, until, LINES_A_FIGURE, points).items())
+    ]
+    figure = _figure(traces, x_axis, y_axis)
+    figure["layout"]["showlegend"] = True
+    return figure
+
+
+def _share_range(figures: list[Figure]) -> None:
+    """The same y axis for all, so that runs can be compared by eye."""
+    peak = max((value for figure in figures for trace in figure["data"] for value in trace["y"]), default=0)
+    if peak > 0:
+        for figure in figures:
+            figure["layout"]["yaxis"]["range"] = [0, peak * 1.05]
+
+
+def heat_maps(runs: Sequence[RunData]) -> dict[str, Any] | None:
+    """Ports by node, for every run: what templates/report.js draws as heat maps; None without any port."""
+    frames = [data.ports_by_number(run) for run in runs]
+    if all(frame.is_empty() for frame in frames):
+        return None
+    groups = _node_groups([node for frame in frames for node in frame["node"].unique().to_list()])
+    peaks = {
+        metric: max((value for frame in frames for value in frame[metric].to_list()), default=0)
+        for metric in HEAT_METRICS
+    }
+    return {
+        "metrics": [
+            {"key": key, "label": label, "format": form, "max": peaks[key]}
+            for key, (label, form) in HEAT_METRICS.items()
+        ],
+        "groups": list(groups),
+        "runs": [
+            {"label": run.label, "groups": [_heat_map(frame, nodes) for nodes in groups.values()]}
+            for run, frame in zip(runs, frames, strict=True)
+        ],
+    }
+
+
+def _node_groups(nodes: list[str]) -> dict[str, list[str]]:
+    """Nodes by name up to its number ("edge1_2": "edge"); in one group if that gives many."""
+    groups: dict[str, list[str]] = {}
+    for node in sorted(set(nodes), key=data.natural):
+        groups.setdefault(re.split(r"\d", node, maxsplit=1)[0] or "nodes", []).append(node)
+    if len(groups) > 6:
+        groups = {"nodes": [node for group in groups.values() for node in group]}
+    return {f"{name} ({len(group)})": group for name, group in groups.items()}
+
+
+def _heat_map(frame: pl.DataFrame, nodes: list[str]) -> dict[str, Any]:
+    import polars as pl
+
+    part = frame.filter(pl.col("node").is_in(nodes))
+    if len(nodes) > HEAT_NODES:
+        top = part.group_by("node").agg(pl.col("utilisation").sum()).sort("utilisation", "node", descending=True)
+        keep = set(top.head(HEAT_NODES)["node"].to_list())
+        nodes = [node for node in nodes if node in keep]
+    column = {node: index for index, node in enumerate(nodes)}
+    numbers = sorted(part["number"].unique().to_list())
+    row = {number: index for index, number in enumerate(numbers)}
+    grids: dict[str, list[list[float | None]]] = {
+        metric: [[None] * len(nodes) for _ in numbers] for metric in HEAT_METRICS
+    }
+    peers = [[""] * len(nodes) for _ in numbers]
+    for port in part.filter(pl.col("node").is_in(nodes)).iter_rows(named=True):
+        y, x = row[port["number"]], column[port["node"]]
+        peers[y][x] = port["peer"]
+        for metric, grid in grids.items():
+            grid[y][x] = _short([port[metric]])[0]
+    return {"nodes": nodes, "numbers": [str(number) for number in numbers], "peers": peers, "z": grids}
+
+
+def size_label(size: float) -> str:
+    """A response size as a category."""
+    return format_bytes(size)
+
+
+def bin_label(index: int) -> str:
+    """A size bin as a category."""
+    return data.BIN_NAMES[index]
+
+
+def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: str) -> dict[str, Any]:
+    hover = f"{hover}<extra>%{{fullData.name}}</extra>"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": label,
+        "x": x,
+        "y": y,
+        "meta": {"run": number},
+        "hovertemplate": hover,
+    }
+
+
+def _figure(traces: list[dict[str, Any]], x_axis: dict[str, Any], y_axis: dict[str, Any]) -> Figure:
+    return {"data": traces, "layout": {"xaxis": x_axis, "yaxis": y_axis}, "height": 300}
+
+
+def _short(values: Sequence[float | int | None], digits: int = 4) -> list[float | int | None]:
+    """Few digits: what a figure can show, in a fraction of the bytes."""
+    return [value if value is None or isinstance(value, int) else float(f"{value:.{digits}g}") for value in values]

@@ -1,0 +1,176 @@
+"use strict";
+// Draws the figures when they come into view, in the colours of the reader's theme.
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const runColour = number => colour("run" + number % 8);
+const narrow = () => innerWidth < 600;
+const dashes = ["solid", "dash", "dot"];
+
+function paintSwatches() {
+  for (const swatch of document.querySelectorAll(".swatch")) swatch.style.background = runColour(+swatch.dataset.run);
+}
+
+function baseLayout(height) {
+  const axis = { gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line"), automargin: true };
+  return {
+    height, axis,
+    font: { family: "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Liberation Sans', sans-serif", size: 12, color: colour("ink") },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 50, r: 12, t: 26, b: 40 },
+    legend: { orientation: "h", y: -0.22, yanchor: "top", x: 0, font: { size: 11 } },
+    hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("soft"), activecolor: colour("ink") },
+    dragmode: narrow() ? false : "zoom",
+  };
+}
+
+const prefixes = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"]];
+function withPrefix(value, unit) {
+  const [scale, prefix] = prefixes.find(([scale]) => value >= scale * 0.999) || prefixes.at(-1);
+  return `${+(value / scale).toPrecision(3)} ${prefix}${unit}`.trim();
+}
+
+// Ticks at 1, 2 and 5, or at decades alone where the data span two; the range ends at such values, so that there are two ticks at least.
+function logTicks(values, unit) {
+  const known = values.flat().filter(value => value > 0);
+  if (known.length === 0) return {};
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const all = [];
+  for (let power = Math.floor(Math.log10(low)) - 1; power <= Math.ceil(Math.log10(high)); power++) all.push(...[1, 2, 5].map(step => +`${step}e${power}`));
+  const first = all.findLastIndex(tick => tick <= low), last = Math.max(all.findIndex(tick => tick >= high), first + 1);
+  const isDecade = tick => String(tick.toExponential()).startsWith("1e");
+  const ticks = all.slice(first, last + 1).filter(tick => isDecade(tick) || high / low < 100);
+  const range = [Math.log10(all[first]) - 0.04, Math.log10(all[last]) + 0.04];
+  return { tickvals: ticks, ticktext: ticks.map(tick => withPrefix(tick, unit)), range, ticksuffix: "" };
+}
+
+function withAxis(axis, given, values) {
+  const title = given.title ? { title: { text: given.title, font: { size: 12, color: colour("soft") }, standoff: 6 } } : {};
+  const ticks = given.type === "log" ? logTicks(values, given.ticksuffix || "") : { nticks: narrow() ? 5 : 8 };
+  const names = given.categoryarray // long names on two lines
+    ? { tickangle: 0, tickvals: given.categoryarray, ticktext: given.categoryarray.map(name => name.length > 6 ? name.replace(/ (?=\S+$)/, "<br>") : name) } : {};
+  return { ...axis, exponentformat: "SI", minexponent: 1, ...given, ...names, ...ticks, ...title };
+}
+
+function config(name) {
+  return {
+    displaylogo: false, displayModeBar: narrow() ? false : "hover",
+    modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "toImage"],
+    modeBarButtonsToAdd: [
+      { name: "Save as SVG", icon: Plotly.Icons.camera, click: plot => Plotly.downloadImage(plot, { format: "svg", filename: name, width: 800, height: 450 }) },
+      { name: "Save as CSV", icon: Plotly.Icons.disk, click: plot => saveCsv(plot, name) },
+    ],
+  };
+}
+
+function saveCsv(plot, name) {
+  const quote = text => '"' + String(text).replaceAll('"', '""') + '"';
+  const rows = [["line", "x", "y"]];
+  for (const trace of plot.data) {
+    if (trace.z) trace.z.forEach((row, y) => row.forEach((z, x) => rows.push([quote(trace.x[x]), quote(trace.y[y]), z ?? ""])));
+    else trace.x.forEach((x, index) => rows.push([quote(trace.name), quote(x), quote(trace.y[index])]));
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([rows.map(row => row.join(",")).join("\n")], { type: "text/csv" }));
+  link.download = name + ".csv";
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function coloured(trace) {
+  const number = trace.meta ? trace.meta.run : 0;
+  const paint = runColour(number);
+  const dash = dashes[Math.floor(number / 8) % dashes.length];
+  return {
+    ...trace,
+    line: { width: 2, dash, ...trace.line, color: paint },
+    marker: trace.type === "bar" ? { color: paint } : { size: 7, color: paint },
+  };
+}
+
+// About a line of legend for every three entries, two on a phone.
+const legendHeight = count => count > 1 ? 22 * Math.ceil(count / (narrow() ? 2 : 3)) : 0;
+
+function draw(canvas) {
+  const figure = figures[+canvas.dataset.figure];
+  const many = figure.data.length > 1;
+  const layout = baseLayout(figure.height + legendHeight(figure.data.length));
+  const { axis, ...base } = layout;
+  const name = (canvas.previousElementSibling?.textContent || canvas.closest(".card")?.querySelector("h3")?.textContent || "figure").trim();
+  base.margin.b += legendHeight(figure.data.length);
+  Plotly.react(canvas, figure.data.map(coloured), {
+    ...base, showlegend: many, ...figure.layout,
+    legend: { ...base.legend, y: -50 / Math.max(figure.height - 66, 60) },
+    xaxis: withAxis(axis, figure.layout.xaxis, figure.data.map(trace => trace.x)),
+    yaxis: withAxis(axis, figure.layout.yaxis, figure.data.map(trace => trace.y)),
+  }, config(name));
+  canvas.drawn = true;
+}
+
+function drawHeat(section) {
+  const heat = section.heat;
+  const metric = heat.metrics[section.querySelector(".metric").value];
+  const run = heat.runs[section.querySelector(".run").value];
+  const scale = [0, 1, 2, 3].map(index => [index / 3, colour("heat" + index)]);
+  run.groups.forEach((group, index) => {
+    const canvas = section.querySelectorAll(".canvas")[index];
+    canvas.parentElement.hidden = group.numbers.length === 0;
+    if (group.numbers.length === 0) return;
+    const { axis, ...base } = baseLayout(Math.max(120, 26 * group.numbers.length + 90));
+    Plotly.react(canvas, [{
+      type: "heatmap", x: group.nodes, y: group.numbers, z: group.z[metric.key], customdata: group.peers,
+      zmin: 0, zmax: metric.max || 1, colorscale: scale, xgap: group.nodes.length > 120 ? 0 : 1, ygap: 1,
+      colorbar: { thickness: 8, outlinewidth: 0, tickformat: metric.format, nticks: 4, len: 1 },
+      hovertemplate: `%{x}:%{y} → %{customdata}<br>${metric.label} %{z:${metric.format}}<extra></extra>`,
+    }], {
+      ...base, showlegend: false,
+      xaxis: { ...axis, type: "category", showgrid: false, tickangle: -60, nticks: narrow() ? 10 : 40, tickfont: { size: 10 } },
+      yaxis: { ...axis, type: "category", showgrid: false, autorange: "reversed", title: { text: "port", font: { size: 12, color: colour("soft") } } },
+    }, config(metric.label));
+  });
+  section.drawn = true;
+}
+
+const resized = new ResizeObserver(entries => {
+  for (const { target } of entries) if (target.classList.contains("js-plotly-plot") && target.clientWidth) Plotly.Plots.resize(target);
+});
+
+function fill(select, labels) {
+  labels.forEach((label, index) => select.add(new Option(label, index)));
+}
+
+const seen = new IntersectionObserver(entries => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting || entry.target.drawn) continue;
+    entry.target.heat ? drawHeat(entry.target) : draw(entry.target);
+  }
+}, { rootMargin: "600px" });
+
+for (const canvas of document.querySelectorAll("[data-figure]")) {
+  const figure = figures[+canvas.dataset.figure];
+  canvas.style.height = figure.height + legendHeight(figure.data.length) + "px";
+  seen.observe(canvas);
+  resized.observe(canvas);
+}
+for (const section of document.querySelectorAll(".heat")) {
+  section.heat = JSON.parse(section.querySelector("script").textContent);
+  fill(section.querySelector(".metric"), section.heat.metrics.map(metric => metric.label));
+  fill(section.querySelector(".run"), section.heat.runs.map(run => run.label));
+  for (const name of section.heat.groups) {
+    const figure = document.createElement("figure");
+    figure.className = "plot";
+    figure.append(Object.assign(document.createElement("figcaption"), { textContent: name }));
+    figure.append(Object.assign(document.createElement("div"), { className: "canvas" }));
+    section.querySelector(".maps").append(figure);
+    resized.observe(figure.lastChild);
+  }
+  section.addEventListener("change", () => drawHeat(section));
+  seen.observe(section);
+}
+paintSwatches();
+dark.addEventListener("change", () => {
+  paintSwatches();
+  for (const canvas of document.querySelectorAll("[data-figure]")) if (canvas.drawn) draw(canvas);
+  for (const section of document.querySelectorAll(".heat")) if (section.drawn) drawHeat(section);
+});

@@ -1,0 +1,136 @@
+"""What came of a run: in memory, or read back from a results folder (docs/reference/results.md)."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pauseframe import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TableName = Literal["flows", "queries", "ports", "series"]
+
+
+class Run:
+    """The tables and the summary of a run.
+
+    `flows`, `queries`, `ports` and `series` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without
+    copying. Their columns, and the entries of `summary`, are described in docs/reference/results.md.
+    """
+
+    def __init__(
+        self,
+        summary: dict[str, Any],
+        table: Callable[[TableName], _core.Table],
+        *,
+        status: str,
+        scenario_toml: str,
+        folder: Path | None,
+    ) -> None:
+        self.summary = summary
+        """What `pauseframe run --json` prints."""
+        self.status = status
+        """"complete", "interrupted", or "running" for a folder whose run did not come to its end."""
+        self.scenario_toml = scenario_toml
+        """The scenario with every default filled in; running it again gives the same results."""
+        self.folder = folder
+        """The results folder, if there is one."""
+        self._table = table
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was stopped (Ctrl-C) before its end."""
+        return self.status != "complete"
+
+    @cached_property
+    def flows(self) -> _core.Table:
+        """One row a flow."""
+        return self._table("flows")
+
+    @cached_property
+    def queries(self) -> _core.Table:
+        """One row a partition-aggregate job."""
+        return self._table("queries")
+
+    @cached_property
+    def ports(self) -> _core.Table:
+        """One row a port and priority that carried, dropped or paused anything."""
+        return self._table("ports")
+
+    @cached_property
+    def series(self) -> _core.Table:
+        """Time lines in long form, one row a sample."""
+        return self._table("series")
+
+    def report(self, out: str | Path) -> Path:
+        """Writes the HTML report of this run to the file `out`."""
+        from pauseframe.report import Group, build_report, from_run
+
+        return build_report([Group("", [from_run(self)])], Path(out))
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        return (
+            f"<pauseframe.Run {summary['name']!r} seed {summary['seed']} {self.status}: "
+            f"{summary['flows_finished']} of {summary['flows_total']} flows, {summary['sim_time_s']:g} s>"
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from pauseframe._text import summary_rows
+
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
+            for name, value in summary_rows(self.summary)
+        )
+        title = escape(f"{self.summary['name']}, seed {self.summary['seed']}")
+        note = "" if not self.interrupted else f" <em>({escape(self.status)})</em>"
+        return f"<table><caption><b>{title}</b>{note}</caption><tbody>{rows}</tbody></table>"
+
+
+def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
+    """A run that has just ended."""
+    folder = run.summary.get("out")
+    return Run(
+        run.summary,
+        lambda name: getattr(run, name),
+        status="interrupted" if run.interrupted else "complete",
+        scenario_toml=scenario.toml,
+        folder=Path(folder) if folder else None,
+    )
+
+
+def load(folder: str | Path) -> Run:
+    """Reads a results folder. Raises FileNotFoundError if it is none, RunError if it cannot be read.
+
+    >>> import pauseframe as pf
+    >>> pf.load("results/incast-7").flows  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    return Run(
+        manifest["summary"],
+        lambda name: _core.read_table(str(folder / f"{name}.parquet")),
+        status=manifest["status"],
+        scenario_toml=(folder / "scenario.resolved.toml").read_text(encoding="utf-8"),
+        folder=folder,
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """`manifest.json` of a results folder; FileNotFoundError if it has none, RunError if it is damaged."""
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not a results folder: it has no manifest.json")
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(manifest.get("summary"), dict):
+            raise _core.RunError(f"{folder}: the run did not come to its end (status {manifest.get('status')!r})")
+    except ValueError as error:
+        raise _core.RunError(f"{path} is damaged: {error}") from error
+    return manifest

@@ -1,0 +1,98 @@
+"""`pauseframe.run`: from a scenario to a `Run`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe.results import Run, from_core
+from pauseframe.scenario import Scenario, overrides, read_scenario_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pauseframe.progress import Display
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+def run(
+    scenario: Scenario | _core.Resolved | str | Path,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    progress: Progress | bool | None = None,
+) -> Run:
+    """Runs a scenario to its end and returns its tables and summary.
+
+    `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set`
+    changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
+    well; one that exists is only replaced with `force=True`. `progress` is called about ten times a second with a
+    dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None shows a bar on a
+    terminal and in Jupyter, False shows nothing.
+
+    Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
+    holds what was recorded, its `interrupted` is true, and a note goes to stderr. This works in the main thread,
+    where Python handles signals.
+
+    Raises ScenarioError with every mistake in the scenario, RunError if the run could not be carried out.
+
+    >>> import pauseframe as pf
+    >>> text = '''
+    ... workload = [{ kind = "n_to_1", senders = 2, size = "1 MB" }]
+    ... topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+    ... '''
+    >>> pf.run(text, set={"transport.preset": "dctcp"}).summary["drops"]
+    0
+    """
+    resolved = resolve(scenario, seed=seed, set=set)
+    display = automatic_display(resolved) if progress is None or progress is True else None
+    report = progress if callable(progress) else display
+    try:
+        core = _core.run(resolved, out=None if out is None else str(out), force=force, progress=report)
+    finally:
+        if display is not None:
+            display.close()
+    if core.interrupted:
+        sys.stderr.write(
+            f"interrupted at {core.summary['sim_time_s']:g} s of simulated time; what was recorded is kept\n"
+        )
+    return from_core(core, resolved)
+
+
+def resolve(
+    scenario: Scenario | _core.Resolved | str | Path,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,
+) -> _core.Resolved:
+    """A complete scenario from whatever `run` accepts."""
+    if isinstance(scenario, _core.Resolved):
+        if seed is None and not set:
+            return scenario
+        return _core.resolve(scenario.toml, overrides=overrides(set), seed=seed)
+    if isinstance(scenario, Scenario):
+        return scenario.resolve(seed=seed, set=set)
+    if isinstance(scenario, str) and "\n" in scenario:
+        return _core.resolve(scenario, overrides=overrides(set), seed=seed)
+    text, base_dir, name = read_scenario_file(scenario)
+    return _core.resolve(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
+
+
+def automatic_display(scenario: _core.Resolved) -> Display | None:
+    """A bar where somebody can see it: a notebook or a terminal; elsewhere nothing."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None and hasattr(shell, "kernel"):
+        from pauseframe.progress import NotebookDisplay
+
+        return NotebookDisplay(scenario.name)
+    if sys.stderr.isatty():
+        from pauseframe.progress import TerminalDisplay
+
+        return TerminalDisplay(scenario.name)
+    return None

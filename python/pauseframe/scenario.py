@@ -1,0 +1,506 @@
+"""A scenario as Python objects: the keys of a scenario file under the same names.
+
+Every class is a frozen dataclass and stands for one table of the file; `pauseframe options` prints what each key
+means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
+from the core, which alone validates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pauseframe import _core
+from pauseframe._plain import Part, part_from_plain, to_plain, toml_value
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# --- topology -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Link(Part):
+    """Rate and one-way delay of a link, both directions: `Link("10 Gbps", "1 us")`."""
+
+    rate: str | None = None
+    delay: str | None = None
+
+
+@dataclass(frozen=True)
+class _Topology(Part):
+    """What every topology has. `fabric_link` is for links between switches; without it they are like `link`."""
+
+    link: Link | None = field(default=None, kw_only=True)
+    fabric_link: Link | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class FatTree(_Topology):
+    """Three-tier fat tree of `k`-port switches: k^3/4 hosts."""
+
+    _tag: ClassVar = ("kind", "fat_tree")
+    k: int
+
+
+@dataclass(frozen=True)
+class Xgft(_Topology):
+    """XGFT(h; m_1..m_h; w_1..w_h): children and parents of a node at each level, from the hosts up."""
+
+    _tag: ClassVar = ("kind", "xgft")
+    m: Sequence[int]
+    w: Sequence[int]
+
+
+@dataclass(frozen=True)
+class LeafSpine(_Topology):
+    """Every leaf linked to every spine."""
+
+    _tag: ClassVar = ("kind", "leaf_spine")
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+
+
+@dataclass(frozen=True)
+class Dumbbell(_Topology):
+    """Two switches and the link between them."""
+
+    _tag: ClassVar = ("kind", "dumbbell")
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Star(_Topology):
+    """One switch."""
+
+    _tag: ClassVar = ("kind", "star")
+    hosts: int
+
+
+@dataclass(frozen=True)
+class Line(_Topology):
+    """Switches in a line."""
+
+    _tag: ClassVar = ("kind", "line")
+    switches: int
+    hosts_per_switch: int
+
+
+@dataclass(frozen=True)
+class Ring(_Topology):
+    """Switches in a ring, at least three."""
+
+    _tag: ClassVar = ("kind", "ring")
+    switches: int
+    hosts_per_switch: int
+
+
+@dataclass(frozen=True)
+class CustomLink(Part):
+    """A link of a `Custom` topology that differs from the others in rate or delay."""
+
+    ends: Sequence[str]
+    rate: str | None = None
+    delay: str | None = None
+
+
+@dataclass(frozen=True)
+class Custom(_Topology):
+    """Nodes and links by name; a link is a pair of names or a `CustomLink`."""
+
+    _tag: ClassVar = ("kind", "custom")
+    hosts: Sequence[str]
+    switches: Sequence[str]
+    links: Sequence[CustomLink | Sequence[str]]
+
+
+# --- the network ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Routing(Part):
+    """How a next hop is chosen among the shortest: `Routing("ecmp")` or `Routing("spray")`."""
+
+    kind: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host(Part):
+    """Hosts and their NICs."""
+
+    mtu: str | None = None
+    tx_delay: str | None = None
+    rx_delay: str | None = None
+    nic_buffer: str | None = None
+    nic_queue: str | None = None
+    wire_overhead: str | None = None
+
+
+@dataclass(frozen=True)
+class PerPort(Part):
+    """Each port owns `size` bytes."""
+
+    _tag: ClassVar = ("policy", "per_port")
+    size: str | None = None
+
+
+@dataclass(frozen=True)
+class Shared(Part):
+    """One pool for the switch, shared by dynamic thresholds."""
+
+    _tag: ClassVar = ("policy", "shared")
+    size: str | None = None
+    alpha: float | None = None
+    reserved: str | None = None
+
+
+@dataclass(frozen=True)
+class NoMarker(Part):
+    """No ECN marking."""
+
+    _tag: ClassVar = ("kind", "none")
+
+
+@dataclass(frozen=True)
+class Step(Part):
+    """CE when the backlog exceeds `k`, looked at on "enqueue" or "dequeue"; others "drop" or "queue"."""
+
+    _tag: ClassVar = ("kind", "step")
+    k: str | None = None
+    at: str | None = None
+    not_ect: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pfc(Part):
+    """Priority flow control (IEEE 802.1Qbb)."""
+
+    priorities: Sequence[int] | None = None
+    xoff: str | None = None
+    xon: str | None = None
+    headroom: str | None = None
+    reaction: str | None = None
+    quanta: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Part):
+    """Switches: buffer, marking, PFC. `buffer="225 KB"` is a buffer per port, `pfc=True` PFC with its defaults."""
+
+    latency: str | None = None
+    buffer: PerPort | Shared | str | None = None
+    marker: Step | NoMarker | str | None = None
+    pfc: Pfc | bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport(Part):
+    """A preset's row (`pauseframe presets`) with what is changed in it."""
+
+    preset: str | None = None
+    congestion_control: str | None = None
+    dctcp_g: float | None = None
+    dctcp_alpha_initial: float | None = None
+    dctcp_floor_segments: int | None = None
+    initial_window: str | None = None
+    ecn: str | None = None
+    ect_on_syn: bool | None = None
+    ect_on_ack: bool | None = None
+    lossless: bool | None = None
+    priority: int | None = None
+    sack: bool | None = None
+    timestamps: bool | None = None
+    fast_retransmit: bool | None = None
+    dup_thresh: int | None = None
+    limited_transmit: bool | None = None
+    handshake: bool | None = None
+    rto_initial: str | None = None
+    rto_min: str | None = None
+    rto_max: str | None = None
+    rto_granularity: str | None = None
+    rto_form: str | None = None
+    rto_slop: str | None = None
+    delayed_ack_segments: int | None = None
+    delayed_ack_timeout: str | None = None
+    receive_window: str | None = None
+    syn_retries: int | None = None
+    retries: int | None = None
+
+
+# --- workloads ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fixed(Part):
+    """Flows of one size."""
+
+    _tag: ClassVar = ("kind", "fixed")
+    size: str
+
+
+@dataclass(frozen=True)
+class Uniform(Part):
+    """Sizes uniform between the two, inclusive."""
+
+    _tag: ClassVar = ("kind", "uniform")
+    min: str
+    max: str
+
+
+@dataclass(frozen=True)
+class LogUniform(Part):
+    """Sizes whose logarithm is uniform between the two."""
+
+    _tag: ClassVar = ("kind", "log_uniform")
+    min: str
+    max: str
+
+
+@dataclass(frozen=True)
+class Cdf(Part):
+    """An empirical distribution: built in ("web_search", "data_mining") or a CDF file, beside the scenario."""
+
+    _tag: ClassVar = ("kind", "cdf")
+    source: str | None = None
+    points: Sequence[Sequence[float]] | None = None
+
+
+@dataclass(frozen=True)
+class Load(Part):
+    """Poisson arrivals such that hosts send this share of their link rate on average."""
+
+    _tag: ClassVar = ("kind", "load")
+    load: float
+
+
+@dataclass(frozen=True)
+class Rate(Part):
+    """Poisson arrivals, this many flows a second and host."""
+
+    _tag: ClassVar = ("kind", "rate")
+    per_host: float
+
+
+@dataclass(frozen=True)
+class Concurrency(Part):
+    """Closed loop: every host keeps this many flows going."""
+
+    _tag: ClassVar = ("kind", "concurrency")
+    per_host: int
+
+
+@dataclass(frozen=True)
+class _Workload(Part):
+    """What every workload has: a name for the tables, and the name of its transport in `transports`."""
+
+    name: str | None = field(default=None, kw_only=True)
+    transport: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Flow(Part):
+    """One flow of a list."""
+
+    src: str
+    dst: str
+    size: str
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class Flows(_Workload):
+    """Flows as listed, or read from `file` (CSV or Parquet)."""
+
+    _tag: ClassVar = ("kind", "flows")
+    flows: Sequence[Flow] | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permutation(_Workload):
+    """Every host sends to one other and receives from one other."""
+
+    _tag: ClassVar = ("kind", "permutation")
+    size: str
+    start: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NToOne(_Workload):
+    """Several hosts send to one at once; by default all others to the first."""
+
+    _tag: ClassVar = ("kind", "n_to_1")
+    size: str
+    senders: int | None = None
+    receiver: str | None = None
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class LongFlow(Part):
+    """A flow without an end of its own."""
+
+    src: str
+    dst: str
+    start: str | None = None
+    stop: str | None = None
+
+
+@dataclass(frozen=True)
+class LongFlows(_Workload):
+    """Flows that send all the time between their start and stop."""
+
+    _tag: ClassVar = ("kind", "long_flows")
+    flows: Sequence[LongFlow]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incast(_Workload):
+    """Partition-aggregate: each host asks `fan_in` random others, `rate` times a second."""
+
+    _tag: ClassVar = ("kind", "incast")
+    rate: float | None = None
+    fan_in: int | None = None
+    response: Sequence[str] | None = None
+    request: str | None = None
+    start: str | None = None
+    stop: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Background(_Workload):
+    """Single flows between random hosts."""
+
+    _tag: ClassVar = ("kind", "background")
+    sizes: Fixed | Uniform | LogUniform | Cdf | str
+    arrivals: Load | Rate | Concurrency
+    intra_rack: float | None = None
+    start: str | None = None
+    stop: str | None = None
+
+
+# --- what is recorded -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series(Part):
+    """Time lines: globs over port names and over names of workloads."""
+
+    every: str | None = None
+    ports: Sequence[str] | None = None
+    flows: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packets(Part):
+    """A pcapng file of what passes these ports."""
+
+    ports: Sequence[str] | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Part):
+    """What is written down."""
+
+    flows: bool | None = None
+    ports: bool | None = None
+    series: Series | bool | None = None
+    packets: Packets | bool | None = None
+
+
+@dataclass(frozen=True)
+class Stop(Part):
+    """When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false."""
+
+    time: str | None = None
+    when_finished: bool | None = None
+
+
+Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Custom
+Workload = Flows | Permutation | NToOne | LongFlows | Incast | Background
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(Part):
+    """A scenario, to be given to `pauseframe.run`.
+
+    >>> import pauseframe as pf
+    >>> scenario = pf.Scenario(
+    ...     topology=pf.Star(3, link=pf.Link("10 Gbps", "1 us")),
+    ...     transport=pf.Transport(preset="dctcp"),
+    ...     workload=[pf.NToOne(senders=2, size="1 MB")],
+    ... )
+    >>> pf.Scenario.from_toml(scenario.to_toml()) == scenario
+    True
+    """
+
+    name: str | None = None
+    seed: int | None = None
+    stop: str | Stop | None = None
+    topology: Topology
+    routing: Routing | None = None
+    host: Host | None = None
+    switch: Switch | None = None
+    transport: Transport | None = None
+    transports: Mapping[str, Transport] | None = None
+    workload: Sequence[Workload] = ()
+    record: Record | None = None
+    base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
+    """Where files named in the scenario are looked for."""
+
+    def to_toml(self) -> str:
+        """The scenario as a file; keys that are None do not appear."""
+        import tomli_w
+
+        return tomli_w.dumps(to_plain(self))
+
+    @classmethod
+    def from_toml(cls, text: str, *, base_dir: str = ".") -> Scenario:
+        """Reads the text of a scenario file. Raises ScenarioError with every mistake in it."""
+        return cls._read(text, base_dir, "scenario")
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Scenario:
+        """Reads a scenario file. Raises ScenarioError with every mistake in it, OSError if it cannot be read."""
+        return cls._read(*read_scenario_file(path))
+
+    @classmethod
+    def _read(cls, text: str, base_dir: str, file_name: str) -> Scenario:
+        import tomllib
+        from dataclasses import replace
+
+        _core.resolve(text, base_dir=base_dir, file_name=file_name)
+        return replace(part_from_plain(cls, tomllib.loads(text)), base_dir=base_dir)
+
+    def resolve(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> _core.Resolved:
+        """Fills in every default. Raises ScenarioError with every mistake."""
+        return _core.resolve(self.to_toml(), base_dir=self.base_dir, overrides=overrides(set), seed=seed)
+
+    def show(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> Table:
+        """Every key with its value and where that comes from, as a table that a terminal and Jupyter display."""
+        from pauseframe._text import explain_table
+
+        return explain_table(self.resolve(seed=seed, set=set))
+
+
+def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
+    return [(path, toml_value(value)) for path, value in (set or {}).items()]
+
+
+def read_scenario_file(path: str | Path) -> tuple[str, str, str]:
+    """Text, folder and name of a scenario file; ScenarioError if it is not text."""
+    path = Path(path)
+    try:
+        return path.read_text(encoding="utf-8"), str(path.parent), str(path)
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8 text (byte {error.start}): is this a scenario file?"
+        problem = {"path": str(path), "value": "", "message": message, "hint": ""}
+        wrong = _core.ScenarioError(f"{path}: {message}")
+        wrong.problems = [problem]
+        raise wrong from None

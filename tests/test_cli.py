@@ -1,0 +1,196 @@
+"""The command line: outputs, exit codes, nothing left behind by mistakes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pauseframe as pf
+import pytest
+from conftest import SCENARIO
+from pauseframe.cli import app
+from typer.testing import CliRunner
+
+
+def cli(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "pauseframe", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_run_writes_results_and_a_table(scenario_file, tmp_path):
+    done = cli("run", scenario_file, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "flows finished" in done.stdout
+    assert "pauseframe report" in done.stdout
+    assert pf.load(tmp_path / "results" / "small-1").status == "complete"
+
+
+def test_json_is_one_object_and_nothing_else(scenario_file, tmp_path):
+    done = cli("run", scenario_file, "--json", "--seed", 7, "--out", tmp_path / "out")
+    summary = json.loads(done.stdout)
+    wanted = (
+        "fingerprint sim_time_s wall_s events packet_hops packet_hops_per_s peak_rss_bytes flows_total flows_finished"
+    )
+    wanted += " drops drops_by_reason ecn_marks pfc_pauses fct_us slowdown"
+    assert set(wanted.split()) <= set(summary)
+    assert set(summary["fct_us"]) == {"mean", "p50", "p99", "p999"}
+    assert set(summary["slowdown"]) == {"p50", "p99"}
+    assert summary["seed"] == 7
+    assert re.fullmatch(r"[0-9a-f]{16}", summary["fingerprint"])
+    assert done.stderr == ""
+
+
+def test_quiet(scenario_file, tmp_path):
+    done = cli("run", scenario_file, "--quiet", "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_set_and_force(scenario_file, tmp_path):
+    first = cli("run", scenario_file, "--set", "transport.rto_min=7 ms", "--out", tmp_path / "out")
+    assert first.returncode == 0
+    again = cli("run", scenario_file, "--out", tmp_path / "out")
+    assert again.returncode == 1
+    assert "--force" in again.stderr
+    assert 'rto_min = "7 ms"' in pf.load(tmp_path / "out").scenario_toml
+    assert cli("run", scenario_file, "--force", "--out", tmp_path / "out").returncode == 0
+    assert 'rto_min = "7 ms"' not in pf.load(tmp_path / "out").scenario_toml
+
+
+WRONG = {
+    "unknown key": (SCENARIO.replace("senders", "sendrs"), "senders"),
+    "no unit": (SCENARIO.replace('"200 KB"', "200"), "workload.0.size"),
+    "negative": (SCENARIO.replace('"1 us"', '"-1 us"'), "topology.link.delay"),
+    "gigantic": (SCENARIO.replace('"200 KB"', '"99999999999999999999 TB"'), "workload.0.size"),
+    "zero rate": (SCENARIO.replace('"10 Gbps"', '"0 Gbps"'), "topology.link.rate"),
+    "truncated": (SCENARIO[:120], ""),
+    "empty": ("", "topology"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_scenarios(name, tmp_path):
+    text, mentioned = WRONG[name]
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    done = cli("run", file, "--json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert mentioned in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()
+    assert cli("validate", file).returncode == 2
+
+
+def test_all_mistakes_at_once(tmp_path):
+    file = tmp_path / "wrong.toml"
+    file.write_text(SCENARIO.replace("senders", "sendrs").replace('"200 KB"', "200").replace('"1 us"', '"-1 us"'))
+    lines = cli("run", file, "--set", "transport.preset=bolt").stderr.splitlines()
+    assert len(lines) >= 4
+    for path in ("workload.0.sendrs", "workload.0.size", "topology.link.delay", "transport.preset"):
+        assert any(path in line for line in lines)
+
+
+def test_files_that_are_no_scenarios(tmp_path):
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(bytes(range(256)))
+    for path in (binary, tmp_path / "missing.toml", tmp_path):
+        done = cli("run", path)
+        assert done.returncode == 2
+        assert str(path) in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_unwritable_output(scenario_file, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = cli("run", scenario_file, "--out", tmp_path / "file" / "out")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(tmp_path / "file") in done.stderr
+
+
+def test_interrupt(scenario_file, tmp_path):
+    settings = ["--set", "stop=1 h", "--set", "workload.1.stop=1 h", "--set", "workload.1.rate=20000.0"]
+    command = [sys.executable, "-m", "pauseframe", "run", scenario_file, *settings, "--json", "--out", tmp_path / "out"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "out" / "manifest.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(process.pid, signal.SIGINT)
+        begun = time.monotonic()
+        stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert time.monotonic() - begun < 5
+    assert "kept" in stderr
+    assert json.loads(stdout)["status"] == "interrupted"
+    assert pf.load(tmp_path / "out").interrupted
+
+
+def test_show(scenario_file):
+    text = cli("show", scenario_file, "--set", "transport.dup_thresh=4").stdout
+    assert re.search(r"transport\.dup_thresh +4 +--set", text)
+    assert re.search(r"transport\.congestion_control +\"?dctcp\"? +preset dctcp", text)
+    rows = json.loads(cli("show", scenario_file, "--json").stdout)
+    assert {"path": "name", "value": '"small"', "origin": "file"} in rows
+    toml = cli("show", scenario_file, "--toml").stdout
+    assert pf.Scenario.from_toml(toml).resolve().toml == toml
+
+
+def test_show_preset():
+    row = json.loads(cli("show", "--preset", "tcp_bolt", "--json").stdout)
+    assert row == pf.presets()["tcp_bolt"]
+    assert "lossless" in cli("show", "--preset", "tcp_bolt").stdout
+    wrong = cli("show", "--preset", "bolt")
+    assert wrong.returncode == 2
+    assert "tcp_bolt" in wrong.stderr
+    assert cli("show").returncode == 2
+
+
+def test_presets_and_options():
+    text = cli("presets").stdout
+    for name in ("newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt"):
+        assert name in text
+    assert json.loads(cli("presets", "--json").stdout) == pf.presets()
+    assert "switch.pfc.xoff" in cli("options", "xoff").stdout
+    assert len(json.loads(cli("options", "--json").stdout)) == len(pf.options())
+
+
+def test_validate(scenario_file):
+    done = cli("validate", scenario_file, scenario_file)
+    assert done.returncode == 0
+    assert done.stdout.count(": ok") == 2
+
+
+def test_report(folders, tmp_path):
+    runner = CliRunner()
+    out = tmp_path / "compare.html"
+    done = runner.invoke(app, ["report", str(folders["dctcp"]), str(folders["tcp_bolt"]), "--out", str(out)])
+    assert done.exit_code == 0
+    assert out.stat().st_size > 1_000_000
+    missing = cli("report", tmp_path / "nothing")
+    assert missing.returncode == 2
+    assert "not a results folder" in missing.stderr
+
+
+def test_report_of_a_real_run(scenario_file, tmp_path):
+    series = ["--set", "record.series.every=100 us", "--set", 'record.series.flows=["*"]']
+    assert cli("run", scenario_file, *series, "--out", tmp_path / "out").returncode == 0
+    assert cli("report", tmp_path / "out").returncode == 0
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert "Backlog (egress queues)" in html
+    assert "Congestion window" in html
+
+
+def test_help_has_examples():
+    runner = CliRunner()
+    for command in ("run", "show", "validate", "report", "presets", "options", "demo"):
+        text = runner.invoke(app, [command, "--help"]).output
+        assert re.search(rf"Examples?: pauseframe {command} ", text), command

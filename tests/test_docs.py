@@ -1,0 +1,28 @@
+"""The users' pages: their Python examples give what they say, their scenarios are right."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pauseframe as pf
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_examples(page):
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_scenarios(page):
+    for text in re.findall(r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+        assert pf.Scenario.from_toml(text).resolve().warnings == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target

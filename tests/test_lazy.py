@@ -1,0 +1,36 @@
+"""What is heavy is imported only where it is needed: `import pauseframe` and `--help` stay quick."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"polars", "plotly", "jinja2", "rich", "pandas", "pyarrow", "duckdb", "IPython", "tomli_w", "numpy"}
+
+
+def modules_after(code):
+    program = f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_of_the_package():
+    assert modules_after("import pauseframe") & (HEAVY | {"typer", "multiprocessing"}) == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+def test_help(arguments):
+    code = (
+        "from pauseframe.cli import main\nimport contextlib, io\n"
+        f"sys.argv = ['pauseframe', *{arguments!r}]\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()"
+    )
+    assert modules_after(code) & HEAVY == set()
+
+
+def test_run_without_display_needs_no_libraries():
+    code = (
+        "import pauseframe as pf\n"
+        'pf.run(\'workload = [{ kind = "n_to_1", size = "1 KB" }]\\n[topology]\\nkind = "star"\\nhosts = 2\\n\')'
+    )
+    assert modules_after(code) & HEAVY == set()

@@ -1,0 +1,220 @@
+"""The report: self-contained, right numbers, at home with empty, interrupted and large results."""
+
+import itertools
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+import synthetic
+from pauseframe import RunError, load
+from pauseframe.report import Claim, Group, build_report, data, figures, from_folder
+
+OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|@import|url\(\s*["']?http""")
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and collects texts by class and scripts by id."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open: list[tuple[str, dict[str, str]]] = []
+        self.scripts: dict[str, str] = {}
+        self.text, self.classes = "", set()
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append((tag, dict(attrs)))
+        self.classes.update((dict(attrs).get("class") or "").split())
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, text):
+        if self.open and self.open[-1][0] == "script":
+            self.scripts[self.open[-1][1].get("id", f"script{len(self.scripts)}")] = text
+        else:
+            self.text += text
+
+
+def report(out, *folders, **more):
+    path = build_report([Group("", [from_folder(folder) for folder in folders])], out, **more)
+    html = path.read_text(encoding="utf-8")
+    own = re.sub(r"<script>.*?</script>", "", html, count=1, flags=re.S)
+    return html, own, Page(own)
+
+
+def test_three_runs(folders, tmp_path):
+    html, own, page = report(tmp_path / "new" / "r.html", folders["dctcp"], folders["tcp_dcb"], folders["tcp_bolt"])
+    assert len(html) < 8_000_000
+    assert html.count("Plotly=") + html.count("plotly.js v") >= 1, "the library is inside"
+    assert not OUTSIDE.search(own), "nothing is fetched"
+    assert '<meta name="viewport"' in own
+    assert "prefers-color-scheme: dark" in own
+    plots = json.loads(page.scripts["figures"])
+    used = [int(number) for number in re.findall(r'data-figure="(\d+)"', own)]
+    assert sorted(used) == list(range(len(plots))), "every figure has its one place"
+    for text in ("dctcp", "tcp_dcb", "tcp_bolt", "Slowdown by flow size", "Busiest ports", "transport.preset"):
+        assert text in page.text
+    assert not list(tmp_path.glob("**/*.partial"))
+
+
+def test_numbers_are_those_of_the_tables(folders, tmp_path):
+    run = from_folder(folders["dctcp"])
+    flows = run.flows.collect()
+    table = data.percentiles_by(data.finished_flows(run), "bin")
+    small = flows.filter(pl.col("size_bytes") < 10_000)
+    assert table[0]["n"] == len(small)
+    assert table[0]["p99"] == pytest.approx(small["fct_us"].quantile(0.99, "linear"))
+    assert sum(row["n"] for row in table.values()) == len(flows)
+    _, _, page = report(tmp_path / "r.html", folders["dctcp"])
+    assert f"{small['fct_us'].quantile(0.5, 'linear'):.0f} µs" in page.text or "ms" in page.text
+
+
+def test_ratios_refer_to_the_first_run(folders):
+    runs = [from_folder(folders[name]) for name in ("dctcp", "tcp_bolt")]
+    means = [run.summary["fct_us"]["mean"] for run in runs]
+    from pauseframe.report.build import _summary_table
+
+    table = _summary_table(runs)
+    column = table["columns"].index("mean")
+    assert table["rows"][0][1][column][1] == ""
+    assert float(table["rows"][1][1][column][1].removeprefix("× ")) == pytest.approx(means[1] / means[0], rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["empty", "one"])
+def test_little_to_show(folders, tmp_path, name):
+    _, own, page = report(tmp_path / "r.html", folders[name])
+    assert "No packet was dropped" in page.text or name == "one"
+    assert ("No flow finished" in page.text) == (name == "empty")
+    assert "[record.series]" in own, "it says how to record time lines"
+    assert "NaN" not in page.scripts["figures"]
+
+
+def test_long_flows_have_no_size(tmp_path):
+    frames = synthetic.make_frames(flows=5, queries=0)
+    unknown = [pl.lit(None, frames["flows"].schema[name]).alias(name) for name in ("size_bytes", "fct_us", "slowdown")]
+    frames["flows"] = frames["flows"].with_columns(*unknown, pl.lit("stopped", pl.Categorical).alias("status"))
+    folder = synthetic.write_folder(tmp_path / "long", frames)
+    _, _, page = report(tmp_path / "r.html", folder)
+    assert "No flow finished" in page.text
+    assert max(data.goodput(from_folder(folder), synthetic.SIM_TIME_S)[1]) > 0
+
+
+def test_interrupted_run_has_a_banner(folders, tmp_path):
+    _, own, page = report(tmp_path / "r.html", folders["cut"], folders["dctcp"])
+    assert "banner" in page.classes
+    assert "was interrupted after 100 ms" in page.text
+    assert "the headroom of edge0:1 is <small>" in page.text, "a warning is escaped, not markup"
+    assert "is <small>" not in own
+
+
+def test_claims(folders, tmp_path):
+    claim = Claim("B-M16", "text & more", "20 times", "12×", "reproduced", "p99.9 < all")
+    _, own, page = report(tmp_path / "r.html", folders["dctcp"], claims=[claim])
+    assert 'data-verdict="reproduced"' in own
+    assert "text & more" in page.text
+    assert "p99.9 < all" in page.text
+
+
+def test_groups_and_equal_names(folders, tmp_path):
+    run = from_folder(folders["dctcp"])
+    path = build_report([Group("A", [run, run]), Group("B", [run])], tmp_path / "r.html", title="Both <i>")
+    html = path.read_text(encoding="utf-8")
+    assert "dctcp, seed 1 #2" in html
+    assert "<h1>Both &lt;i&gt;</h1>" in html
+    assert 'href="#g1"' in html
+
+
+def test_report_of_a_loaded_run(folders, tmp_path):
+    path = load(folders["one"]).report(tmp_path / "one.html")
+    assert path.stat().st_size > 1_000_000
+
+
+def test_folders_that_are_none(tmp_path, folders):
+    with pytest.raises(FileNotFoundError, match=r"no manifest\.json"):
+        from_folder(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"status": "running", "summary": null}')
+    with pytest.raises(RunError, match="did not come to its end"):
+        from_folder(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"status": ')
+    with pytest.raises(RunError, match="damaged"):
+        from_folder(tmp_path)
+
+
+def test_cdf_keeps_the_tail_in_few_points():
+    values = pl.Series([math.exp(i / 1e5) for i in range(1_000_000)]).shuffle(seed=1)
+    x, y = data.cdf(values)
+    assert len(x) <= data.CDF_POINTS
+    assert x == sorted(x)
+    assert (x[0], x[-1], y[-1]) == (values.min(), values.max(), 1.0)
+    assert sum(share > 0.999 for share in y) > 50
+    assert max(b - a for a, b in itertools.pairwise(y)) < 0.01
+    assert data.cdf(pl.Series([3.0, 1.0])) == ([1.0, 3.0], [0.5, 1.0])
+
+
+def test_goodput_conserves_bytes(folders):
+    run = from_folder(folders["dctcp"])
+    end = synthetic.SIM_TIME_S * 1e6
+    flows = run.flows.collect()
+    lived = ((end - flows["start_us"]) / (flows["finish_us"] - flows["start_us"])).clip(0.0, 1.0)
+    expected = (flows["delivered_bytes"].cast(pl.Float64) * lived).sum()
+    x, y = data.goodput(run, synthetic.SIM_TIME_S, points=50)
+    assert sum(y) * (synthetic.SIM_TIME_S / 50) / 8 == pytest.approx(expected, rel=1e-6)
+    assert (len(x), len(y)) == (50, 50)
+
+
+def test_idle_end_is_not_shown(folders):
+    run = from_folder(folders["one"])
+    finish = run.flows.collect()["finish_us"][0]
+    assert data.busy_until(run) == pytest.approx(finish / 1e6)
+    assert data.busy_until(from_folder(folders["empty"])) == synthetic.SIM_TIME_S
+
+
+def test_lines_keep_peaks(folders):
+    run = from_folder(folders["tcp_bolt"])
+    metric = run.series.filter(pl.col("metric").cast(pl.String) == "backlog_bytes").collect()
+    lines = data.lines(run, "backlog_bytes", synthetic.SIM_TIME_S, 3, 100)
+    assert len(lines) == 3
+    assert max(max(y) for _, y in lines.values()) == metric["value"].max()
+    assert all(len(x) <= 101 for x, _ in lines.values())
+
+
+def test_heat_map_places_ports(folders):
+    run = from_folder(folders["tcp_bolt"])
+    heat = figures.heat_maps([run])
+    assert heat is not None
+    assert heat["groups"] == ["agg (18)", "core (9)", "edge (18)", "h (54)"]
+    edge = heat["runs"][0]["groups"][2]
+    port = run.ports.filter(pl.col("port").cast(pl.String) == "edge7:4").collect().row(0, named=True)
+    drawn = edge["z"]["utilisation"][edge["numbers"].index("4")][edge["nodes"].index("edge7")]
+    assert drawn == pytest.approx(port["utilisation"], rel=1e-3)
+    assert edge["peers"][4][7] == port["peer"]
+
+
+def test_priorities_of_a_port_are_added(tmp_path):
+    frames = synthetic.make_frames(flows=1, queries=0)
+    two = pl.concat([frames["ports"], frames["ports"].with_columns(priority=pl.lit(3, pl.UInt8))])
+    folder = synthetic.write_folder(tmp_path / "two", frames | {"ports": two})
+    rows = data.ports_by_number(from_folder(folder))
+    assert len(rows) == len(frames["ports"])
+    assert rows["drops"].sum() == 2 * frames["ports"]["drops_buffer_full"].sum()
+    assert max(rows["utilisation"].to_list()) <= 1.0
+
+
+def test_a_million_flows_give_a_small_report(tmp_path):
+    frames = synthetic.make_frames(flows=10_000)
+    frames["flows"] = pl.concat([frames["flows"]] * 100)
+    folder = synthetic.write_folder(tmp_path / "large", frames)
+    html, _, _ = report(tmp_path / "r.html", folder)
+    assert len(html) < 8_000_000
+
+
+def test_natural_order():
+    assert sorted(["edge10", "edge2", "2", "agg1"], key=data.natural) == ["agg1", "edge2", "edge10", "2"]

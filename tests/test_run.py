@@ -1,0 +1,215 @@
+"""`pauseframe.run` and `load`: every kind of input, Arrow hand-over, folders, progress, Ctrl-C."""
+
+import doctest
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pauseframe as pf
+import polars as pl
+import pyarrow as pa
+import pytest
+from conftest import SCENARIO
+
+COLUMNS = {"flows": 18, "queries": 11, "ports": 20, "series": 4}
+
+
+@pytest.fixture(scope="module")
+def run():
+    return pf.run(SCENARIO, progress=False)
+
+
+def test_every_kind_of_scenario(scenario_file, run):
+    scenario = pf.Scenario.from_file(scenario_file)
+    for given in (scenario_file, str(scenario_file), scenario, scenario.resolve()):
+        again = pf.run(given, progress=False)
+        assert again.summary["fingerprint"] == run.summary["fingerprint"]
+
+
+def test_seed_and_set_change_the_run(run):
+    seeded = pf.run(SCENARIO, seed=99, progress=False)
+    assert seeded.summary["seed"] == 99
+    assert seeded.summary["fingerprint"] != run.summary["fingerprint"]
+    slower = pf.run(SCENARIO, set={"topology.link.rate": "1 Gbps"}, progress=False)
+    assert slower.summary["fct_us"]["p50"] > 5 * run.summary["fct_us"]["p50"]
+    from_resolved = pf.run(pf.Scenario.from_toml(SCENARIO).resolve(), seed=99, progress=False)
+    assert from_resolved.summary["fingerprint"] == seeded.summary["fingerprint"]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_tables_go_to_everybody(run, name):
+    given = getattr(run, name)
+    rows = given.num_rows
+    assert len(given.column_names) == COLUMNS[name]
+    assert pl.DataFrame(given).shape == (rows, COLUMNS[name])
+    assert pa.table(given).num_rows == rows
+    assert pa.schema(given).names == given.column_names
+    assert pd.DataFrame.from_arrow(given).shape == (rows, COLUMNS[name])
+    counted = duckdb.sql("from given select count(*)")
+    assert counted is not None
+    assert counted.fetchall() == [(rows,)]
+    assert pl.DataFrame(given).equals(pl.DataFrame(given)), "a table can be taken twice"
+
+
+def test_summary_agrees_with_the_tables(run):
+    flows = pl.DataFrame(run.flows)
+    fct = flows["fct_us"].drop_nulls()
+    assert run.summary["flows_total"] == len(flows)
+    assert run.summary["flows_finished"] == len(fct) == 3 + 2 * run.queries.num_rows
+    assert run.summary["fct_us"]["p99"] == pytest.approx(fct.quantile(0.99, "linear"))
+    assert (flows["slowdown"].drop_nulls() >= 1.0).all()
+    ports = pl.DataFrame(run.ports)
+    drops = sum(ports[f"drops_{reason}"].sum() for reason in run.summary["drops_by_reason"])
+    assert run.summary["drops"] == drops
+
+
+def test_folder_there_and_back(run, tmp_path):
+    out = tmp_path / "out"
+    written = pf.run(SCENARIO, out=out, progress=False)
+    back = pf.load(out)
+    assert back.status == "complete"
+    assert not back.interrupted
+    for name in COLUMNS:
+        assert pl.DataFrame(getattr(back, name)).equals(pl.DataFrame(getattr(run, name)))
+    assert json.loads((out / "manifest.json").read_text())["summary"] == back.summary
+    assert back.summary["fingerprint"] == written.summary["fingerprint"]
+    assert pf.run(back.scenario_toml, progress=False).summary["fingerprint"] == run.summary["fingerprint"]
+
+
+def test_results_are_not_overwritten(tmp_path):
+    out = tmp_path / "out"
+    pf.run(SCENARIO, out=out, progress=False)
+    before = (out / "manifest.json").read_bytes()
+    with pytest.raises(pf.RunError):
+        pf.run(SCENARIO, out=out, progress=False)
+    assert (out / "manifest.json").read_bytes() == before
+    pf.run(SCENARIO, seed=5, out=out, force=True, progress=False)
+    assert pf.load(out).summary["seed"] == 5
+
+
+def test_wrong_scenario_leaves_nothing(tmp_path):
+    with pytest.raises(pf.ScenarioError):
+        pf.run(SCENARIO + "\nnonsense = 1\n", out=tmp_path / "out", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_tells_the_same_story(run):
+    seen: list[dict[str, float]] = []
+    long = pf.run(SCENARIO, set={"workload.1.rate": 100_000}, progress=seen.append)
+    for info in seen:
+        assert set(info) >= {"sim_time_s", "stop_time_s", "wall_s", "events", "packet_hops"}
+        assert 0 <= info["sim_time_s"] <= info["stop_time_s"] == 0.05
+    assert [info["events"] for info in seen] == sorted(info["events"] for info in seen)
+    assert not long.interrupted
+    quiet = pf.run(SCENARIO, set={"workload.1.rate": 100_000}, progress=False)
+    assert quiet.summary["fingerprint"] == long.summary["fingerprint"]
+
+
+ENDLESS = {"stop": "1 h", "workload.1.stop": "1 h", "workload.1.rate": 20_000}
+
+
+class CtrlC:
+    """Presses Ctrl-C soon after the run has told of its progress; counts meanwhile in a thread of its own."""
+
+    def __init__(self):
+        self.under_way, self.ticks = threading.Event(), 0
+        self.thread = threading.Thread(target=self._press)
+        self.thread.start()
+
+    def __call__(self, info):
+        self.under_way.set()
+
+    def _press(self):
+        if self.under_way.wait(30):
+            for _ in range(10):
+                time.sleep(0.01)
+                self.ticks += 1
+            self.pressed = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_keeps_what_was_recorded(tmp_path, capsys):
+    key = CtrlC()
+    run = pf.run(SCENARIO, set=ENDLESS, out=tmp_path / "out", progress=key)
+    assert time.monotonic() - key.pressed < 5, "a second, and some patience with a busy machine"
+    assert key.ticks == 10, "the GIL is released: other threads go on"
+    assert run.interrupted
+    assert "interrupted at" in capsys.readouterr().err
+    assert pf.load(tmp_path / "out").status == "interrupted"
+    assert 0 < pl.DataFrame(run.flows)["fct_us"].count() == run.summary["flows_finished"]
+    assert not pf.run(SCENARIO, progress=False).interrupted, "the next run is not affected"
+
+
+def test_ctrl_c_while_progress_is_shown():
+    """Python may see the signal inside the callback; that ends the run in the same way."""
+
+    def progress(info):
+        signal.raise_signal(signal.SIGINT)
+
+    assert pf.run(SCENARIO, set=ENDLESS, progress=progress).interrupted
+
+
+def test_errors_of_the_callback_come_through():
+    def progress(info):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        pf.run(SCENARIO, set=ENDLESS, progress=progress)
+
+
+def test_killed_run_is_marked(tmp_path):
+    """After kill -9 a folder is there and not complete, and `load` says so."""
+    out = tmp_path / "out"
+    code = f"import pauseframe as pf; pf.run({SCENARIO!r}, set={ENDLESS!r}, out={str(out)!r}, progress=False)"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        deadline = time.monotonic() + 20
+        while not (out / "manifest.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    assert json.loads((out / "manifest.json").read_text())["status"] == "running"
+    with pytest.raises(pf.RunError, match="did not come to its end"):
+        pf.load(out)
+
+
+def test_display_in_a_notebook(run):
+    html = run._repr_html_()
+    assert run.summary["fingerprint"] in html
+    assert "small, seed 1" in html
+    assert "small" in repr(run)
+
+
+def test_report_from_memory(run, tmp_path):
+    assert ">small<" in run.report(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_stub_is_that_of_the_module(tmp_path):
+    stubtest = [sys.executable, "-m", "mypy.stubtest", "--ignore-disjoint-bases", "pauseframe._core"]
+    done = subprocess.run(stubtest, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_load_of_nothing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        pf.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "._plain", "._text", ".run", ".scenario", ".results"])
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(f"pauseframe{name}")
+    result = doctest.testmod(sys.modules[module.__name__] if name != ".run" else sys.modules["pauseframe.run"])
+    assert result.failed == 0
+    assert result.attempted > 0 or name in ("", ".results")
+
+
+def test_public_names_exist_and_have_docs():
+    for name in pf.__all__:
+        assert getattr(pf, name).__doc__, name
+    assert (Path(pf.__file__).parent / "py.typed").exists()
