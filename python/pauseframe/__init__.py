@@ -58,6 +58,7 @@ from pauseframe.scenario import (
     Uniform,
     Xgft,
 )
+from pauseframe.sweep import Sweep, load_sweep, sweep
 
 __all__ = [
     "Background",
@@ -99,6 +100,7 @@ __all__ = [
     "Star",
     "Step",
     "Stop",
+    "Sweep",
     "Switch",
     "Table",
     "Transport",
@@ -106,7 +108,9 @@ __all__ = [
     "Xgft",
     "__version__",
     "load",
+    "load_sweep",
     "options",
     "presets",
     "run",
+    "sweep",
 ]

@@ -140,18 +140,95 @@ def validate(
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Results folders; the first is the one compared to."),
+        typer.Argument(metavar="DIR...", help="Results folders or sweeps; the first is the one compared to."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
 ) -> None:
-    """Write one self-contained HTML report of one or several runs."""
+    """Write one self-contained HTML report of one or several runs, or of sweeps."""
     from pauseframe.report import Group, build_report, from_folder
 
-    path = build_report([Group("", [from_folder(folder) for folder in folders])], out or folders[0] / "report.html")
+    target = out or folders[0] / "report.html"
+    if any((folder / "sweep.json").is_file() for folder in folders):
+        from pauseframe.report.sweep import build_sweep_report
+        from pauseframe.sweep.compare import compare
+
+        path = build_sweep_report(compare(folders), target)
+    else:
+        path = build_report([Group("", [from_folder(folder) for folder in folders])], target)
     print(path)
     if open_:
         typer.launch(path.resolve().as_uri())
+
+
+@app.command(
+    epilog="Example: pauseframe sweep incast.toml --set transport.preset=dctcp,tcp_bolt --seeds 10 --out results/incast"
+)
+def sweep(
+    file: ScenarioFile,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=V1,V2", help="Vary a key; with one value, change it for all. Repeatable."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Sweep's folder [default: results/NAME-sweep].")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Do what is missing in a folder that exists.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one a core].")] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="ADDRESS", help="Dask scheduler, such as tcp://scheduler:8786.")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Every N-th run only, from number I (1 to N).")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="Runs to reuse [default: .pauseframe-store beside the folder].")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run a scenario for all combinations of some values, each for several seeds."""
+    from pauseframe.sweep.command import run_sweep
+
+    result = run_sweep(
+        file, set_ or [], seeds, shard, out=out, resume=resume, jobs=jobs, on=on, store=store, quiet=quiet
+    )
+    done, planned, failed = len(result.finished), len(result.planned), len(result.failures)
+    if as_json:
+        print(
+            json.dumps({"out": str(result.folder), "planned": planned, "finished": done, "failures": result.failures})
+        )
+    elif not quiet:
+        print(f"{done} of {planned} runs in {result.folder}; next: pauseframe report {result.folder}")
+    if failed:
+        _say(f"{failed} runs failed; each has an error.json, and --resume tries them again")
+        raise typer.Exit(1)
+
+
+@app.command(
+    epilog="Example: pauseframe compare results/incast --by transport.preset --metric fct_us.p99 --csv p99.csv"
+)
+def compare(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Sweeps or results; the first is the one compared to.")
+    ],
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="AXIS", help="Axis whose values are compared [default: the first].")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Entry of the summary, such as fct_us.p99. Repeatable."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Of confidence.")] = 0.95,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="Write tables to this file (booktabs).")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
+) -> None:
+    """Compare sweeps or runs: medians with confidence intervals, differences seed by seed."""
+    from pauseframe.sweep.command import show_comparison
+
+    show_comparison(folders, by, metric, level, csv=csv, latex=latex, report=report)
 
 
 @app.command(epilog="Example: pauseframe presets --json | jq .tcp_bolt")

@@ -13,12 +13,12 @@ use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Buckets in the ring: 64 words of 64 bits say which are occupied, one more which words are not zero.
+/// Buckets in the ring; 64 words of 64 bits say which are occupied.
 const BUCKETS: u64 = 4096;
 const MASK: u64 = BUCKETS - 1;
 const NIL: u32 = u32::MAX;
-/// The width is looked at after so many openings of a bucket.
-const REVIEW_EVERY: u32 = 4096;
+/// The width is looked at after so many events.
+const REVIEW_EVERY: u32 = 16_384;
 /// Up to this length a bucket is sorted as it is gathered.
 const SORTED_BY_INSERTION: usize = 24;
 /// First width, 2^13 ps = 8 ns, and its bounds (4 ps to 1 ms).
@@ -53,19 +53,20 @@ pub struct EventQueue {
     /// Number of the open bucket: time >> shift.
     open_bucket: u64,
     shift: u32,
-    heads: Box<[u32; BUCKETS as usize]>,
+    heads: [u32; BUCKETS as usize],
     occupied: [u64; 64],
-    occupied_words: u64,
     nodes: Vec<Node>,
     free: u32,
     far: BinaryHeap<Reverse<Entry>>,
     /// The bucket of the first entry of `far`, `u64::MAX` if there is none.
     far_bucket: u64,
     now: u64,
-    /// Since the last review of the width: buckets opened, events in them, events that went to `far`.
-    opened: u32,
-    gathered: u32,
+    /// Since the last review of the width: events, those that went to `far`, buckets that held several events, and
+    /// the events in those.
+    pushed: u32,
     went_far: u32,
+    long: u32,
+    gathered: u32,
 }
 
 impl Default for EventQueue {
@@ -81,23 +82,23 @@ impl EventQueue {
             open: Vec::with_capacity(64),
             open_bucket: 0,
             shift: FIRST_SHIFT,
-            heads: Box::new([NIL; BUCKETS as usize]),
+            heads: [NIL; BUCKETS as usize],
             occupied: [0; 64],
-            occupied_words: 0,
             nodes: Vec::with_capacity(1024),
             free: NIL,
             far: BinaryHeap::new(),
             far_bucket: u64::MAX,
             now: 0,
-            opened: 0,
-            gathered: 0,
+            pushed: 0,
             went_far: 0,
+            long: 0,
+            gathered: 0,
         }
     }
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.occupied_words == 0 && self.far.is_empty()
+        self.open.is_empty() && self.far.is_empty() && self.next_occupied() == u64::MAX
     }
 
     /// The time of the last event that was taken.
@@ -114,6 +115,7 @@ impl EventQueue {
     pub fn push(&mut self, time: Time, code: u64) {
         let entry = Entry { time: time.0, code };
         let bucket = entry.time >> self.shift;
+        self.pushed += 1;
         // One comparison for the usual case: a bucket of the ring behind the open one.
         let ahead = bucket.wrapping_sub(self.open_bucket).wrapping_sub(1);
         if ahead < BUCKETS - 1 {
@@ -128,6 +130,9 @@ impl EventQueue {
         let (time, now) = (Time(entry.time), Time(self.now));
         assert!(time >= now, "an event was scheduled at {time}, in the past of {now}");
         self.insert(entry);
+        if self.pushed >= REVIEW_EVERY {
+            self.review_width();
+        }
     }
 
     fn insert(&mut self, entry: Entry) {
@@ -156,7 +161,6 @@ impl EventQueue {
             self.heads[slot] = self.grow(node);
         }
         self.occupied[slot / 64] |= 1 << (slot % 64);
-        self.occupied_words |= 1 << (slot / 64);
     }
 
     #[cold]
@@ -197,27 +201,27 @@ impl EventQueue {
             return self.open_far(near);
         }
         self.open_bucket = near;
-        self.opened += 1;
         let slot = (near & MASK) as usize;
         let head = self.heads[slot];
         let node = self.nodes[head as usize];
-        if node.next != NIL || self.opened >= REVIEW_EVERY {
+        if node.next != NIL {
             return self.open_long(slot);
         }
         // The usual case, one event: it goes straight out.
         self.heads[slot] = NIL;
         self.nodes[head as usize].next = self.free;
         self.free = head;
-        self.clear_occupied(slot);
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
         Some(node.entry)
     }
 
-    /// The next bucket holds several events, or it is time to look at the width.
+    /// The next bucket holds several events.
     #[inline(never)]
     fn open_long(&mut self, slot: usize) -> Option<Entry> {
         self.gather(slot);
+        self.long += 1;
         self.gathered += self.open.len() as u32;
-        if self.opened >= REVIEW_EVERY {
+        if self.pushed >= REVIEW_EVERY {
             self.review_width();
         }
         self.open.pop()
@@ -231,7 +235,6 @@ impl EventQueue {
             return None;
         }
         self.open_bucket = bucket;
-        self.opened += 1;
         if near == bucket {
             self.gather((bucket & MASK) as usize);
         }
@@ -247,20 +250,11 @@ impl EventQueue {
         self.open.pop()
     }
 
-    #[inline]
-    fn clear_occupied(&mut self, slot: usize) {
-        let word = &mut self.occupied[slot / 64];
-        *word &= !(1 << (slot % 64));
-        if *word == 0 {
-            self.occupied_words &= !(1 << (slot / 64));
-        }
-    }
-
     /// Moves the list of one bucket, sorted, to `open`.
     fn gather(&mut self, slot: usize) {
         let mut index = self.heads[slot];
         self.heads[slot] = NIL;
-        self.clear_occupied(slot);
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
         while index != NIL {
             let Node { entry, next } = self.nodes[index as usize];
             self.nodes[index as usize].next = self.free;
@@ -287,27 +281,27 @@ impl EventQueue {
         if here != 0 {
             return start + u64::from(here.trailing_zeros());
         }
-        if self.occupied_words == 0 {
-            return u64::MAX;
+        // The words behind this one and then, round the ring, those up to and including it.
+        for step in 1..=64 {
+            let word = (word + step) % 64;
+            if self.occupied[word] != 0 {
+                let found = word as u64 * 64 + u64::from(self.occupied[word].trailing_zeros());
+                return start + (found.wrapping_sub(start) & MASK);
+            }
         }
-        // The words behind this one, then (round the ring) those up to and including it.
-        let behind = self.occupied_words & (u64::MAX << word << 1);
-        let word = if behind != 0 { behind } else { self.occupied_words }.trailing_zeros() as usize;
-        let found = word * 64 + self.occupied[word].trailing_zeros() as usize;
-        start + ((found as u64).wrapping_sub(start) & MASK)
+        u64::MAX
     }
 
-    /// Widens the buckets when much goes to the heap, narrows them when they are long.
+    /// Widens the buckets when the heap is used for more than a few events, narrows them when they are long. Events
+    /// at the very same time share a bucket however narrow it is: pairs and triples are no reason.
     #[cold]
     fn review_width(&mut self) {
-        // Buckets with one event are not in `gathered`, and each bucket has at least one.
-        let events = f64::from(self.gathered.max(self.opened));
-        let far_share = f64::from(self.went_far) / events;
-        let length = events / f64::from(self.opened);
-        (self.opened, self.gathered, self.went_far) = (0, 0, 0);
-        let shift = if far_share > 0.05 && length < 24.0 {
+        let far = f64::from(self.went_far) / f64::from(self.pushed);
+        let length = f64::from(self.gathered) / f64::from(self.long.max(1));
+        (self.pushed, self.went_far, self.long, self.gathered) = (0, 0, 0, 0);
+        let shift = if far > 0.02 && length < 24.0 {
             self.shift + 1
-        } else if length > 1.5 && far_share < 0.01 {
+        } else if far < 0.004 && length > 3.0 {
             self.shift - 1
         } else {
             return;
@@ -331,7 +325,6 @@ impl EventQueue {
         self.free = NIL;
         self.far_bucket = u64::MAX;
         self.occupied = [0; 64];
-        self.occupied_words = 0;
         self.shift = shift;
         // All that is left lies at or after the first entry: its bucket is the open one.
         let first = entries.iter().map(|entry| entry.time).min().unwrap_or(self.now);

@@ -13,7 +13,9 @@ pub struct Rng(Pcg64Mcg);
 /// The stream for purpose `label` and thing `index` of a run with master seed `seed`: `("ecmp", switch)`.
 pub fn stream(seed: u64, label: &str, index: u64) -> Rng {
     // FNV-1a over the label, then two rounds of the finaliser: near-by seeds and indices give unrelated states.
-    let label = label.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let label = label
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let low = mix(mix(seed ^ label).wrapping_add(index));
     let high = mix(low ^ label.rotate_left(32));
     Rng(Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low)))

@@ -74,7 +74,12 @@ impl Network {
 
     /// Fixed thresholds: everything up to XOFF plus headroom is held.
     #[inline]
-    fn admit_to_ingress(&mut self, packet: &Packet, now: Time, queue: &mut EventQueue) -> Result<(), DropReason> {
+    fn admit_to_ingress(
+        &mut self,
+        packet: &Packet,
+        now: Time,
+        queue: &mut EventQueue,
+    ) -> Result<(), DropReason> {
         let lane_index = self.lane_index(packet.ingress, packet.class);
         let limits = self.thresholds[lane_index];
         let lane = &mut self.lanes[lane_index];

@@ -95,7 +95,14 @@ impl Network {
         self.arm_timer(source, now, queue);
     }
 
-    fn add_end(&mut self, flow: u32, side: u32, spec: &FlowSpec, connection: Connection, expects: u64) -> u32 {
+    fn add_end(
+        &mut self,
+        flow: u32,
+        side: u32,
+        spec: &FlowSpec,
+        connection: Connection,
+        expects: u64,
+    ) -> u32 {
         let nodes = [spec.source, spec.destination];
         let (here, there) = (nodes[side as usize], nodes[1 - side as usize]);
         let host = self.host_of(here);

@@ -85,7 +85,14 @@ impl Network {
 
     /// A segment leaves its socket: through the stack to the NIC.
     #[inline]
-    pub(crate) fn send_from(&mut self, host: u32, nic_queue: u32, index: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn send_from(
+        &mut self,
+        host: u32,
+        nic_queue: u32,
+        index: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
         let state = &mut self.hosts[host as usize];
         state.held += u64::from(self.packets[index].size);
         if self.settings.tx_delay == Span::ZERO {
@@ -110,6 +117,8 @@ impl Network {
         }
         let nic_queue = std::mem::replace(&mut self.packets[index].ingress, PortId::NONE);
         self.to_nic(host, nic_queue.0, index, now, queue);
+        // An idle NIC has put it on the wire at once, which makes room too.
+        self.unblock(host, now, queue);
     }
 
     /// The NIC gets a packet: to the port if nothing of its class waits, else to its destination's queue.

@@ -73,7 +73,8 @@ impl IdealTime {
             query: None,
         };
         let ack = self.wire_size(&spec, &Segment::default());
-        self.transfer(&spec, spec.size, &self.path(from, to)) + self.one_way(&self.path(to, from), &[(1, ack)])
+        self.transfer(&spec, spec.size, &self.path(from, to))
+            + self.one_way(&self.path(to, from), &[(1, ack)])
     }
 
     fn path(&self, from: NodeId, to: NodeId) -> Vec<Hop> {

@@ -32,7 +32,8 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 3] = [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct];
+    pub const ALL: [DropReason; 3] =
+        [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct];
 }
 
 /// What is counted at a port and class beyond its [`Lane`], on events that are rare.
@@ -100,7 +101,9 @@ impl Hot {
     fn new(settings: &Settings) -> Hot {
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let (mark_above, mark_at_dequeue) = match settings.marker {
-            Marker::Step { k, at_dequeue, .. } => (if at_dequeue { u32::MAX } else { small(k.0) }, at_dequeue),
+            Marker::Step { k, at_dequeue, .. } => {
+                (if at_dequeue { u32::MAX } else { small(k.0) }, at_dequeue)
+            }
             Marker::None => (u32::MAX, false),
         };
         let (lossy_limit, shared) = match settings.buffer {
@@ -423,7 +426,10 @@ impl Network {
 
     /// What each port did for each priority that it had to do with, up to `now`.
     pub fn port_reports(&self, now: Time) -> Vec<PortReport> {
-        let all = self.ports.ids().flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
+        let all = self
+            .ports
+            .ids()
+            .flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
         all.filter_map(|(port, class)| self.port_report(port, class, now)).collect()
     }
 

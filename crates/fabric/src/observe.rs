@@ -138,8 +138,7 @@ impl Network {
             return;
         }
         let lanes = plan.ports.len() << self.class_bits;
-        self.sampler =
-            Sampler { plan, last_port: vec![(0, Span::ZERO); lanes], ..Sampler::default() };
+        self.sampler = Sampler { plan, last_port: vec![(0, Span::ZERO); lanes], ..Sampler::default() };
         queue.push(Time::ZERO + self.sampler.plan.every, Event::Sample.code());
     }
 
@@ -185,7 +184,8 @@ impl Network {
                 let paused_fraction = (paused - last.1).as_secs_f64() / interval.as_secs_f64();
                 *last = (lane.tx_bytes, paused);
                 let entity = Entity::PortPriority(port, priority);
-                let mut add = |metric, value| sampler.samples.push(Sample { time: now, metric, entity, value });
+                let mut add =
+                    |metric, value| sampler.samples.push(Sample { time: now, metric, entity, value });
                 add(Metric::Backlog, f64::from(lane.backlog));
                 add(Metric::Throughput, bits / interval.as_secs_f64() / 1e9);
                 if self.is_lossless(class as u8) {

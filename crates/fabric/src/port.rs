@@ -5,12 +5,13 @@
 
 use crate::event::Event;
 use crate::network::Network;
-use crate::packet::{Fifo, Kind, NIL};
+use crate::packet::{Fifo, Kind, NIL, Packet, PacketPool};
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
 /// The state of a port that every hop touches: one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Port {
     /// The frame in service ends here.
     pub(crate) busy_until: Time,
@@ -34,7 +35,9 @@ pub(crate) struct Port {
 }
 
 /// One class of a port: its egress queue here, and the ingress account of what it sent at the other end.
+/// One cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Lane {
     pub(crate) queue: Fifo,
     pub(crate) backlog: u32,
@@ -69,7 +72,7 @@ impl Lane {
 
 impl Lane {
     #[inline(always)]
-    fn count_sent(&mut self, size: u32) {
+    pub(crate) fn count_sent(&mut self, size: u32) {
         self.tx_packets += 1;
         self.tx_bytes += u64::from(size);
     }
@@ -88,7 +91,34 @@ impl Port {
     /// Nothing is in service, waits, or must not be sent: a packet can go straight to the wire.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now: Time) -> bool {
-        self.busy_until <= now && (self.ready | self.paused | u8::from(self.tx_pending)) == 0 && self.control.is_empty()
+        self.busy_until <= now
+            && (self.ready | self.paused | u8::from(self.tx_pending)) == 0
+            && self.control.is_empty()
+    }
+
+    /// The frame in service: it is over at `busy_until` and reaches the other end a delay later.
+    #[inline(always)]
+    fn serve(
+        &mut self,
+        port: PortId,
+        packets: &mut PacketPool,
+        index: u32,
+        gap: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
+        let packet = &mut packets[index];
+        let over = now + self.rate.serialise(u32::from(packet.size) + gap);
+        let arrival = over + self.delay;
+        packet.at = arrival;
+        self.busy_until = over;
+        if self.eligible() != 0 || !self.control.is_empty() {
+            self.tx_pending = true;
+            queue.push(over, Event::TxDone(port).code());
+        }
+        if self.in_flight.push(packets, index) {
+            queue.push(arrival, Event::Arrive(port).code());
+        }
     }
 }
 
@@ -105,8 +135,7 @@ impl Network {
         let packet = &mut self.packets[index];
         packet.at = now;
         let (class, size) = (packet.class, u32::from(packet.size));
-        let lane = self.lane_index(port, class);
-        let lane = &mut self.lanes[lane];
+        let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
         lane.queue.push(&mut self.packets, index);
         lane.backlog += size;
         lane.backlog_max = lane.backlog_max.max(lane.backlog);
@@ -181,7 +210,10 @@ impl Network {
             let head = self.lanes[self.lane_index(port, *class)].queue.head();
             head.is_some_and(|head| self.packets[head].at + self.hot.switch_latency <= now)
         };
-        (0..8u8).filter(|class| classes & 1 << class != 0).filter(through).fold(0, |set, class| set | 1 << class)
+        (0..8u8)
+            .filter(|class| classes & 1 << class != 0)
+            .filter(through)
+            .fold(0, |set, class| set | 1 << class)
     }
 
     /// Everything that could be sent is still in the pipeline of the switch: the port starts when the first is out.
@@ -219,8 +251,7 @@ impl Network {
     /// Takes the first packet of a class, and counts it.
     #[inline(always)]
     fn dequeue(&mut self, port: PortId, class: u8, now: Time) -> u32 {
-        let lane = self.lane_index(port, class);
-        let lane = &mut self.lanes[lane];
+        let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
         let index = lane.queue.head().expect("a ready class has a packet");
         let packet = &self.packets[index];
         lane.queue.advance(packet.next);
@@ -234,22 +265,10 @@ impl Network {
         index
     }
 
-    /// The frame in service: it will be over at `busy_until` and reach the other end a delay later.
+    /// Puts a frame on the wire, and keeps a copy for whoever captures.
     #[inline(always)]
-    fn put_on_wire(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
-        let state = &mut self.ports[port];
-        let packet = &mut self.packets[index];
-        let over = now + state.rate.serialise(u32::from(packet.size) + self.hot.gap);
-        let arrival = over + state.delay;
-        packet.at = arrival;
-        state.busy_until = over;
-        if state.eligible() != 0 || !state.control.is_empty() {
-            state.tx_pending = true;
-            queue.push(over, Event::TxDone(port).code());
-        }
-        if state.in_flight.push(&mut self.packets, index) {
-            queue.push(arrival, Event::Arrive(port).code());
-        }
+    pub(crate) fn put_on_wire(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        self.ports[port].serve(port, &mut self.packets, index, self.hot.gap, now, queue);
         if self.capture.is_on() {
             self.capture_frame(port, index, now);
         }
@@ -259,7 +278,7 @@ impl Network {
     #[inline(always)]
     pub(crate) fn send_at_once(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         let packet = &self.packets[index];
-        let lane = self.lane_index(port, packet.class);
+        let lane = ((port.0 << self.class_bits) | u32::from(packet.class)) as usize;
         self.lanes[lane].count_sent(u32::from(packet.size));
         self.put_on_wire(port, index, now, queue);
     }
@@ -267,14 +286,14 @@ impl Network {
     /// The first frame on a link has arrived, whole.
     #[inline(always)]
     pub(crate) fn on_arrive(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        let packets = &self.packets;
         let state = &mut self.ports[port];
         let index = state.in_flight.head().expect("an arrival has a frame");
-        let packet = &self.packets[index];
-        let (kind, next) = (packet.kind, packet.next);
+        let Packet { kind, next, .. } = packets[index];
         state.in_flight.advance(next);
         let to_switch = state.to_switch;
         if next != NIL {
-            queue.push(self.packets[next].at, Event::Arrive(port).code());
+            queue.push(packets[next].at, Event::Arrive(port).code());
         }
         if kind == Kind::Pause {
             self.on_pause_frame(port, index, now, queue);

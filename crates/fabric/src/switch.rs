@@ -21,8 +21,16 @@ pub(crate) struct Switch {
 impl Network {
     /// A packet has come into a switch by `ingress` (named by the port that sent it).
     #[inline(always)]
-    pub(crate) fn forward(&mut self, switch: u32, ingress: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn forward(
+        &mut self,
+        switch: u32,
+        ingress: PortId,
+        index: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
         let packet = &mut self.packets[index];
+        let (size, class) = (u32::from(packet.size), packet.class);
         let egress = if self.hot.spray {
             let to = NodeId(packet.route);
             self.spray_to(switch, to)
@@ -31,14 +39,13 @@ impl Network {
             packet.hop += 1;
             egress
         };
+        let lane = ((egress.0 << self.class_bits) | u32::from(class)) as usize;
         if self.ports[egress].is_idle(now) && !self.hot.pipelined {
-            self.send_at_once(egress, index, now, queue);
+            self.lanes[lane].count_sent(size);
+            self.put_on_wire(egress, index, now, queue);
             return;
         }
-        let packet = &mut self.packets[index];
-        packet.ingress = ingress;
-        let (class, size) = (packet.class, u32::from(packet.size));
-        let lane = self.lane_index(egress, class);
+        self.packets[index].ingress = ingress;
         let backlog = self.lanes[lane].backlog;
         if backlog > self.hot.mark_above && !self.mark_or_keep(index, lane) {
             self.drop_packet(index, egress, DropReason::NotEct, now);

@@ -5,8 +5,10 @@
 
 use arrow_array::RecordBatch;
 use pauseframe_scenario::results::{self, RunStatus};
-use pauseframe_scenario::{Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario};
 use pauseframe_scenario::{Control, presets as preset_table};
+use pauseframe_scenario::{
+    Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
+};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -70,7 +72,8 @@ impl Table {
 
 impl Table {
     fn as_pyarrow_table(&self) -> PyResult<PyTable> {
-        PyTable::try_new(vec![self.batch.clone()], self.batch.schema()).map_err(|error| RunError::new_err(error.to_string()))
+        PyTable::try_new(vec![self.batch.clone()], self.batch.schema())
+            .map_err(|error| RunError::new_err(error.to_string()))
     }
 }
 
@@ -120,7 +123,8 @@ struct Run {
 impl Run {
     #[getter]
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.results.summary).map_err(|error| RunError::new_err(error.to_string()))?;
+        let text = serde_json::to_string(&self.results.summary)
+            .map_err(|error| RunError::new_err(error.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
 
@@ -152,7 +156,8 @@ impl Run {
 
 fn scenario_error(py: Python<'_>, error: &pauseframe_scenario::ScenarioError) -> PyErr {
     let raised = ScenarioError::new_err(error.to_string());
-    let problems = error.problems.iter().map(|problem| problem_dict(py, problem)).collect::<PyResult<Vec<_>>>();
+    let problems =
+        error.problems.iter().map(|problem| problem_dict(py, problem)).collect::<PyResult<Vec<_>>>();
     match problems.and_then(|list| raised.value(py).setattr("problems", PyList::new(py, list)?)) {
         Ok(()) => raised,
         Err(other) => other,

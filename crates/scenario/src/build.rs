@@ -2,15 +2,17 @@
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue, NotEct,
-    PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
+    NotEct, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
-use pauseframe_fabric::{BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport};
+use pauseframe_fabric::{
+    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport,
+};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_transport::{
-    CongestionControlConfig, Config, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::sync::Arc;
@@ -38,10 +40,12 @@ pub struct Built {
 /// # Errors
 /// A text that says what is wrong, if hosts can not reach each other (`resolve` refuses such scenarios before).
 pub fn build(scenario: &Scenario) -> Result<Built, String> {
-    let problems = |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let problems =
+        |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
-    let specs = || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
+    let specs =
+        || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
     let mut settings = settings(scenario, specs().map(|spec| transport(spec, &scenario.host)).collect());
     for (index, spec) in specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
@@ -92,11 +96,9 @@ fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
         },
         marker: match scenario.switch.marker {
             MarkerSpec::None => Marker::None,
-            MarkerSpec::Step { k, at, not_ect } => Marker::Step {
-                k,
-                at_dequeue: at == MarkAt::Dequeue,
-                drop_not_ect: not_ect == NotEct::Drop,
-            },
+            MarkerSpec::Step { k, at, not_ect } => {
+                Marker::Step { k, at_dequeue: at == MarkAt::Dequeue, drop_not_ect: not_ect == NotEct::Drop }
+            }
         },
         pfc: scenario.switch.pfc.as_ref().map(pfc),
         spray: scenario.routing.kind == RoutingKind::Spray,
@@ -181,7 +183,8 @@ fn initial_window(
         InitialWindow::Bdp => {
             let ideal = IdealTime::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
             let rtt = longest_pair(topology, routes).map_or(Span::ZERO, |(a, b)| ideal.base_rtt(a, b, index));
-            let packet = settings.overhead.frame_size(settings.mtu, transport.priority) + settings.overhead.gap;
+            let packet =
+                settings.overhead.frame_size(settings.mtu, transport.priority) + settings.overhead.gap;
             let bytes = slowest_host_link(topology).bytes_in(rtt).0;
             bytes.div_ceil(u64::from(packet)).max(1) * mss
         }

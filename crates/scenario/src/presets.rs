@@ -36,7 +36,8 @@ const BOLT_WINDOW: PresetValue = set("initial_window", "bdp", "bolt §III: no sl
 const BOLT_CLASS: PresetValue = set("lossless", "true", "bolt §III: a PFC class (802.1Qbb)");
 const DCTCP_CONTROL: PresetValue = set("congestion_control", "dctcp", "RFC 8257 §3.3");
 const DCTCP_ECN: PresetValue = set("ecn", "dctcp", "RFC 8257 §3.1 and §3.2");
-const DCTCP_ACKS: PresetValue = set("ect_on_ack", "true", "Linux: a DCTCP socket sends ACKs and retransmissions as ECT(0)");
+const DCTCP_ACKS: PresetValue =
+    set("ect_on_ack", "true", "Linux: a DCTCP socket sends ACKs and retransmissions as ECT(0)");
 
 /// The presets that there are.
 pub const PRESETS: &[Preset] = &[

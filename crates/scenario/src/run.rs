@@ -3,7 +3,9 @@
 use crate::build::{Built, build};
 use crate::resolve::Resolved;
 use crate::results::pcapng::{Agreement, PacketWriter};
-use crate::results::{Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Summary, tables};
+use crate::results::{
+    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Summary, tables,
+};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
@@ -237,7 +239,11 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         summary,
         flows: tables::flows(if record.flows { flows } else { &[] }, &names),
         queries: tables::queries(&queries, &names),
-        ports: tables::ports(if record.ports { &ports } else { &[] }, &names, ending.now.saturating_since(Time::ZERO)),
+        ports: tables::ports(
+            if record.ports { &ports } else { &[] },
+            &names,
+            ending.now.saturating_since(Time::ZERO),
+        ),
         series: tables::series(&samples, &names),
     }
 }
@@ -257,6 +263,3 @@ fn write(mut folder: ResultsFolder, scenario: &Scenario, results: &RunResults) -
     }
     folder.finish(&Manifest::ended(&results.summary))
 }
-
-
-

@@ -39,13 +39,8 @@ const BYTES_UNITS: Units = &[
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
 ];
-const RATE_UNITS: Units = &[
-    ("bps", 1),
-    ("Kbps", 1_000),
-    ("Mbps", 1_000_000),
-    ("Gbps", 1_000_000_000),
-    ("Tbps", 1_000_000_000_000),
-];
+const RATE_UNITS: Units =
+    &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
 
 impl FromStr for Span {
     type Err = ParseError;

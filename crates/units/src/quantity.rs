@@ -256,7 +256,12 @@ additive!(Bytes);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_exact(f, self.0, &[(PS_PER_S, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")], "ps")
+        write_exact(
+            f,
+            self.0,
+            &[(PS_PER_S, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")],
+            "ps",
+        )
     }
 }
 impl fmt::Display for Time {

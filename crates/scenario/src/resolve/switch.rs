@@ -90,7 +90,11 @@ fn step(t: &mut Table) -> MarkerSpec {
     MarkerSpec::Step {
         k: t.or_in("k", STEP_K, Bytes(1)..=BUFFER_MAX, "Mark while the backlog of the queue exceeds this"),
         at: t.or("at", MarkAt::Enqueue, "When the backlog is looked at"),
-        not_ect: t.or("not_ect", NotEct::Drop, "What happens there to lossy packets that are not ECN-capable"),
+        not_ect: t.or(
+            "not_ect",
+            NotEct::Drop,
+            "What happens there to lossy packets that are not ECN-capable",
+        ),
     }
 }
 

@@ -118,7 +118,8 @@ fn ecn(t: &mut Table, control: CongestionControlName) -> (EcnName, bool, bool) {
     let doc = "ECN: none, one halving a window (RFC 3168), or the exact echo of CE (RFC 8257)";
     let ecn = t.or("ecn", EcnName::Off, doc);
     let ect_on_syn = t.or("ect_on_syn", false, "ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)");
-    let ect_on_ack = t.or("ect_on_ack", false, "ECT on pure ACKs and retransmissions too, as Linux does for DCTCP");
+    let ect_on_ack =
+        t.or("ect_on_ack", false, "ECT on pure ACKs and retransmissions too, as Linux does for DCTCP");
     if control == CongestionControlName::Dctcp && ecn != EcnName::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(

@@ -3,8 +3,8 @@
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::{build_topology, options};
 use pauseframe_scenario::spec::{
-    BufferSpec, CongestionControlName, EcnName, InitialWindow, MarkAt, MarkerSpec, PfcSpec, RoutingKind,
-    SizesSpec, WorkloadKind,
+    BufferSpec, CongestionControlName, EcnName, InitialWindow, MarkAt, MarkerSpec, NotEct, PfcSpec,
+    RoutingKind, SizesSpec, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -47,7 +47,8 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.congestion_control, CongestionControlName::Dctcp);
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
-    assert_eq!(scenario.switch.marker, MarkerSpec::Step { k: Bytes(22_500), at: MarkAt::Enqueue });
+    let step = MarkerSpec::Step { k: Bytes(22_500), at: MarkAt::Enqueue, not_ect: NotEct::Drop };
+    assert_eq!(scenario.switch.marker, step);
     assert_eq!(scenario.switch.buffer, BufferSpec::PerPort { size: Bytes::kb(225) });
     let pfc = PfcSpec {
         priorities: vec![3],

@@ -1,0 +1,52 @@
+//! What can be wrong with flows and links.
+
+use thiserror::Error;
+
+/// Why rates can not be given.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum FlowError {
+    /// A path uses a port that has no capacity.
+    #[error("flow {flow} uses port {port}; there are only {ports}")]
+    UnknownPort {
+        /// The flow.
+        flow: usize,
+        /// The port.
+        port: u32,
+        /// How many ports have a capacity.
+        ports: usize,
+    },
+    /// A capacity is negative or not finite.
+    #[error("the capacity of port {port} is {value}; it must be finite and not negative")]
+    Capacity {
+        /// The port.
+        port: usize,
+        /// What was given, bits per second.
+        value: f64,
+    },
+    /// A weight is not a positive number.
+    #[error("the weight of flow {flow} is {value}; it must be finite and more than zero")]
+    Weight {
+        /// The flow.
+        flow: usize,
+        /// What was given.
+        value: f64,
+    },
+    /// A rate cap is negative or not a number.
+    #[error("the rate cap of flow {flow} is {value}; it must not be negative")]
+    Cap {
+        /// The flow.
+        flow: usize,
+        /// What was given, bits per second.
+        value: f64,
+    },
+    /// A list does not have one entry for each flow.
+    #[error("there are {given} {what} for {flows} flows")]
+    Length {
+        /// What the list holds.
+        what: &'static str,
+        /// How many entries it has.
+        given: usize,
+        /// How many flows there are.
+        flows: usize,
+    },
+}

@@ -1,0 +1,214 @@
+//! Max-min fair rates by water-filling (Bertsekas and Gallager, Data Networks, 1987, chapter 6).
+//!
+//! The rates of all flows rise together, each in proportion to its weight, until a link is full or a flow
+//! reaches its cap; what stopped stays, the others rise on. The link that fills next is the one with the
+//! smallest share, capacity left by the sum of the weights that still rise. Shares only grow while flows stop,
+//! so a heap may hold old ones: a link that comes out with an old share goes back with its new one.
+//!
+//! Exact but for rounding: a link's share loses digits where weights of flows on it differ by more than about
+//! six powers of ten.
+
+use crate::{FlowError, Paths};
+use pauseframe_units::PortId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Flows that always have something to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Flows<'a> {
+    /// The ports of each flow. A flow that crosses a port twice loads it twice.
+    pub paths: &'a Paths,
+    /// The weight of each flow; all equal, where there is no list.
+    pub weights: Option<&'a [f64]>,
+    /// The highest rate of each flow in bits per second, [`f64::INFINITY`] for none; no caps at all, where
+    /// there is no list.
+    pub caps: Option<&'a [f64]>,
+}
+
+impl<'a> Flows<'a> {
+    /// Flows of equal weight without caps.
+    pub fn equal(paths: &'a Paths) -> Flows<'a> {
+        Flows { paths, weights: None, caps: None }
+    }
+
+    fn weight(&self, flow: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| weights[flow])
+    }
+
+    fn cap(&self, flow: usize) -> f64 {
+        self.caps.map_or(f64::INFINITY, |caps| caps[flow])
+    }
+
+    pub(crate) fn check(&self, capacity: &[f64]) -> Result<(), FlowError> {
+        let flows = self.paths.len();
+        for (what, list) in [("weights", self.weights), ("rate caps", self.caps)] {
+            if let Some(given) = list.map(<[f64]>::len).filter(|given| *given != flows) {
+                return Err(FlowError::Length { what, given, flows });
+            }
+        }
+        let wrong = |list: &[f64], right: fn(f64) -> bool| {
+            list.iter().position(|value| !right(*value)).map(|place| (place, list[place]))
+        };
+        if let Some((port, value)) = wrong(capacity, |c| c.is_finite() && c >= 0.0) {
+            return Err(FlowError::Capacity { port, value });
+        }
+        if let Some((flow, value)) = wrong(self.weights.unwrap_or(&[]), |w| w.is_finite() && w > 0.0) {
+            return Err(FlowError::Weight { flow, value });
+        }
+        if let Some((flow, value)) = wrong(self.caps.unwrap_or(&[]), |cap| cap >= 0.0) {
+            return Err(FlowError::Cap { flow, value });
+        }
+        for (flow, path) in self.paths.iter().enumerate() {
+            if let Some(PortId(port)) = path.iter().copied().find(|port| port.0 as usize >= capacity.len()) {
+                return Err(FlowError::UnknownPort { flow, port, ports: capacity.len() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is still to be shared at a link.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    left: f64,
+    /// The sum of the weights of the flows that still rise, and how many times they cross the link.
+    weight: f64,
+    rising: u32,
+}
+
+impl Link {
+    /// The water level at which the link is full.
+    #[inline]
+    fn share(&self) -> f64 {
+        self.left.max(0.0) / self.weight
+    }
+}
+
+/// The solver; it keeps its memory between calls.
+#[derive(Clone, Debug, Default)]
+pub struct MaxMin {
+    links: Vec<Link>,
+    /// The flows that cross link `l`: `flows[first[l]..first[l + 1]]`.
+    first: Vec<u32>,
+    flows: Vec<u32>,
+    /// (share, link), the smallest first. Not negative, so their bits are in the same order.
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    /// (water level at which the cap is reached, flow), descending: the next one is the last.
+    caps: Vec<(u64, u32)>,
+    stopped: Vec<bool>,
+}
+
+/// What stops next; a link with the water level.
+enum Stop {
+    Link(u32, f64),
+    Flow(u32),
+}
+
+impl MaxMin {
+    /// The rate of each flow in bits per second, given what each port can send. A flow that nothing limits has
+    /// [`f64::INFINITY`].
+    ///
+    /// # Errors
+    /// If a number is out of its bounds or a path uses a port without a capacity.
+    pub fn solve(&mut self, capacity: &[f64], flows: Flows) -> Result<Vec<f64>, FlowError> {
+        flows.check(capacity)?;
+        self.index(capacity, flows);
+        let mut rates = vec![f64::INFINITY; flows.paths.len()];
+        while let Some(stop) = self.next_stop() {
+            match stop {
+                Stop::Flow(flow) => self.stop(flow, flows.cap(flow as usize), flows, &mut rates),
+                Stop::Link(link, level) => {
+                    let on_link = self.first[link as usize] as usize..self.first[link as usize + 1] as usize;
+                    for place in on_link {
+                        let flow = self.flows[place];
+                        if !self.stopped[flow as usize] {
+                            self.stop(flow, level * flows.weight(flow as usize), flows, &mut rates);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(rates)
+    }
+
+    /// Prepares links, the flows of each link, caps and the heap.
+    fn index(&mut self, capacity: &[f64], flows: Flows) {
+        self.links.clear();
+        self.links.extend(capacity.iter().map(|left| Link { left: *left, weight: 0.0, rising: 0 }));
+        for (flow, path) in flows.paths.iter().enumerate() {
+            let weight = flows.weight(flow);
+            for port in path {
+                let link = &mut self.links[port.0 as usize];
+                link.weight += weight;
+                link.rising += 1;
+            }
+        }
+        // Each row is filled from its end, so that `first` holds the starts when all is in place.
+        self.first.clear();
+        let ends = self.links.iter().scan(0, |end, link| {
+            *end += link.rising;
+            Some(*end)
+        });
+        self.first.extend(ends);
+        self.first.push(flows.paths.hops() as u32);
+        self.flows.clear();
+        self.flows.resize(flows.paths.hops(), 0);
+        for (flow, path) in flows.paths.iter().enumerate().rev() {
+            for port in path {
+                let place = &mut self.first[port.0 as usize];
+                *place -= 1;
+                self.flows[*place as usize] = flow as u32;
+            }
+        }
+        let used = self.links.iter().enumerate().filter(|(_, link)| link.rising > 0);
+        self.heap = used.map(|(at, link)| Reverse((link.share().to_bits(), at as u32))).collect();
+        self.stopped.clear();
+        self.stopped.resize(flows.paths.len(), false);
+        self.caps.clear();
+        let caps = flows.caps.unwrap_or(&[]).iter().enumerate().filter(|(_, cap)| cap.is_finite());
+        // Adding zero turns -0 into 0, whose bits are in order.
+        self.caps.extend(caps.map(|(flow, cap)| ((cap / flows.weight(flow) + 0.0).to_bits(), flow as u32)));
+        self.caps.sort_unstable_by_key(|cap| Reverse(*cap));
+    }
+
+    /// The link or capped flow that stops at the lowest level; none when all have stopped.
+    fn next_stop(&mut self) -> Option<Stop> {
+        while self.caps.last().is_some_and(|(_, flow)| self.stopped[*flow as usize]) {
+            self.caps.pop();
+        }
+        loop {
+            let Some(mut top) = self.heap.peek_mut() else {
+                return self.caps.pop().map(|(_, flow)| Stop::Flow(flow));
+            };
+            let Reverse((key, at)) = *top;
+            // The key is not above the link's share, so no link stops below it.
+            if let Some((_, flow)) = self.caps.pop_if(|(level, _)| *level <= key) {
+                return Some(Stop::Flow(flow));
+            }
+            let link = &self.links[at as usize];
+            let share = if link.rising == 0 { f64::INFINITY } else { link.share() };
+            if link.rising > 0 && share.to_bits() > key {
+                *top = Reverse((share.to_bits(), at));
+                continue;
+            }
+            std::collections::binary_heap::PeekMut::pop(top);
+            if link.rising > 0 {
+                return Some(Stop::Link(at, f64::from_bits(key)));
+            }
+        }
+    }
+
+    #[inline]
+    fn stop(&mut self, flow: u32, rate: f64, flows: Flows, rates: &mut [f64]) {
+        let flow = flow as usize;
+        let weight = flows.weight(flow);
+        self.stopped[flow] = true;
+        rates[flow] = rate;
+        for port in flows.paths.of(flow) {
+            let link = &mut self.links[port.0 as usize];
+            link.left -= rate;
+            link.weight -= weight;
+            link.rising -= 1;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a set of rates amounts to.
+
+use crate::Paths;
+
+/// Rates of flows and what they make of the links.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The rate of each flow, bits per second.
+    pub rates: Vec<f64>,
+    /// The part of each port's capacity that is used, by port; 0 where there is no capacity.
+    pub utilisation: Vec<f64>,
+    /// The sum of all rates over the number of hosts, bits per second.
+    pub throughput: f64,
+}
+
+impl Report {
+    /// Sums up `rates` of flows on `paths` for so many hosts.
+    ///
+    /// # Panics
+    /// If there is not one rate for each path, or a path uses a port without a capacity.
+    pub fn new(capacity: &[f64], paths: &Paths, rates: Vec<f64>, hosts: usize) -> Report {
+        assert!(rates.len() == paths.len(), "{} rates for {} paths", rates.len(), paths.len());
+        let mut used = vec![0.0; capacity.len()];
+        for (path, rate) in paths.iter().zip(&rates) {
+            for port in path {
+                used[port.0 as usize] += rate;
+            }
+        }
+        let part = |(used, capacity): (f64, &f64)| if *capacity > 0.0 { used / capacity } else { 0.0 };
+        let utilisation = used.into_iter().zip(capacity).map(part).collect();
+        let throughput = rates.iter().sum::<f64>() / hosts.max(1) as f64;
+        Report { rates, utilisation, throughput }
+    }
+
+    /// The rate that `p` percent of the flows do not exceed; none without flows.
+    pub fn rate_percentile(&self, p: f64) -> Option<f64> {
+        percentile(&self.rates, p)
+    }
+}
+
+/// The smallest value that at least `p` percent of all values do not exceed (nearest rank, no interpolation);
+/// the smallest of all for `p` = 0. None without values.
+pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
+}

@@ -1,0 +1,126 @@
+//! Completion times against closed forms and a plain stepwise recomputation.
+
+use pauseframe_flowlevel::{Arrival, Flows, MaxMin, Paths, completion_times};
+use pauseframe_units::{BitRate, Bytes, PortId, Time};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000_000;
+
+fn flow(start: f64, bytes: u64) -> Arrival {
+    Arrival { start: Time((start * SECOND as f64) as u64), size: Bytes(bytes), weight: 1.0, cap: None }
+}
+
+fn paths(of_flows: &[&[u32]]) -> Paths {
+    of_flows.iter().map(|path| path.iter().map(|port| PortId(*port))).collect()
+}
+
+fn assert_close(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (a, b) in found.iter().zip(expected) {
+        assert!(
+            (a.is_infinite() && b.is_infinite()) || (a - b).abs() <= 1e-12 * b.abs(),
+            "{found:?}, expected {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn alone_and_shared() {
+    // 8 bit/s, that is a byte a second. The second flow comes when half of the first is left.
+    let ends = completion_times(&[8.0], &paths(&[&[0]]), &[flow(1.0, 10)]).unwrap();
+    assert_close(&ends, &[11.0]);
+    let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[flow(0.0, 10), flow(5.0, 10)]).unwrap();
+    assert_close(&ends, &[15.0, 20.0]);
+}
+
+#[test]
+fn n_flows_of_growing_size_share_a_link() {
+    // Processor sharing: flow i of sizes 1..n ends at the sum over j <= i of (n - j + 1).
+    let n = 50;
+    let arrivals: Vec<Arrival> = (1..=n).map(|size| flow(0.0, size)).collect();
+    let ends = completion_times(&[8.0], &arrivals.iter().map(|_| [PortId(0)]).collect(), &arrivals).unwrap();
+    let mut end = 0.0;
+    let expected: Vec<f64> = (1..=n)
+        .map(|i| {
+            end += (n - i + 1) as f64;
+            end
+        })
+        .collect();
+    assert_close(&ends, &expected);
+}
+
+#[test]
+fn weights_caps_and_closed_ways() {
+    let weighted = Arrival { weight: 3.0, ..flow(0.0, 6) };
+    let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[flow(0.0, 6), weighted]).unwrap();
+    // Weight 3 sends 6 of the first 8 bytes, the other has 2 of its 6 by then.
+    assert_close(&ends, &[12.0, 8.0]);
+    let capped = Arrival { cap: Some(BitRate(2)), ..flow(0.0, 1) };
+    let ends = completion_times(
+        &[8.0, 0.0],
+        &paths(&[&[0], &[0], &[1], &[], &[0]]),
+        &[capped, flow(0.0, 3), flow(0.0, 1), flow(2.0, 9), flow(3.0, 0)],
+    );
+    assert_close(&ends.unwrap(), &[4.0, 4.0, f64::INFINITY, 2.0, 3.0]);
+}
+
+#[test]
+fn a_departure_reaches_flows_over_two_links() {
+    // Flow 1 is held to 1/2 by flow 0 on port 0, so flow 2 has 3/2 on port 1 (capacity 2) until flow 0 ends.
+    let arrivals = [flow(0.0, 2), flow(0.0, 8), flow(0.0, 12)];
+    let ends = completion_times(&[8.0, 16.0], &paths(&[&[0], &[0, 1], &[1]]), &arrivals).unwrap();
+    // At 4 s: flow 1 has 6 left, flow 2 has 6; both at 1 byte a second from then.
+    assert_close(&ends, &[4.0, 10.0, 10.0]);
+}
+
+/// The same model without components, heaps or lazy updates: all flows solved again at every change.
+fn stepwise(capacity: &[f64], paths: &Paths, arrivals: &[Arrival]) -> Vec<f64> {
+    let mut left: Vec<f64> = arrivals.iter().map(|a| a.size.0 as f64 * 8.0).collect();
+    let mut ends = vec![f64::INFINITY; arrivals.len()];
+    let mut now = 0.0;
+    loop {
+        let under_way: Vec<usize> = (0..left.len())
+            .filter(|f| ends[*f] == f64::INFINITY && arrivals[*f].start.as_secs_f64() <= now)
+            .collect();
+        let active: Paths = under_way.iter().map(|f| paths.of(*f).iter().copied()).collect();
+        let weights: Vec<f64> = under_way.iter().map(|f| arrivals[*f].weight).collect();
+        let flows = Flows { paths: &active, weights: Some(&weights), caps: None };
+        let rates = MaxMin::default().solve(capacity, flows).expect("the case is valid");
+        let starts = arrivals.iter().map(|a| a.start.as_secs_f64()).filter(|start| *start > now);
+        let due = under_way.iter().zip(&rates).map(|(f, rate)| now + left[*f] / rate);
+        let next = starts.chain(due).fold(f64::INFINITY, f64::min);
+        if next == f64::INFINITY {
+            return ends;
+        }
+        for (f, rate) in under_way.iter().zip(&rates) {
+            left[*f] -= rate * (next - now);
+            if left[*f] <= 1e-9 {
+                ends[*f] = next;
+            }
+        }
+        now = next;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn agrees_with_stepwise_recomputation(
+        capacity in prop::collection::vec(1.0..20.0, 10),
+        flows in prop::collection::vec(
+            (prop::collection::btree_set(0_u32..10, 1..4), 0_u64..8, 1_u64..50, 0.5..2.0),
+            1..40,
+        ),
+    ) {
+        let paths: Paths = flows.iter().map(|flow| flow.0.iter().map(|port| PortId(*port))).collect();
+        let arrivals: Vec<Arrival> = flows
+            .iter()
+            .map(|(_, start, bytes, weight)| Arrival { weight: *weight, ..flow(*start as f64, *bytes) })
+            .collect();
+        let found = completion_times(&capacity, &paths, &arrivals).unwrap();
+        for (a, b) in found.iter().zip(stepwise(&capacity, &paths, &arrivals)) {
+            prop_assert!((a - b).abs() <= 1e-9 * b.max(1.0), "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Demands, routes, bounds and reports on small fabrics.
+
+use pauseframe_flowlevel::demand::{self, DemandError, Pair};
+use pauseframe_flowlevel::routes::{self, PathError, VlanChoice};
+use pauseframe_flowlevel::{ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities, percentile};
+use pauseframe_topology::generate::{Jellyfish, jellyfish, leaf_spine};
+use pauseframe_topology::routing::{
+    ForwardingTables, NextHops, OrderPair, Packing, RoutingEngine, SpanningTrees, SwitchGraph, VlanSets,
+};
+use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_units::{BitRate, NodeId, PortId, Span};
+
+fn gbps(rate: u64) -> Channel {
+    Channel { rate: BitRate::gbps(rate), delay: Span::ZERO }
+}
+
+fn small_jellyfish() -> Topology {
+    let size = Jellyfish { switches: 30, network_ports: 6, hosts_per_switch: 4 };
+    jellyfish(size, 3, gbps(1), gbps(1)).expect("a graph of this size exists")
+}
+
+fn hosts(topology: &Topology) -> Vec<NodeId> {
+    topology.hosts().collect()
+}
+
+/// Each path begins at its sender, ends at its receiver and has no gap.
+fn check_paths(topology: &Topology, demand: &[Pair], paths: &Paths) {
+    assert_eq!(paths.len(), demand.len());
+    for (pair, path) in demand.iter().zip(paths.iter()) {
+        let end = path.iter().fold(pair.from, |at, port| {
+            assert_eq!(topology.owner(*port), at);
+            topology.peer(*port)
+        });
+        assert_eq!(end, pair.to);
+    }
+}
+
+#[test]
+fn demands_are_what_they_say() {
+    let topology = small_jellyfish();
+    let (all, graph) = (hosts(&topology), SwitchGraph::new(&topology).unwrap());
+    for seed in 0..20 {
+        let pairs = demand::permutation(&all, seed).unwrap();
+        assert!(pairs.iter().all(|pair| pair.from != pair.to));
+        let mut receivers: Vec<NodeId> = pairs.iter().map(|pair| pair.to).collect();
+        receivers.sort_unstable();
+        assert_eq!(receivers, all);
+
+        let pairs = demand::rack_permutation(&graph, seed).unwrap();
+        assert_eq!(pairs.len(), all.len());
+        for rack in pairs.chunks(4) {
+            let ends = |pair: &Pair| (graph.attachment(pair.from), graph.attachment(pair.to));
+            assert!(rack.iter().all(|pair| ends(pair) == ends(&rack[0])));
+            assert_ne!(ends(&rack[0]).0, ends(&rack[0]).1);
+        }
+
+        let pairs = demand::n_to_1(&all, 7, seed).unwrap();
+        assert_eq!(pairs.len(), 7);
+        assert!(pairs.iter().all(|pair| pair.to == pairs[0].to && pair.from != pair.to));
+    }
+    assert_eq!(demand::all_to_all(&all).unwrap().len(), 120 * 119);
+    let too_few = DemandError::TooFew { what: "hosts", needed: 121, given: 120 };
+    assert_eq!(demand::n_to_1(&all, 120, 1), Err(too_few));
+    assert!(demand::permutation(&all[..1], 1).is_err());
+    assert!(matches!(demand::skewed(&all, f64::NAN, 1), Err(DemandError::Exponent(_))));
+}
+
+#[test]
+fn a_skewed_demand_follows_zipf() {
+    let topology = small_jellyfish();
+    let all = hosts(&topology);
+    let mut most = [0.0; 2];
+    for (exponent, most) in [0.0, 1.0].into_iter().zip(&mut most) {
+        for seed in 0..200 {
+            let pairs = demand::skewed(&all, exponent, seed).unwrap();
+            assert!(pairs.iter().all(|pair| pair.from != pair.to));
+            let count = |host: &NodeId| pairs.iter().filter(|pair| pair.to == *host).count();
+            *most += all.iter().map(count).max().unwrap_or(0) as f64 / 200.0;
+        }
+    }
+    // Exponent one: the most popular host has 1 / H(120) = 0.1864 of 119 senders, 22.2 in the mean, which the
+    // draws that hit themselves raise a little; standard deviation of the mean 0.3.
+    assert!((21.0..24.5).contains(&most[1]), "{most:?}");
+    assert!((3.5..5.5).contains(&most[0]), "{most:?}");
+}
+
+fn plans(topology: &Topology, graph: &SwitchGraph) -> [ForwardingTables; 2] {
+    let trees = SpanningTrees { lanes: 2, trees_per_lane: None, packing: Packing::Exact, seed: 1 };
+    let orders = OrderPair { lanes: 2, vlans: 8, seed: 1, ..OrderPair::default() };
+    let plan = |engine: &dyn RoutingEngine| engine.plan(topology, graph).expect("the graph is connected");
+    [plan(&trees), plan(&orders)]
+}
+
+#[test]
+fn paths_lead_from_sender_to_receiver() {
+    let topology = small_jellyfish();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let hops = NextHops::shortest(&topology).unwrap();
+    let pairs = demand::skewed(&hosts(&topology), 0.5, 2).unwrap();
+    let shortest = routes::ecmp(&topology, &hops, &pairs, 1);
+    check_paths(&topology, &pairs, &shortest);
+    for (pair, path) in pairs.iter().zip(shortest.iter()) {
+        assert_eq!(path.len() as u32, hops.distance(pair.from, pair.to));
+    }
+    assert_eq!(shortest, routes::ecmp(&topology, &hops, &pairs, 1));
+    for tables in plans(&topology, &graph) {
+        let sets = VlanSets::of(&tables, 0);
+        for choice in [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded { passes: 2 }] {
+            let paths = routes::planned(&topology, &tables, &sets, &pairs, choice, 1).unwrap();
+            check_paths(&topology, &pairs, &paths);
+            for (pair, path) in pairs.iter().zip(paths.iter()) {
+                assert_eq!(path.len(), usize::from(sets.length(pair.from, pair.to).unwrap()) + 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_without_rows_serves_nobody() {
+    let topology = small_jellyfish();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let tables = ForwardingTables::new(&graph, vec![0]).unwrap();
+    let pair = Pair { from: topology.find("host0").unwrap(), to: topology.find("host119").unwrap() };
+    let sets = VlanSets::of(&tables, 0);
+    let error = routes::planned(&topology, &tables, &sets, &[pair], VlanChoice::Random, 1).unwrap_err();
+    assert_eq!(error, PathError::NoVlan { from: "host0".to_owned(), to: "host119".to_owned() });
+}
+
+#[test]
+fn choosing_by_load_beats_chance() {
+    let topology = small_jellyfish();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let [_, tables] = plans(&topology, &graph);
+    let sets = VlanSets::of(&tables, 0);
+    let mut sums = [0.0; 3];
+    let choices = [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded { passes: 2 }];
+    for seed in 0..10 {
+        let pairs = demand::permutation(&hosts(&topology), seed).unwrap();
+        for (choice, sum) in choices.into_iter().zip(&mut sums) {
+            let paths = routes::planned(&topology, &tables, &sets, &pairs, choice, seed).unwrap();
+            let rates = MaxMin::default().solve(&capacities(&topology), Flows::equal(&paths)).unwrap();
+            *sum += rates.iter().sum::<f64>();
+        }
+    }
+    assert!(sums[0] * 1.02 < sums[1] && sums[1] * 1.02 < sums[2], "{sums:?}");
+}
+
+#[test]
+fn the_lightest_of_two_parallel_spines_is_taken() {
+    // Two leaves, four spines, four hosts a leaf: by load, each of four flows gets a spine of its own.
+    let topology = leaf_spine(2, 4, 4, gbps(1), gbps(1)).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let tables =
+        OrderPair { lanes: 2, vlans: 16, seed: 1, ..OrderPair::default() }.plan(&topology, &graph).unwrap();
+    let sets = VlanSets::of(&tables, 0);
+    let all = hosts(&topology);
+    let pairs: Vec<Pair> = (0..4).map(|i| Pair { from: all[i], to: all[i + 4] }).collect();
+    let choice = VlanChoice::LeastLoaded { passes: 2 };
+    let paths = routes::planned(&topology, &tables, &sets, &pairs, choice, 1).unwrap();
+    let rates = MaxMin::default().solve(&capacities(&topology), Flows::equal(&paths)).unwrap();
+    assert_eq!(rates, [1e9; 4]);
+}
+
+#[test]
+fn bounds_of_a_ring_and_of_hosts() {
+    // Four switches in a ring; both hosts of switch 0 send to those of switch 2: each way round carries one.
+    let mut topology = Topology::new();
+    let switches: Vec<NodeId> =
+        (0..4).map(|i| topology.add_node(format!("s{i}"), NodeKind::Switch, None)).collect();
+    for i in 0..4 {
+        topology.add_link(switches[i], switches[(i + 1) % 4], gbps(1));
+    }
+    let mut host = |name: &str, switch: usize, rate: u64| {
+        let host = topology.add_node(name, NodeKind::Host, None);
+        topology.add_link(host, switches[switch], gbps(rate));
+        host
+    };
+    let [a, b, far, other, e] = [("a", 0, 10), ("b", 0, 10), ("c", 2, 10), ("d", 2, 10), ("e", 0, 10)]
+        .map(|(name, switch, rate)| host(name, switch, rate));
+    let slow = host("slow", 2, 1);
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let solve =
+        |pairs: &[Pair]| ConcurrentFlow { gap: 0.02, phases_max: 5000 }.solve(&topology, &graph, pairs);
+    let pair = |from, to| Pair { from, to };
+
+    let two = solve(&[pair(a, far), pair(b, other)]);
+    assert!(two.lower <= 1.0001e9 && two.upper >= 0.9999e9 && two.upper <= 1.02 * two.lower, "{two:?}");
+    let three = solve(&[pair(a, far), pair(b, other), pair(e, far)]);
+    assert!(
+        three.lower <= 0.6667e9 && three.upper >= 0.6666e9 && three.upper <= 1.02 * three.lower,
+        "{three:?}"
+    );
+    // The downlink of the slow host holds both to a half; within a switch nothing else counts.
+    let hosts = solve(&[pair(a, slow), pair(b, slow)]);
+    assert!((hosts.upper - 0.5e9).abs() < 1.0 && hosts.upper <= 1.02 * hosts.lower, "{hosts:?}");
+    let near = solve(&[pair(a, b)]);
+    assert_eq!((near.lower, near.upper, near.phases), (10e9, 10e9, 0));
+    assert!(solve(&[]).lower.is_infinite());
+}
+
+#[test]
+fn bounds_hold_the_worst_rate_of_every_routing() {
+    let topology = small_jellyfish();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let hops = NextHops::shortest(&topology).unwrap();
+    for seed in 0..3 {
+        let pairs = demand::permutation(&hosts(&topology), seed).unwrap();
+        let bounds = ConcurrentFlow { gap: 0.1, phases_max: 5000 }.solve(&topology, &graph, &pairs);
+        assert!(bounds.upper <= 1.1 * bounds.lower && bounds.upper <= 1e9, "{bounds:?}");
+        let paths = routes::ecmp(&topology, &hops, &pairs, seed);
+        let rates = MaxMin::default().solve(&capacities(&topology), Flows::equal(&paths)).unwrap();
+        assert!(percentile(&rates, 0.0).unwrap() <= bounds.upper);
+    }
+}
+
+#[test]
+fn a_pair_without_a_path_has_no_rate() {
+    let mut topology = Topology::new();
+    let ends: Vec<NodeId> = (0..2)
+        .map(|i| {
+            let switch = topology.add_node(format!("s{i}"), NodeKind::Switch, None);
+            let host = topology.add_node(format!("h{i}"), NodeKind::Host, None);
+            topology.add_link(host, switch, gbps(1));
+            host
+        })
+        .collect();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let bounds = ConcurrentFlow::default().solve(&topology, &graph, &[Pair { from: ends[0], to: ends[1] }]);
+    assert_eq!((bounds.lower, bounds.upper), (0.0, 0.0));
+}
+
+#[test]
+fn a_report_sums_up() {
+    let paths: Paths = [vec![PortId(0)], vec![PortId(0), PortId(1)], vec![PortId(1)]].into_iter().collect();
+    let report = Report::new(&[10.0, 8.0, 0.0], &paths, vec![2.0, 4.0, 3.0], 6);
+    assert_eq!(report.utilisation, [0.6, 0.875, 0.0]);
+    assert!((report.throughput - 1.5).abs() < 1e-12);
+    assert_eq!([0.0, 33.0, 50.0, 100.0].map(|p| report.rate_percentile(p)), [2.0, 2.0, 3.0, 4.0].map(Some));
+    assert_eq!(percentile(&[], 50.0), None);
+}
+
+#[test]
+fn all_to_all_through_one_switch_is_fair() {
+    let topology = leaf_spine(1, 1, 10, gbps(1), gbps(1)).unwrap();
+    let pairs = demand::all_to_all(&hosts(&topology)).unwrap();
+    let paths = routes::ecmp(&topology, &NextHops::shortest(&topology).unwrap(), &pairs, 1);
+    let rates = MaxMin::default().solve(&capacities(&topology), Flows::equal(&paths)).unwrap();
+    assert!(rates.iter().all(|rate| (rate - 1e9 / 9.0).abs() < 1e-3), "{rates:?}");
+}

@@ -1,0 +1,144 @@
+"""The report of a sweep or of a comparison: small multiples over an axis, tables with intervals, what failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import __version__
+from pauseframe.report import figures
+from pauseframe.report.build import _environment, _plotly_js, _script_json
+from pauseframe.sweep import tables
+from pauseframe.sweep.results import MANIFEST, load_sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pauseframe.report.figures import Figure
+    from pauseframe.sweep.compare import Cell, Comparison
+    from pauseframe.sweep.statistics import Estimate
+
+
+def build_sweep_report(comparison: Comparison, out: Path) -> Path:
+    """Writes the report of a comparison to the file `out` and returns its path. One file, no network needed."""
+    items: list[Figure] = []
+
+    def add(figure: Figure) -> int:
+        items.append(figure)
+        return len(items) - 1
+
+    metrics = [
+        {
+            "title": tables.title(metric),
+            "values": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=False)],
+            "ratios": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=True)],
+            "rows": tables.rows(comparison, metric),
+        }
+        for metric in comparison.metrics
+    ]
+    sweeps = [load_sweep(folder) for folder in comparison.folders if (folder / MANIFEST).is_file()]
+    html = (
+        _environment()
+        .get_template("sweep.html.j2")
+        .render(
+            title=", ".join(folder.resolve().name for folder in comparison.folders[:3]),
+            version=__version__,
+            comparison=comparison,
+            heads=tables.heads(comparison),
+            note=tables.note(comparison),
+            metrics=metrics,
+            sweeps=sweeps,
+            figures=_script_json(items),
+            plotly_js=_plotly_js(),
+        )
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(out.name + ".partial")
+    partial.write_text(html, encoding="utf-8")
+    return partial.replace(out)
+
+
+def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tuple[str, Figure]]:
+    """A figure for every setting of the axes that are not on the x axis, all with the same y axis.
+
+    `relative` shows ratios to the first variant, where there are any.
+    """
+    x_name = _x_axis(comparison)
+    others = [axis for axis in comparison.axes if axis != x_name]
+    names = list(comparison.axes)
+    panels: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in comparison.cells:
+        if cell.metric == metric and (not relative or cell.ratio is not None):
+            key = tuple(cell.setting[names.index(axis)] for axis in others)
+            panels.setdefault(key, []).append(cell)
+    result = []
+    for key, cells in panels.items():
+        caption = ", ".join(f"{axis} = {value}" for axis, value in zip(others, key, strict=True))
+        result.append((caption, _panel(comparison, metric, cells, x_name, relative)))
+    _share_range([figure for _, figure in result], relative)
+    return result
+
+
+def _x_axis(comparison: Comparison) -> str | None:
+    """The axis with the most values; of numbers rather than of names."""
+    axes = comparison.axes
+    return max(axes, key=lambda axis: (all(map(_is_number, axes[axis])), len(axes[axis])), default=None)
+
+
+def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str | None, relative: bool) -> Figure:
+    categories = comparison.variants if x_name is None else comparison.axes[x_name]
+    numeric = x_name is not None and all(map(_is_number, categories))
+    scale, suffix = (1e-6, "s") if "_us" in metric and not relative else (1.0, "×" if relative else "")
+    traces = []
+    for number, variant in enumerate(comparison.variants):
+        mine = [cell for cell in cells if cell.variant == variant]
+        if not mine:
+            continue
+        at = variant if x_name is None else None
+        x: list[Any] = [at or cell.setting[list(comparison.axes).index(str(x_name))] for cell in mine]
+        estimates = [one for cell in mine if (one := cell.ratio if relative else cell.value) is not None]
+        traces.append(_trace(number, variant, [float(v) for v in x] if numeric else x, estimates, scale, suffix))
+    x_axis: dict[str, Any] = {"title": x_name or comparison.by}
+    if not numeric:
+        x_axis |= {"type": "category", "categoryorder": "array", "categoryarray": categories}
+    return figures._figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
+
+
+def _trace(
+    number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str
+) -> dict[str, Any]:
+    y = figures._short([one.median * scale for one in estimates])
+    hover = f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}"
+    trace = figures._line(number, variant, x, y, hover)
+    return trace | {
+        "mode": "lines+markers",
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [0 if one.high is None else (one.high - one.median) * scale for one in estimates],
+            "arrayminus": [0 if one.low is None else (one.median - one.low) * scale for one in estimates],
+            "thickness": 1.2,
+            "width": 3,
+        },
+    }
+
+
+def _share_range(panels: list[Figure], relative: bool) -> None:
+    """The same y axis for all, so that they can be compared by eye."""
+    tops = [
+        y + error
+        for panel in panels
+        for trace in panel["data"]
+        for y, error in zip(trace["y"], trace["error_y"]["array"], strict=True)
+    ]
+    top = max([*tops, 1.0 if relative else 0.0], default=0)
+    if top > 0:
+        for panel in panels:
+            panel["layout"]["yaxis"]["range"] = [0, top * 1.05]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

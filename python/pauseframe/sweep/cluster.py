@@ -1,0 +1,119 @@
+"""Runs of a sweep on a Dask cluster (`pip install 'pauseframe[cluster]'`).
+
+A worker that sees the sweep's store, because they share a file system, writes its run there itself; any other sends
+the files, and they are written here. Dask gives the runs of a worker that died to others.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import time
+import uuid
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import RunError, __version__
+from pauseframe.sweep.store import Store
+from pauseframe.sweep.task import Outcome, compute, task_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from distributed import Client
+
+    from pauseframe.sweep.plan import PlannedRun
+
+CONNECT_S = 30
+APPEARS_S = 60
+LOST = "the connection to the scheduler was lost; what is finished is kept, and the sweep can be resumed"
+
+
+def run_on(cluster: str | Client, runs: Sequence[PlannedRun], store: Path) -> Iterator[Outcome]:
+    """Computes the runs on a cluster, given by its scheduler's address or a client; yields outcomes as they come.
+
+    Raises RunError if the scheduler cannot be reached or is lost.
+    """
+    distributed = _distributed()
+    if not isinstance(cluster, str):
+        yield from _outcomes(cluster, runs, store)
+        return
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what matters of it is said here
+    try:
+        client = distributed.Client(cluster, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise RunError(f"no scheduler at {cluster}: {error}") from None
+    with client:
+        yield from _outcomes(client, runs, store)
+
+
+def _distributed() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise RunError("a cluster needs dask.distributed: pip install 'pauseframe[cluster]'") from None
+
+
+def _outcomes(client: Any, runs: Sequence[PlannedRun], store: Path) -> Iterator[Outcome]:
+    token = Store(store.absolute()).scratch() / uuid.uuid4().hex  # who sees this file sees the store
+    token.touch()
+    tasks = [task_for(run, store.absolute()) | {"token": str(token), "version": __version__} for run in runs]
+    futures = client.map(compute_there, tasks, key=f"pauseframe-{token.name}", pure=False)
+    by_key = {future.key: run for future, run in zip(futures, runs, strict=True)}
+    try:
+        for future in _distributed().as_completed(futures, loop=client.loop):
+            yield _outcome(future, by_key.pop(future.key), store)
+            future.release()
+    finally:
+        shutil.rmtree(token.parent, ignore_errors=True)
+        client.cancel(list(futures))
+
+
+def _outcome(future: Any, run: PlannedRun, store: Path) -> Outcome:
+    if future.status in ("cancelled", "lost"):
+        raise RunError(LOST)
+    if future.status == "error":  # a worker died again and again with it
+        return Outcome(run, f"{type(future.exception()).__name__}: {future.exception()}")
+    answer = future.result()
+    error = answer.get("error")
+    if "files" in answer:
+        _write(Store(store), run.key, answer["files"])
+    elif error is None and not _appears(Store(store), run.key):
+        error = f"the worker wrote the run into {store}, where it does not appear"
+    return Outcome(run, error)
+
+
+def _appears(store: Store, key: str) -> bool:
+    """Waits for what another machine has written: a network file system may show it late."""
+    end = time.monotonic() + APPEARS_S
+    while not store.has(key):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _write(store: Store, key: str, files: dict[str, bytes]) -> None:
+    scratch = store.scratch()
+    try:
+        for name, content in files.items():
+            (scratch / name).write_bytes(content)
+        store.add(scratch, key)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def compute_there(task: dict[str, Any]) -> dict[str, Any]:
+    """On a worker of the cluster: computes a run into the store, or returns its files where there is no store."""
+    if task["version"] != __version__:
+        return {"error": f"the worker has pauseframe {__version__}, the sweep {task['version']}"}
+    if Path(task["token"]).exists():
+        return compute(task)
+    with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
+        answer = compute(task | {"store": folder})
+        if "error" in answer:
+            return answer
+        result = Store(Path(folder)).folder(task["key"])
+        return answer | {"files": {path.name: path.read_bytes() for path in result.iterdir()}}

@@ -1,0 +1,236 @@
+"""Compares runs and sweeps: medians over seeds, and differences between runs of the same seed.
+
+Runs of one seed draw the same flows (common random numbers), so the difference of two variants is taken seed by seed
+and then summarised, which leaves out what both share. The first variant is the one that others are compared to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import RunError
+from pauseframe.results import read_manifest
+from pauseframe.sweep.results import MANIFEST, flat, load_sweep
+from pauseframe.sweep.spec import label
+from pauseframe.sweep.statistics import Estimate, estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+METRICS = {
+    "unfinished": "flows unfinished",
+    "fct_us.mean": "completion time, mean",
+    "fct_us.p50": "completion time, p50",
+    "fct_us.p99": "completion time, p99",
+    "fct_us.p999": "completion time, p99.9",
+    "slowdown.p50": "slowdown, p50",
+    "slowdown.p99": "slowdown, p99",
+    "query_fct_us.p50": "queries, p50",
+    "query_fct_us.p99": "queries, p99",
+    "query_fct_us.p999": "queries, p99.9",
+    "drops": "drops",
+    "timeouts": "time-outs",
+    "ecn_marks": "packets marked CE",
+    "pfc_pauses": "pause frames",
+}
+SOURCE = "results"
+"""What stands for an axis when several folders are compared."""
+VOLATILE = {"wall_s", "packet_hops_per_s", "peak_rss_bytes", "seed"}
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One run: where it stands and what it measured."""
+
+    source: str
+    axes: dict[str, Any]
+    seed: int
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One variant under one setting of the other axes: a metric over its seeds."""
+
+    metric: str
+    setting: tuple[str, ...]
+    """Labels of the other axes' values."""
+    variant: str
+    value: Estimate
+    difference: Estimate | None
+    """From the first variant, over the seeds that both have."""
+    ratio: Estimate | None
+    """To the first variant; None where that is zero for a seed."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cells, and what they are arranged by."""
+
+    by: str
+    """The axis whose values are the variants, or `SOURCE`."""
+    variants: list[str]
+    axes: dict[str, list[str]]
+    """The other axes with the labels of their values."""
+    metrics: list[str]
+    cells: list[Cell]
+    runs: int
+    level: float
+    folders: list[Path]
+
+    def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
+        """The one cell, if there are such runs."""
+        found: Cell | None = self._index.get((metric, setting, variant))
+        return found
+
+    @property
+    def settings(self) -> list[tuple[str, ...]]:
+        """The settings of the other axes that have runs, in order."""
+        return list(dict.fromkeys(cell.setting for cell in self.cells))
+
+    def __post_init__(self) -> None:
+        index = {(cell.metric, cell.setting, cell.variant): cell for cell in self.cells}
+        object.__setattr__(self, "_index", index)
+
+    _index: Any = None
+
+
+def compare(
+    folders: Sequence[str | Path],
+    *,
+    by: str | None = None,
+    metrics: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> Comparison:
+    """Compares results folders and sweeps.
+
+    Several folders are compared with one another; of one sweep the values of the axis `by` (its first). `metrics` are
+    entries of the summary (`fct_us.p99`) or "unfinished". Raises FileNotFoundError for what is no results, RunError if
+    they cannot be compared.
+    """
+    observations = _named([one for folder in folders for one in _read(Path(folder))], folders)
+    if not observations:
+        raise RunError("no finished run to compare")
+    axes = list(observations[0].axes)
+    for one in observations:
+        if set(one.axes) != set(axes):
+            raise RunError(f"{one.source} and {observations[0].source} have different axes; compare them one by one")
+    several = len({one.source for one in observations}) > 1
+    by = by or (SOURCE if several or not axes else axes[0])
+    if by not in (SOURCE, *axes):
+        raise RunError(f"--by {by} is no axis; there are {', '.join(axes) or 'none'}")
+    rest = [axis for axis in [*([SOURCE] if several else []), *axes] if axis != by]
+    names = _metrics(observations, metrics)
+    table = _table(observations, by, rest)
+    variants = list(dict.fromkeys(variant for variant, _ in table))
+    settings = list(dict.fromkeys(setting for _, setting in table))
+    cells = [
+        cell
+        for name in names
+        for setting in settings
+        for variant in variants
+        if (cell := _cell(name, setting, variant, variants[0], table, level)) is not None
+    ]
+    labels = {axis: list(dict.fromkeys(setting[i] for setting in settings)) for i, axis in enumerate(rest)}
+    return Comparison(by, variants, labels, names, cells, len(observations), level, [Path(f) for f in folders])
+
+
+def long_table(comparison: Comparison) -> list[dict[str, Any]]:
+    """One row a cell, for CSV."""
+    rows = []
+    for cell in comparison.cells:
+        row: dict[str, Any] = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}
+        row |= {comparison.by: cell.variant, "baseline": comparison.variants[0]}
+        for prefix, one in (("", cell.value), ("difference_", cell.difference), ("ratio_", cell.ratio)):
+            for part in ("n", "median", "low", "high", "coverage"):
+                row[prefix + part] = None if one is None else getattr(one, part)
+        rows.append(row)
+    return rows
+
+
+def _read(folder: Path) -> list[Observation]:
+    if not (folder / MANIFEST).is_file():
+        manifest = read_manifest(folder)
+        if manifest["status"] != "complete":
+            raise RunError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
+        return [Observation(str(folder), {}, manifest["seed"], _values(manifest["summary"]))]
+    sweep = load_sweep(folder)
+    return [
+        Observation(
+            str(folder),
+            {axis: row["axes"][axis] for axis in sweep.axes},
+            row["seed"],
+            _values(read_manifest(folder / row["path"])["summary"]),
+        )
+        for row in sweep.finished
+    ]
+
+
+def _values(summary: dict[str, Any]) -> dict[str, float]:
+    numbers = {key: value for key, value in flat(summary).items() if type(value) in (int, float)}
+    return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
+
+
+def _named(observations: list[Observation], folders: Sequence[str | Path]) -> list[Observation]:
+    """Folders by their last part, or by the whole where that is not enough to tell them apart.
+
+    Runs of one scenario under several seeds, folders NAME-SEED, are one variant: NAME.
+    """
+    short = {str(Path(folder)): Path(folder).name or str(folder) for folder in folders}
+    if len(set(short.values())) < len(short):
+        short = {folder: folder for folder in short}
+    stems = [short[one.source].removesuffix(f"-{one.seed}") for one in observations]
+    single = all(not one.axes for one in observations)
+    if single and len({(stem, one.seed) for stem, one in zip(stems, observations, strict=True)}) == len(observations):
+        names = stems
+    else:
+        names = [short[one.source] for one in observations]
+    return [Observation(name, one.axes, one.seed, one.values) for name, one in zip(names, observations, strict=True)]
+
+
+def _metrics(observations: Iterable[Observation], wanted: Sequence[str] | None) -> list[str]:
+    known = sorted({name for one in observations for name in one.values} - VOLATILE)
+    if wanted is None:
+        return [name for name in METRICS if any(one.values.get(name) for one in observations)]
+    for name in wanted:
+        if name not in known:
+            raise RunError(f"--metric {name} is none of {', '.join(known)}")
+    return list(wanted)
+
+
+Table = dict[tuple[str, tuple[str, ...]], dict[int, dict[str, float]]]
+
+
+def _table(observations: Iterable[Observation], by: str, rest: Sequence[str]) -> Table:
+    """Values by variant and setting, and by seed."""
+    table: Table = {}
+    for one in observations:
+        place = {axis: label(value) for axis, value in one.axes.items()} | {SOURCE: one.source}
+        seeds = table.setdefault((place[by], tuple(place[axis] for axis in rest)), {})
+        if one.seed in seeds:
+            raise RunError(f"{one.source} and another folder have the same run, seed {one.seed}, twice")
+        seeds[one.seed] = one.values
+    return table
+
+
+def _cell(
+    metric: str, setting: tuple[str, ...], variant: str, baseline: str, table: Table, level: float
+) -> Cell | None:
+    mine = _by_seed(metric, table.get((variant, setting), {}))
+    if not mine:
+        return None
+    base = {} if variant == baseline else _by_seed(metric, table.get((baseline, setting), {}))
+    pairs = [(mine[seed], base[seed]) for seed in mine if seed in base]
+    value = estimate(list(mine.values()), level)
+    if not pairs:
+        return Cell(metric, setting, variant, value, None, None)
+    difference = estimate([one - other for one, other in pairs], level)
+    zero = any(other == 0 for _, other in pairs)
+    ratio = None if zero else estimate([one / other for one, other in pairs], level)
+    return Cell(metric, setting, variant, value, difference, ratio)
+
+
+def _by_seed(metric: str, seeds: dict[int, dict[str, float]]) -> dict[int, float]:
+    return {seed: values[metric] for seed, values in sorted(seeds.items()) if metric in values}

@@ -1,0 +1,204 @@
+"""From a scenario and its axes to the list of runs, each validated before anything runs.
+
+The core resolves every combination once, and all mistakes of all of them are told together. A run is named twice: by
+its folder within the sweep (`transport.preset=dctcp/seed=3`), and by a key, the digest of all that decides its results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pauseframe import _core
+from pauseframe._plain import toml_value
+from pauseframe.scenario import Scenario, read_scenario_file
+from pauseframe.sweep.spec import Spec, failure, label, set_rule, spec_from_table, split_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pauseframe.sweep.spec import Values
+
+NAME_BYTES = 240
+"""What a folder's name may have on common file systems is 255."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a sweep."""
+
+    axes: Mapping[str, Any]
+    seed: int
+    path: str
+    """Of its folder, relative to the sweep's."""
+    key: str
+    toml: str
+    """The resolved scenario, but for the seed; runs that differ by their seed share it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep."""
+
+    name: str
+    axes: dict[str, list[Any]]
+    seeds: list[int]
+    runs: list[PlannedRun]
+    warnings: list[str]
+
+    def shard(self, index: int, count: int) -> list[PlannedRun]:
+        """Every `count`-th run, beginning at number `index` from 1."""
+        return self.runs[index - 1 :: count]
+
+    def manifest(self) -> dict[str, Any]:
+        """What `sweep.json` holds."""
+        rows = [{"path": run.path, "key": run.key, "axes": run.axes, "seed": run.seed} for run in self.runs]
+        return {
+            "program": "pauseframe sweep",
+            "version": _core.__version__,
+            "name": self.name,
+            "axes": self.axes,
+            "seeds": self.seeds,
+            "runs": rows,
+        }
+
+
+@dataclass
+class Source:
+    """A scenario as text, and what is to be varied in it."""
+
+    text: str
+    base_dir: str
+    file_name: str
+    spec: Spec
+    fixed: dict[str, Any]
+    """Settings that all runs share."""
+
+    @classmethod
+    def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
+        """From whatever `pauseframe.run` accepts; a `[sweep]` table in it is read."""
+        if isinstance(scenario, Scenario):
+            return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
+        if isinstance(scenario, _core.Resolved):
+            return cls(scenario.toml, ".", "scenario", Spec(), {})
+        text, base_dir, name = scenario, ".", "scenario"
+        if isinstance(scenario, Path) or "\n" not in scenario:
+            text, base_dir, name = read_scenario_file(scenario)
+        text, table = split_file(str(text), name)
+        return cls(text, base_dir, name, spec_from_table(table), {})
+
+    def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
+        """Adds axes and replaces seeds, zip, exclude where they are given."""
+        for path, values in (axes or {}).items():
+            self.spec.add_axis(path, values)
+        for name, value in rules.items():
+            if value is not None:
+                set_rule(self.spec, name, value)
+
+    def set(self, settings: Mapping[str, Any]) -> None:
+        """Fixes keys for all runs."""
+        for path, value in settings.items():
+            self.fixed[path] = value
+
+    def plan(self) -> Plan:
+        """All runs. Raises ScenarioError with every mistake in any of them."""
+        spec = self.spec
+        for path in self.fixed:
+            if path in spec.axes:
+                spec.complain(path, "", "is set for all runs and an axis")
+        spec.check()
+        if spec.problems:
+            raise failure(spec.problems)
+        combinations = spec.combinations()
+        resolved = self._resolve_all(combinations)
+        seeds = spec.seeds_from(resolved[0].seed)
+        texts = [self._resolve(combination, seed=0).toml for combination in combinations]
+        runs = [
+            PlannedRun(combination, seed, _folder(combination, seed), run_key(text, seed), text)
+            for seed in seeds
+            for combination, text in zip(combinations, texts, strict=True)
+        ]
+        warnings = dict.fromkeys(text for scenario in resolved for text in scenario.warnings)
+        return Plan(resolved[0].name, spec.axes, seeds, runs, list(warnings))
+
+    def _resolve(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
+        pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
+        return _core.resolve(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
+
+    def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> list[_core.Resolved]:
+        resolved, wrong = [], []
+        for combination in combinations:
+            try:
+                resolved.append(self._resolve(combination))
+            except _core.ScenarioError as error:
+                wrong.append((combination, error.problems))
+        if wrong:
+            raise failure(_merged(wrong, combinations))
+        return resolved
+
+
+def run_key(toml: str, seed: int) -> str:
+    """The digest of a resolved scenario (its own seed aside), the seed, the version and the build of the core."""
+    text = "\n".join((_core.__version__, _build(), str(seed), toml))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def _build() -> str:
+    """The compiled core's digest: who changes the simulator without changing the version gets new results."""
+    return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
+
+
+def _folder(combination: Mapping[str, Any], seed: int) -> str:
+    parts = [f"{quote(path)}={_quoted(label(value), NAME_BYTES - len(path))}" for path, value in combination.items()]
+    return "/".join([*parts, f"seed={seed}"])
+
+
+def _quoted(text: str, room: int) -> str:
+    """As Hive does, so that readers of partitions see the value; a very long one ends in its digest."""
+    quoted = quote(text, safe=",+")
+    if len(quoted) <= room:
+        return quoted
+    return f"{quoted[: room - 20]}~{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _merged(
+    wrong: Sequence[tuple[Mapping[str, Any], list[dict[str, str]]]], combinations: Sequence[Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """Each problem once, with what the combinations that have it have in common."""
+    having: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    entries: dict[tuple[str, str, str], dict[str, str]] = {}
+    for combination, problems in wrong:
+        for item in problems:
+            identity = item["path"], item["value"], item["message"]
+            having.setdefault(identity, []).append(combination)
+            entries.setdefault(identity, dict(item))
+    for identity, entry in entries.items():
+        if entry.get("place") == "--set" and _bare(entry["path"]) in map(_bare, combinations[0]):
+            entry["place"] = "sweep"
+        entry["message"] += _circumstances(having[identity], combinations, entry)
+    return list(entries.values())
+
+
+def _circumstances(
+    having: Sequence[Mapping[str, Any]], combinations: Sequence[Mapping[str, Any]], entry: Mapping[str, str]
+) -> str:
+    """' (with switch.pfc.xoff = "96 KB")' where a problem depends on more than the value that it names."""
+    common = {path: value for path, value in having[0].items() if all(other[path] == value for other in having)}
+    matching = sum(all(one[path] == value for path, value in common.items()) for one in combinations)
+    more = ""
+    if matching > len(having):  # not all that have this in common are wrong
+        common, more = dict(having[0]), f" and {len(having) - 1} more" if len(having) > 1 else ""
+    shown = {path: toml_value(value) for path, value in common.items() if _bare(path) != _bare(entry["path"])}
+    text = ", ".join(f"{path} = {value}" for path, value in shown.items())
+    return f" (with {text}{more})" if text else ""
+
+
+def _bare(path: str) -> str:
+    """Without numbers: "workload.size" and "workload.0.size" may be the same key."""
+    return re.sub(r"\.\d+(?=\.)", "", path)

@@ -1,0 +1,83 @@
+"""What a sweep in progress shows on stderr: runs done, failed, time left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from pauseframe._text import format_duration
+
+EVERY_S = 10.0
+"""Between lines where there is no terminal."""
+
+
+class SweepDisplay:
+    """A bar on a terminal, else a line now and then.
+
+    `wanted`: False shows nothing, not even failures; None shows nothing where stderr is no terminal.
+    """
+
+    def __init__(self, wanted: bool | None, name: str, total: int, missing: int, reused: int) -> None:
+        self._shown = sys.stderr.isatty() if wanted is None else wanted
+        self._name = name
+        self._total = total
+        self._missing = missing
+        self._ended = 0
+        self._failed = 0
+        self._begun = self._said = time.monotonic()
+        self._bar: Any = None
+        if not self._shown:
+            return
+        there = total - missing
+        if there:
+            self._say(f"{there} of {total} runs are there already" + (f", {reused} from the store" if reused else ""))
+        if missing and sys.stderr.isatty():
+            self._bar = _bar()
+            self._task = self._bar.add_task(name, total=total, completed=there, line=f"{there}/{total}")
+            self._bar.start()
+
+    def step(self, failure: str | None) -> None:
+        """One more run has ended; `failure` says why it failed."""
+        self._ended += 1
+        self._failed += failure is not None
+        if not self._shown:
+            return
+        if failure:
+            self._say(failure)
+        if self._bar is not None:
+            done = self._total - self._missing + self._ended
+            self._bar.update(self._task, completed=done, line=self.describe())
+        elif time.monotonic() - self._said > EVERY_S:
+            self._said = time.monotonic()
+            self._say(f"{self._name}: {self.describe()}")
+
+    def describe(self) -> str:
+        """One line: "12/300 · 1 failed · 4.2 min left"."""
+        left = self._missing - self._ended
+        pace = (time.monotonic() - self._begun) / max(self._ended, 1)
+        parts = [f"{self._total - left}/{self._total}"]
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        if left:
+            parts.append(f"{format_duration(pace * left)} left")
+        return " · ".join(parts)
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _say(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            sys.stderr.write(text + "\n")
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[line]}"))
+    return Progress(*columns, console=Console(stderr=True), transient=True)

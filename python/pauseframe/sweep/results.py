@@ -1,0 +1,162 @@
+"""The tables of a sweep: those of its runs as one, with the axes as columns."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import RunError
+from pauseframe.results import Run, load
+from pauseframe.sweep.spec import label
+from pauseframe.sweep.store import ERROR_FILE, is_whole, read_json
+from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from pauseframe.results import TableName
+
+MANIFEST = "sweep.json"
+
+
+class Sweep:
+    """A sweep's folder. Runs that are not finished are not in its tables."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.name: str = manifest["name"]
+        self.axes: dict[str, list[Any]] = manifest["axes"]
+        """Values by path of the key."""
+        self.seeds: list[int] = manifest["seeds"]
+        self.planned: list[dict[str, Any]] = manifest["runs"]
+        """All runs: path of the folder, key, axes, seed."""
+
+    @cached_property
+    def finished(self) -> list[dict[str, Any]]:
+        """Those of `planned` that are finished."""
+        return [row for row in self.planned if is_whole(self.folder / row["path"], row["key"])]
+
+    @cached_property
+    def failures(self) -> list[dict[str, Any]]:
+        """Runs that failed: path, axes, seed, message, command (which does it again)."""
+        entries = [(row["path"], read_json(self.folder / row["path"] / ERROR_FILE)) for row in self.planned]
+        return [{"path": path, **entry} for path, entry in entries if entry is not None]
+
+    @property
+    def flows(self) -> pl.LazyFrame:
+        """One row a flow; columns of the axes and `seed` at the end."""
+        return self.table("flows")
+
+    @property
+    def queries(self) -> pl.LazyFrame:
+        """One row a partition-aggregate job."""
+        return self.table("queries")
+
+    @property
+    def ports(self) -> pl.LazyFrame:
+        """One row a port and priority."""
+        return self.table("ports")
+
+    @property
+    def series(self) -> pl.LazyFrame:
+        """Time lines in long form."""
+        return self.table("series")
+
+    @cached_property
+    def summaries(self) -> pl.DataFrame:
+        """One row a run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
+        import polars as pl
+
+        typed = self._typed_axes()
+        rows = []
+        for row in self.finished:
+            manifest = read_json(self.folder / row["path"] / RUN_MANIFEST) or {}
+            values = {axis: _column_value(row["axes"][axis], kind) for axis, kind in typed.items()}
+            numbers = flat(manifest["summary"])
+            rows.append(values | {"seed": row["seed"]} | {k: v for k, v in numbers.items() if k not in values})
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def table(self, name: TableName) -> pl.LazyFrame:
+        """A table of all finished runs, read when it is collected."""
+        import polars as pl
+
+        if not self.finished:
+            raise RunError(f"{self.folder}: no run has finished")
+        files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
+        typed = self._typed_axes()
+        texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
+        frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)
+        casts = {bool: lambda c: c == "true", int: lambda c: c.cast(pl.Int64), float: lambda c: c.cast(pl.Float64)}
+        columns = [casts[kind](pl.col(axis)).alias(axis) for axis, kind in typed.items() if kind in casts]
+        return frame.with_columns(columns)
+
+    def run(self, seed: int | None = None, **axes: Any) -> Run:
+        """The run with this seed and these values: `sweep.run(1, **{"transport.preset": "dctcp"})`."""
+        wanted = axes | ({} if seed is None else {"seed": seed})
+        rows = [row for row in self.finished if wanted.items() <= (row["axes"] | {"seed": row["seed"]}).items()]
+        if len(rows) != 1:
+            raise KeyError(f"{len(rows)} finished runs have {wanted}")
+        return load(self.folder / rows[0]["path"])
+
+    def report(self, out: str | Path) -> Path:
+        """Writes the HTML report of this sweep to the file `out`."""
+        from pauseframe.report.sweep import build_sweep_report
+        from pauseframe.sweep.compare import compare
+
+        return build_sweep_report(compare([self.folder]), Path(out))
+
+    def _typed_axes(self) -> dict[str, type]:
+        return {axis: _kind(values) for axis, values in self.axes.items()}
+
+    def __repr__(self) -> str:
+        axes = " × ".join(f"{axis} ({len(values)})" for axis, values in self.axes.items())
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return (
+            f"<pauseframe.Sweep {self.name!r}: {axes or 'no axes'} × {len(self.seeds)} seeds, "
+            f"{len(self.finished)} of {len(self.planned)} runs finished{failed}>"
+        )
+
+
+def load_sweep(folder: str | Path) -> Sweep:
+    """Reads a sweep's folder. Raises FileNotFoundError if it is none, RunError if it is damaged.
+
+    >>> import pauseframe as pf
+    >>> pf.load_sweep("results/load-sweep").flows  # doctest: +SKIP
+    """
+    path = Path(folder) / MANIFEST
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not the folder of a sweep: it has no {MANIFEST}")
+    try:
+        return Sweep(Path(folder), json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+
+
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as dotted paths; lists are left out.
+
+    >>> flat({"fct_us": {"p50": 1.0}, "drops": 0, "warnings": []})
+    {'fct_us.p50': 1.0, 'drops': 0}
+    """
+    result: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            result |= flat(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            result[prefix + key] = value
+    return result
+
+
+def _kind(values: list[Any]) -> type:
+    """What a column of these values holds: numbers stay numbers, all else is text."""
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        return float
+    (kind,) = kinds if len(kinds) == 1 else (str,)
+    return kind if kind in (bool, int, float) else str
+
+
+def _column_value(value: Any, kind: type) -> Any:
+    return label(value) if kind is str else kind(value)

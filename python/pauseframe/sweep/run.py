@@ -1,0 +1,177 @@
+"""`pauseframe.sweep`: plans a sweep, computes what is missing, and gives its tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import RunError
+from pauseframe.sweep.progress import SweepDisplay
+from pauseframe.sweep.results import MANIFEST, Sweep, load_sweep
+from pauseframe.sweep.store import STORE_NAME, Store, is_disk_full, is_whole, read_json, record_failure, write_text
+from pauseframe.sweep.task import scenario_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from distributed import Client
+
+    from pauseframe._core import Resolved
+    from pauseframe.scenario import Scenario
+    from pauseframe.sweep.plan import Plan, PlannedRun
+    from pauseframe.sweep.spec import Values
+    from pauseframe.sweep.task import Outcome
+
+
+def sweep(
+    scenario: Scenario | Resolved | str | Path,
+    *,
+    axes: Mapping[str, Values] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    zip: Sequence[Sequence[str]] | None = None,
+    exclude: Sequence[Mapping[str, Any]] | None = None,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    store: str | Path | None = None,
+    resume: bool = True,
+    jobs: int | None = None,
+    on: str | Client | None = None,
+    shard: tuple[int, int] | None = None,
+    progress: bool | None = None,
+) -> Sweep:
+    """Runs a scenario for all combinations of `axes`, each for all `seeds`, and returns the tables of all runs.
+
+    `scenario` is what `pauseframe.run` takes; a `[sweep]` table in a file holds the same as the arguments, which
+    go before it. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names
+    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep).
+
+    What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
+    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (one a core); `on` is the
+    address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does every n-th run only, from the i-th.
+
+    A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished
+    runs are kept. Raises ScenarioError with every mistake in any combination before anything runs, RunError if the
+    sweep could not be carried out.
+
+    >>> import pauseframe as pf
+    >>> pf.sweep("load.toml", axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=10)  # doctest: +SKIP
+    """
+    from pauseframe.sweep.plan import Source
+
+    source = Source.read(scenario)
+    source.set(set or {})
+    listed = seeds if seeds is None or isinstance(seeds, int) else list(seeds)
+    source.vary(axes, seeds=listed, zip=None if zip is None else [list(group) for group in zip], exclude=exclude)
+    return carry_out(
+        source.plan(), out=out, store=store, resume=resume, jobs=jobs, on=on, shard=shard, progress=progress
+    )
+
+
+def carry_out(
+    plan: Plan,
+    *,
+    out: str | Path | None = None,
+    store: str | Path | None = None,
+    resume: bool = True,
+    jobs: int | None = None,
+    on: str | Client | None = None,
+    shard: tuple[int, int] | None = None,
+    progress: bool | None = None,
+) -> Sweep:
+    """Computes what is missing of a plan; the arguments are those of `sweep`."""
+    folder = Path(out) if out is not None else Path("results") / f"{plan.name}-sweep"
+    index, count = shard or (1, 1)
+    if not 1 <= index <= count:
+        raise RunError(f"shard {index}/{count}: the first number is from 1 to the second")
+    if jobs is not None and jobs < 1:
+        raise RunError(f"jobs = {jobs}: at least one")
+    _open(folder, plan, resume or shard is not None)
+    keep = Store(Path(store) if store is not None else folder.absolute().parent / STORE_NAME)
+    keep.clean()
+    runs = plan.shard(index, count)
+    missing, reused = _reuse(runs, folder, keep)
+    display = SweepDisplay(progress, plan.name, len(runs), len(missing), reused)
+    outcomes = _compute(missing, keep.root, jobs, on)
+    try:
+        for outcome in outcomes:
+            display.step(_settle(outcome, folder, keep))
+    except KeyboardInterrupt:
+        done = sum(is_whole(folder / run.path, run.key) for run in runs)
+        sys.stderr.write(f"interrupted; {done} of {len(runs)} runs are kept in {folder}, --resume does the others\n")
+        raise
+    finally:
+        outcomes.close()
+        display.close()
+    return load_sweep(folder)
+
+
+def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
+    """Writes `sweep.json`, unless the folder has a sweep that cannot go on with this plan."""
+    path = folder / MANIFEST
+    old = read_json(path)
+    if old is None:
+        if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
+            raise RunError(f"{folder} exists and is not a sweep; choose another --out")
+    elif not may_exist:
+        raise RunError(f"{folder} has a sweep; --resume does what is missing in it")
+    elif old.get("version") != plan.manifest()["version"]:
+        raise RunError(f"{folder} was begun with pauseframe {old.get('version')}; choose another --out")
+    else:
+        now = {run.path: run.key for run in plan.runs}
+        lost = [row["path"] for row in old.get("runs", []) if now.get(row["path"]) != row["key"]]
+        if lost:
+            raise RunError(
+                f"{folder} has another sweep: {len(lost)} of its runs, such as {lost[0]}, are different or not in this "
+                "one; choose another --out (what was computed is taken from the store)"
+            )
+    if old != plan.manifest():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
+
+
+def _reuse(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
+    """The runs that have to be computed, and how many were taken from the store."""
+    missing, reused = [], 0
+    for run in runs:
+        if is_whole(folder / run.path, run.key):
+            continue
+        if store.has(run.key):
+            store.place(run.key, folder / run.path)
+            reused += 1
+        else:
+            missing.append(run)
+    return missing, reused
+
+
+def _compute(
+    runs: Sequence[PlannedRun], store: Path, jobs: int | None, on: str | Client | None
+) -> Generator[Outcome, None, None]:
+    if not runs:
+        return
+    if on is not None:
+        from pauseframe.sweep.cluster import run_on
+
+        yield from run_on(on, runs, store)
+    else:
+        from pauseframe.sweep.local import core_count, run_local
+
+        yield from run_local(runs, store, min(jobs or core_count(), len(runs)))
+
+
+def _settle(outcome: Outcome, folder: Path, store: Store) -> str | None:
+    """Puts a finished run into the sweep's folder, or the error there; returns what is to be said of it."""
+    run, error = outcome.run, outcome.error
+    try:
+        if error is None:
+            store.place(run.key, folder / run.path)
+            return None
+        if is_disk_full(error):
+            raise RunError(f"no room left for results: {error}; what is finished is kept, --resume does the rest")
+        about = {"axes": run.axes, "seed": run.seed, "key": run.key}
+        entry = record_failure(folder / run.path, scenario_of(run), about, error)
+    except OSError as problem:
+        text = f"{folder / run.path}: {problem}; what is finished is kept, --resume does the rest"
+        raise RunError(text) from problem
+    return f"{run.path} failed: {error}\n  to see it again: {entry['command']}"

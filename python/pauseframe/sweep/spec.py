@@ -1,0 +1,292 @@
+"""What a sweep varies: the `[sweep]` table of a scenario file, and the same from the command line and from Python.
+
+An axis is the path of a key with the values that it takes. Axes are crossed, but those that a `zip` list names go
+together; `exclude` leaves combinations out; every combination is run once for each seed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from pauseframe import _core
+from pauseframe._plain import to_plain, toml_value
+
+Values = Sequence[Any] | Mapping[str, Any]
+"""A list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""
+
+RANGE_KEYS = {"from", "to", "steps", "scale"}
+TAKEN = {
+    "seed": "seeds are given by seeds = 10, or a list of them",
+    "workload": 'it is a column of the tables; vary a key of it, such as "workload.0.size"',
+    "transport": 'it is a column of the tables; vary a key of it, such as "transport.preset"',
+}
+
+
+@dataclass
+class Spec:
+    """Axes, seeds, zipped axes and exclusions, checked as far as that needs no scenario."""
+
+    axes: dict[str, list[Any]] = field(default_factory=dict)
+    seeds: int | list[int] | None = None
+    zip: list[list[str]] = field(default_factory=list)
+    exclude: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[dict[str, str]] = field(default_factory=list)
+
+    def add_axis(self, path: str, values: Any) -> None:
+        """Adds or replaces an axis; what is wrong with it becomes a problem."""
+        if path in TAKEN:
+            return self.complain(path, "", "cannot be an axis", TAKEN[path])
+        try:
+            listed = to_plain(_expand(values))
+            labels = [label(value) for value in listed]
+        except (ValueError, TypeError) as error:
+            return self.complain(path, str(values), str(error))
+        if not labels:
+            return self.complain(path, "[]", "has no value")
+        if twice := sorted({text for text in labels if labels.count(text) > 1}):
+            return self.complain(path, twice[0], "is there twice")
+        self.axes[path] = listed
+        return None
+
+    def complain(self, path: str, value: str, message: str, hint: str = "") -> None:
+        """Records a mistake in the sweep itself."""
+        self.problems.append(problem(f"sweep.{path}", value, message, hint))
+
+    def seeds_from(self, first: int) -> list[int]:
+        """The seeds: a number of them begins at the scenario's own."""
+        if self.seeds is None:
+            return [first]
+        return list(range(first, first + self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """All combinations in the order of the axes, the first changing slowest, without those excluded."""
+        groups = self._groups()
+        rows = [
+            [dict(zip(group, values, strict=True)) for values in zip(*(self.axes[path] for path in group), strict=True)]
+            for group in groups
+        ]
+        merged = [{key: value for part in parts for key, value in part.items()} for parts in product(*rows)]
+        ordered = [{path: row[path] for path in self.axes} for row in merged]
+        return [row for row in ordered if not any(_matches(row, pattern) for pattern in self.exclude)]
+
+    def check(self) -> None:
+        """What is wrong with zip, exclude and seeds. To be called when all axes are known."""
+        self._check_seeds()
+        self._check_zip()
+        for number, pattern in enumerate(self.exclude):
+            unknown = [path for path in pattern if path not in self.axes]
+            if unknown or not pattern:
+                self.complain(f"exclude.{number}", ", ".join(unknown), f"names no axis; there are {self._names()}")
+            elif not all(self._has(path, wanted) for path, wanted in pattern.items()):
+                self.complain(f"exclude.{number}", label(pattern), "no axis has this value")
+        if not self.problems and not self.combinations():
+            self.complain("exclude", "", "leaves nothing to run")
+
+    def _groups(self) -> list[list[str]]:
+        """Axes that go together; an axis of its own is a group of one."""
+        groups = []
+        for path in self.axes:
+            zipped = next((group for group in self.zip if path in group), [path])
+            if zipped not in groups:
+                groups.append(zipped)
+        return groups
+
+    def _check_seeds(self) -> None:
+        seeds = self.seeds
+        if isinstance(seeds, list):
+            right = all(type(seed) is int and seed >= 0 for seed in seeds) and 0 < len(set(seeds)) == len(seeds)
+        else:
+            right = seeds is None or (type(seeds) is int and seeds > 0)
+        if not right:
+            self.complain("seeds", str(seeds), "must be how many, or a list of different seeds")
+
+    def _check_zip(self) -> None:
+        if not isinstance(self.zip, list) or not all(isinstance(group, list) for group in self.zip):
+            return self.complain("zip", str(self.zip), 'must be lists of axes: [["a.b", "c.d"]]')
+        named = [path for group in self.zip for path in group]
+        for path in sorted({path for path in named if path not in self.axes}):
+            self.complain("zip", path, f"is no axis; there are {self._names()}")
+        for path in sorted({path for path in named if named.count(path) > 1}):
+            self.complain("zip", path, "is zipped twice")
+        for group in self.zip:
+            lengths = {path: len(self.axes[path]) for path in group if path in self.axes}
+            if len(set(lengths.values())) > 1:
+                counts = ", ".join(f"{path} {count}" for path, count in lengths.items())
+                self.complain("zip", "", f"axes that go together must have equally many values: {counts}")
+        return None
+
+    def _has(self, path: str, wanted: Any) -> bool:
+        return any(_equal(value, wanted) for value in self.axes[path])
+
+    def _names(self) -> str:
+        return ", ".join(self.axes) or "none"
+
+
+def split_file(text: str, file_name: str) -> tuple[str, dict[str, Any]]:
+    """The scenario without its `[sweep]`, line for line so that messages name the right ones, and that table.
+
+    Raises ScenarioError if the text is not TOML.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        _core.resolve(text, file_name=file_name)  # says it better, with the line
+        raise failure([problem(file_name, "", str(error))]) from None
+    if "sweep" not in document:
+        return text, {}
+    table = document.pop("sweep")
+    if not isinstance(table, dict):
+        raise failure([problem("sweep", str(table), "must be a table")])
+    kept, inside = [], False
+    for line in text.splitlines():
+        if re.match(r"\s*\[\[?[^\[\],]+\]\]?\s*(#.*)?$", line):
+            inside = re.match(r"\s*\[\[?\s*[\"']?sweep[\"']?\s*[.\]]", line) is not None
+        kept.append("" if inside else line)
+    blanked = "\n".join(kept)
+    if _loads(blanked) == document:
+        return blanked, table
+    import tomli_w  # for a table that is written in another way: sweep.seeds = 10, or within a line
+
+    return tomli_w.dumps(document), table
+
+
+def spec_from_table(table: Mapping[str, Any]) -> Spec:
+    """Reads the `[sweep]` table."""
+    spec = Spec()
+    for name, value in table.items():
+        if name in ("seeds", "zip", "exclude"):
+            set_rule(spec, name, value)
+        else:
+            for path, values in _axes_within(name, value):
+                spec.add_axis(path, values)
+    return spec
+
+
+def set_rule(spec: Spec, name: str, value: Any) -> None:
+    """Sets `seeds`, `zip` or `exclude`."""
+    if name == "exclude":
+        rules = value if isinstance(value, list | tuple) else None
+        if rules is None or not all(isinstance(rule, Mapping) for rule in rules):
+            return spec.complain(name, str(value), 'must be a list of tables: [{ "a.b" = 1 }]')
+        spec.exclude = [dict(pair for key in rule for pair in _paths(key, to_plain(rule[key]))) for rule in rules]
+        return None
+    setattr(spec, name, [list(g) for g in value] if name == "zip" and isinstance(value, tuple) else value)
+    return None
+
+
+def split_values(text: str) -> list[Any]:
+    """The values of `--set PATH=V1,V2`: TOML or bare words, parted by commas outside of brackets and quotes.
+
+    >>> split_values('dctcp,10 Gbps,0.5,[1, 2]')
+    ['dctcp', '10 Gbps', 0.5, [1, 2]]
+    """
+    parts = re.findall(r"""(?:\[[^\]]*\]|\{[^}]*\}|"(?:[^"\\]|\\.)*"|'[^']*'|[^,])+""", text)
+    return [_word(part.strip()) for part in parts]
+
+
+def label(value: Any) -> str:
+    """A value of an axis as the folders and tables name it.
+
+    >>> label("dctcp"), label(0.5), label(True), label({"kind": "none"})
+    ('dctcp', '0.5', 'true', '{ "kind" = "none" }')
+    """
+    return value if isinstance(value, str) else toml_value(value)
+
+
+def problem(path: str, value: str, message: str, hint: str = "") -> dict[str, str]:
+    """An entry of `ScenarioError.problems`."""
+    return {"path": path, "place": "", "value": value, "message": message, "hint": hint}
+
+
+def failure(problems: Iterable[dict[str, str]]) -> _core.ScenarioError:
+    """The error that has these problems."""
+    listed = list(problems)
+    lines = [f"{p['path']}{' = ' + p['value'] if p['value'] else ''}: {p['message']}" for p in listed]
+    error = _core.ScenarioError("\n".join(lines))
+    error.problems = listed
+    return error
+
+
+def _loads(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _word(text: str) -> Any:
+    table = _loads(f"value = {text}")
+    return text if table is None or set(table) != {"value"} else table["value"]
+
+
+def _axes_within(path: str, value: Any) -> list[tuple[str, Any]]:
+    """`transport.preset = [..]` without quotes is a table in a table."""
+    if isinstance(value, Mapping) and not RANGE_KEYS & set(value):
+        return [pair for key, item in value.items() for pair in _axes_within(f"{path}.{key}", item)]
+    return [(path, value)]
+
+
+def _paths(path: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        return [pair for key, item in value.items() for pair in _paths(f"{path}.{key}", item)]
+    return [(path, value)]
+
+
+def _expand(values: Any) -> list[Any]:
+    if isinstance(values, Mapping):
+        return _range(values)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError("must be a list of values or { from = .., to = .., steps = .. }")
+    return list(values)
+
+
+def _range(table: Mapping[str, Any]) -> list[Any]:
+    """`{ from, to, steps }`: numbers, or texts with the same unit."""
+    if not set(table) <= RANGE_KEYS or not {"from", "to", "steps"} <= set(table):
+        raise ValueError("a range has from, to, steps, and scale if it is not linear")
+    steps, scale = table["steps"], table.get("scale", "linear")
+    if type(steps) is not int or not 2 <= steps <= 100_000:
+        raise ValueError("steps must be a whole number of at least 2")
+    (first, unit), (last, other) = _number(table["from"]), _number(table["to"])
+    if unit != other:
+        raise ValueError("from and to must have the same unit")
+    if scale not in ("linear", "log") or (scale == "log" and min(first, last) <= 0):
+        raise ValueError('scale is "linear" or, between positive values, "log"')
+    shares = [step / (steps - 1) for step in range(steps)]
+    if scale == "log":
+        numbers = [math.exp(math.log(first) + share * (math.log(last) - math.log(first))) for share in shares]
+    else:
+        numbers = [first + share * (last - first) for share in shares]
+    tidy = [float(f"{number:.12g}") for number in numbers]  # 0.3, not 0.30000000000000004
+    whole = all(number.is_integer() for number in tidy)
+    if unit:
+        return [f"{int(number) if whole else number} {unit}" for number in tidy]
+    if whole and type(table["from"]) is int and type(table["to"]) is int:
+        return [int(number) for number in tidy]
+    return tidy
+
+
+def _number(value: Any) -> tuple[float, str]:
+    if type(value) in (int, float):
+        return float(value), ""
+    match = (
+        re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value) if isinstance(value, str) else None
+    )
+    if match is None:
+        raise ValueError("from and to are numbers, or texts such as '10 KB'")
+    return float(match[1]), match[2]
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    alternatives = wanted if isinstance(wanted, list) and not isinstance(value, list) else [wanted]
+    return any(value == one for one in alternatives)
+
+
+def _matches(row: Mapping[str, Any], pattern: Mapping[str, Any]) -> bool:
+    return all(_equal(row[path], wanted) for path, wanted in pattern.items())

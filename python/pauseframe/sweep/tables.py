@@ -1,0 +1,148 @@
+"""A comparison as text: for a terminal, as CSV and as LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._text import MISSING, format_count, format_number, format_us
+from pauseframe.sweep.compare import METRICS, long_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pauseframe.sweep.compare import Cell, Comparison
+    from pauseframe.sweep.statistics import Estimate
+
+LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "µ": r"\textmu{}",
+    "×": r"$\times$",
+    "–": "--",
+    "\u202f": r"\,",
+    "Δ": r"$\Delta$",
+}
+
+
+def title(metric: str) -> str:
+    """A metric as people call it."""
+    return METRICS.get(metric, metric)
+
+
+def format_value(metric: str) -> Callable[[float | None], str]:
+    """How values of a metric are written."""
+    if "_us" in metric:
+        return format_us
+    return format_number if "slowdown" in metric else format_count
+
+
+def format_estimate(one: Estimate | None, form: Callable[[float | None], str]) -> str:
+    """'12.3 ms [11.9 ms, 13 ms]'."""
+    if one is None:
+        return MISSING
+    return form(one.median) + ("" if one.low is None else f" [{form(one.low)}, {form(one.high)}]")
+
+
+def format_difference(cell: Cell) -> str:
+    """Relative to the first variant, '-12.3 % [-14 %, -9.8 %]'; the difference itself where that is zero."""
+    if cell.ratio is not None:
+        return format_estimate(cell.ratio, lambda ratio: MISSING if ratio is None else f"{(ratio - 1) * 100:+.3g} %")
+    form = format_value(cell.metric)
+    return format_estimate(cell.difference, lambda value: MISSING if value is None else _signed(value, form))
+
+
+def _signed(value: float, form: Callable[[float | None], str]) -> str:
+    return ("+" if value > 0 else "-" if value < 0 else "") + form(abs(value))
+
+
+def heads(comparison: Comparison) -> list[str]:
+    """Column heads of `rows`."""
+    first, *others = comparison.variants
+    changes = [column for variant in others for column in (variant, f"Δ to {first}")]
+    return [*comparison.axes, first, *changes]
+
+
+def rows(comparison: Comparison, metric: str) -> list[list[str]]:
+    """A row for every setting of the other axes: the variants' medians and differences with their intervals."""
+    form = format_value(metric)
+    result = []
+    for setting in comparison.settings:
+        row = list(setting)
+        for number, variant in enumerate(comparison.variants):
+            cell = comparison.cell(metric, setting, variant)
+            row.append(MISSING if cell is None else format_estimate(cell.value, form))
+            if number:
+                row.append(MISSING if cell is None else format_difference(cell))
+        result.append(row)
+    return result
+
+
+def note(comparison: Comparison) -> str:
+    """What the numbers are."""
+    estimates = [one for cell in comparison.cells for one in (cell.value, cell.difference) if one is not None]
+    counts = sorted({one.n for one in estimates})
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    text = f"Medians over {seeds} seed{'' if counts == [1] else 's'}"
+    coverages = [one.coverage for one in estimates if one.low is not None]
+    if not coverages:
+        return f"{text}; an interval needs several."
+    wide = f", {min(coverages) * 100:.3g} % where seeds are few" if min(coverages) < comparison.level else ""
+    return (
+        f"{text} [with the interval of order statistics that has the median with a probability of "
+        f"{comparison.level * 100:g} % or more{wide}]. Δ: the same of "
+        "the differences between runs of one seed, relative to the first where that is not zero."
+    )
+
+
+def terminal_tables(comparison: Comparison) -> list[Any]:
+    """One table a metric."""
+    from rich.table import Table
+
+    tables = []
+    for metric in comparison.metrics:
+        table = Table(title=title(metric), title_justify="left", box=None, pad_edge=False)
+        for number, head in enumerate(heads(comparison)):
+            table.add_column(head, justify="left" if number < len(comparison.axes) else "right", overflow="fold")
+        for row in rows(comparison, metric):
+            table.add_row(*row)
+        tables.append(table)
+    return tables
+
+
+def csv_text(comparison: Comparison) -> str:
+    """Every cell in full precision, one a row."""
+    table = long_table(comparison)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(table[0]) if table else ["metric"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return text.getvalue()
+
+
+def latex_text(comparison: Comparison) -> str:
+    """A table a metric; the document needs the package booktabs."""
+    names = heads(comparison)
+    columns = "l" * len(comparison.axes) + "r" * (len(names) - len(comparison.axes))
+    parts = [f"% {note(comparison)}"]
+    for metric in comparison.metrics:
+        lines = [" & ".join(map(_latex, row)) + r" \\" for row in rows(comparison, metric)]
+        parts += [
+            rf"\begin{{tabular}}{{{columns}}}",
+            rf"\multicolumn{{{len(names)}}}{{l}}{{{_latex(title(metric))}}} \\",
+            r"\toprule",
+            " & ".join(map(_latex, names)) + r" \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX_SPECIAL.get(character, character) for character in text)

@@ -1,0 +1,38 @@
+"""`python -m pauseframe.sweep.worker`: a process that computes runs, one after another.
+
+Takes a task a line on standard input (JSON) and answers each with a line on standard output. It ends when its input
+does, even in the middle of a run: a worker does not outlive the sweep that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from queue import SimpleQueue
+from threading import Thread
+
+from pauseframe.sweep.task import compute
+
+
+def serve() -> None:
+    """Answers tasks until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which ends its workers
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # nothing else may reach the sweep
+    tasks: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_read, args=(tasks,), daemon=True).start()
+    while True:
+        answers.write(json.dumps(compute(json.loads(tasks.get()))) + "\n")
+        answers.flush()
+
+
+def _read(tasks: SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        tasks.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve()

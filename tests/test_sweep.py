@@ -1,0 +1,436 @@
+"""Sweeps on this machine: what is planned, what is stored, what survives kills, full disks and failures."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe.sweep import local
+from pauseframe.sweep import store as storing
+from pauseframe.sweep.local import fits
+from pauseframe.sweep.plan import Source
+from pauseframe.sweep.run import carry_out
+from pauseframe.sweep.spec import Spec, split_file, split_values
+from pauseframe.sweep.store import Store, is_whole
+from test_cli import cli
+
+TINY = """
+name = "tiny"
+workload = [{ kind = "n_to_1", size = "10 KB" }]
+[topology]
+kind = "star"
+hosts = 3
+link = { rate = "10 Gbps", delay = "1 us" }
+"""
+LONGER = TINY.replace("10 KB", "3 MB")
+SWEEP = """
+[sweep]
+transport.preset = ["dctcp", "tcp_bolt"]
+"workload.size" = { from = "10 KB", to = "30 KB", steps = 3 }
+seeds = 2
+"""
+AXES = {"transport.preset": ["dctcp", "newreno"], "switch.pfc": [True, False]}
+
+
+@pytest.fixture
+def sweep_file(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY + SWEEP)
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished sweep with a numeric, a textual and a truth-valued axis."""
+    folder = tmp_path_factory.mktemp("done")
+    axes = {"transport.rto_min": ["2 ms", "5 ms"], "transport.dup_thresh": [3, 4], "switch.pfc": [True, False]}
+    return pf.sweep(TINY, axes=axes, seeds=2, zip=[["transport.rto_min", "transport.dup_thresh"]], out=folder / "sweep")
+
+
+# --- axes -------------------------------------------------------------------------------------------------------
+
+
+def test_ranges():
+    def values(**table):
+        spec = Spec()
+        spec.add_axis("x", table)
+        return spec.axes["x"] if not spec.problems else spec.problems[0]["message"]
+
+    assert values(**{"from": 0.1, "to": 0.9, "steps": 9}) == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert values(**{"from": 2, "to": 8, "steps": 3}) == [2, 5, 8]
+    assert values(**{"from": 1.0, "to": 2.0, "steps": 2}) == [1.0, 2.0]
+    assert values(**{"from": "10 KB", "to": "1000 KB", "steps": 3, "scale": "log"}) == ["10 KB", "100 KB", "1000 KB"]
+    assert "unit" in values(**{"from": "10 KB", "to": "1 MB", "steps": 3})
+    assert "steps" in values(**{"from": 0, "to": 1, "steps": 1})
+    assert "log" in values(**{"from": 0, "to": 1, "steps": 3, "scale": "log"})
+
+
+def test_crossed_zipped_and_excluded():
+    spec = Spec(seeds=[1], zip=[["a", "c"]], exclude=[{"a": 1, "b": ["x"]}])
+    for path, values in {"a": [1, 2], "b": ["x", "y"], "c": ["one", "two"]}.items():
+        spec.add_axis(path, values)
+    spec.check()
+    assert spec.problems == []
+    rows = [tuple(row.values()) for row in spec.combinations()]
+    assert rows == [(1, "y", "one"), (2, "x", "two"), (2, "y", "two")]
+
+
+def test_values_of_the_command_line():
+    assert split_values("dctcp,tcp_bolt") == ["dctcp", "tcp_bolt"]
+    assert split_values("'a,b', 10 KB,1,0.5,true") == ["a,b", "10 KB", 1, 0.5, True]
+    assert split_values('["2 KB", "4 KB"],["8 KB"]') == [["2 KB", "4 KB"], ["8 KB"]]
+    assert split_values("{from = 1, to = 3, steps = 3}") == [{"from": 1, "to": 3, "steps": 3}]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "[sweep]\nseeds = 3\n",
+        'sweep = { "a.b" = [1, 2] }\n',
+        "sweep.seeds = 3\n",
+        "[sweep.a]\nb = [\n[1],\n[2],\n]\n",
+        "[ 'sweep' ]\nseeds = 1\n[[sweep.exclude]]\na = 1\n",
+    ],
+)
+def test_the_sweep_is_taken_off(table):
+    rest = "[topology]\nkind = 'star'\n"
+    text = table + rest if table.startswith("sweep") else rest + table + "[routing]\nkind = 'ecmp'\n"
+    without, sweep = split_file(text, "x.toml")
+    whole = tomllib.loads(text)
+    assert sweep == whole.pop("sweep")
+    assert tomllib.loads(without) == whole
+    if "[routing]" in text:  # line for line
+        assert without.splitlines().index("[routing]") == text.splitlines().index("[routing]")
+
+
+def test_all_mistakes_before_anything_runs(tmp_path):
+    file = tmp_path / "wrong.toml"
+    file.write_text(TINY.replace("hosts", "hots") + SWEEP)
+    settings = ["--set", "transport.preset=dctcp,bolt,new", "--set", "workload.size=10 KB,10,20"]
+    done = cli("sweep", file, *settings, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(set(lines))
+    for wanted in (r'transport.preset = "bolt"', r'transport.preset = "new"', "size = 10:", "size = 20:", "hots"):
+        assert sum(wanted in line for line in lines) == 1, wanted
+    assert any(line.startswith(f"{file}:5") for line in lines)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_problem_of_some_combinations_says_of_which(tmp_path):
+    axes = {"switch.pfc.xoff": ["20 KB", "96 KB"], "switch.pfc.xon": ["10 KB", "64 KB"]}
+    with pytest.raises(pf.ScenarioError) as caught:
+        pf.sweep(TINY, axes=axes, out=tmp_path / "out")
+    (problem,) = caught.value.problems
+    assert "20 KB" in str(problem)
+    assert "64 KB" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("rules", "mentioned"),
+    [
+        ({"axes": {"a.b": []}}, "no value"),
+        ({"axes": {"a.b": [1, 1]}}, "twice"),
+        ({"axes": {"a.b": 3}}, "list of values"),
+        ({"axes": {"seed": [1, 2]}}, "seeds"),
+        ({"axes": {"transport": [{"preset": "dctcp"}]}}, "transport.preset"),
+        ({"axes": AXES, "zip": [["transport.preset", "nothing"]]}, "nothing"),
+        ({"axes": AXES | {"host.mtu": ["9 KB"]}, "zip": [["transport.preset", "host.mtu"]]}, "equally many"),
+        ({"axes": AXES, "exclude": [{"transport.preset": "bolt"}]}, "no axis has this value"),
+        ({"axes": AXES, "exclude": [{"transport.preset": ["dctcp", "newreno"]}]}, "nothing to run"),
+        ({"axes": AXES, "seeds": 0}, "how many"),
+        ({"axes": AXES, "seeds": [1, 1]}, "different"),
+        ({"axes": AXES, "set": {"switch.pfc": True}}, "an axis"),
+    ],
+)
+def test_wrong_sweeps(rules, mentioned, tmp_path):
+    with pytest.raises(pf.ScenarioError) as caught:
+        pf.sweep(TINY, out=tmp_path / "out", **rules)
+    assert any(mentioned in problem["message"] + problem["hint"] for problem in caught.value.problems)
+    assert not (tmp_path / "out").exists()
+
+
+def test_seeds_begin_at_that_of_the_scenario():
+    source = Source.read("seed = 7\n" + TINY)
+    source.vary(None, seeds=3)
+    assert source.plan().seeds == [7, 8, 9]
+
+
+# --- results ----------------------------------------------------------------------------------------------------
+
+
+def test_file_and_command_line(sweep_file, tmp_path):
+    done = cli("sweep", sweep_file, "--json", "--set", "transport.dup_thresh=4", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"out": "results/tiny-sweep", "planned": 12, "finished": 12, "failures": []}
+    sweep = pf.load_sweep(tmp_path / "results" / "tiny-sweep")
+    assert sweep.axes == {"transport.preset": ["dctcp", "tcp_bolt"], "workload.size": ["10 KB", "20 KB", "30 KB"]}
+    run = sweep.run(2, **{"transport.preset": "tcp_bolt", "workload.size": "20 KB"})
+    assert (run.summary["seed"], run.status) == (2, "complete")
+    assert "dup_thresh = 4" in run.scenario_toml
+
+
+def test_the_same_bytes_as_a_single_run(done, tmp_path):
+    single = tmp_path / "single"
+    settings = {"transport.rto_min": "5 ms", "transport.dup_thresh": 4, "switch.pfc": True}
+    pf.run(TINY, set=settings, seed=2, out=single)
+    (row,) = [row for row in done.planned if row["seed"] == 2 and row["axes"] == settings]
+    folder = done.folder / row["path"]
+    names = {path.name for path in single.iterdir()} - {"manifest.json"}
+    assert names >= {"flows.parquet", "scenario.resolved.toml"}
+    for name in names:
+        assert (folder / name).read_bytes() == (single / name).read_bytes(), name
+    assert pf.load(folder).summary["fingerprint"] == pf.load(single).summary["fingerprint"]
+
+
+def test_tables_have_the_axes(done):
+    flows = done.flows.collect()
+    assert flows.height == 8 * 2
+    kinds = {name: flows.schema[name] for name in ("transport.rto_min", "transport.dup_thresh", "switch.pfc", "seed")}
+    assert list(kinds.values()) == [pl.String(), pl.Int64(), pl.Boolean(), pl.Int64()]
+    counts = flows.group_by("transport.rto_min", "transport.dup_thresh", "switch.pfc").len()
+    expected = {(rto, dup, pfc, 4) for rto, dup in (("2 ms", 3), ("5 ms", 4)) for pfc in (True, False)}
+    assert set(counts.iter_rows()) == expected
+    summaries = done.summaries
+    assert summaries.height == 8
+    assert summaries["flows_finished"].sum() == 16
+    assert {"transport.rto_min", "seed", "fct_us.p99", "fingerprint"} <= set(summaries.columns)
+    assert done.ports.filter(pl.col("switch.pfc")).collect().height > 0
+
+
+def test_other_programs_read_it_in_one_line(done):
+    pattern = f"{done.folder}/*/*/*/*/flows.parquet"
+    assert pl.scan_parquet(pattern, hive_partitioning=True).select("switch.pfc", "seed").collect().height == 16
+    query = f"""select "transport.rto_min", count(*) from '{pattern}' group by all order by all"""
+    assert duckdb.sql(query).fetchall() == [("2 ms", 8), ("5 ms", 8)]
+    frame = pd.concat(pd.read_parquet(path) for path in done.folder.glob("*/*/*/*/flows.parquet"))
+    assert frame.groupby("transport.rto_min", observed=True).size().to_dict() == {"2 ms": 8, "5 ms": 8}
+
+
+def test_what_was_computed_once_is_not_computed_again(tmp_path, monkeypatch):
+    first = pf.sweep(TINY, axes={"transport.preset": ["dctcp", "newreno"]}, seeds=2, out=tmp_path / "first")
+    tasks = []
+    monkeypatch.setattr(local, "task_for", lambda run, store: tasks.append(run.path) or {})
+    again = pf.sweep(TINY, axes={"transport.preset": ["newreno"]}, seeds=2, out=tmp_path / "second")
+    assert tasks == []
+    assert len(again.finished) == 2
+    name = "transport.preset=newreno/seed=1/flows.parquet"
+    assert (again.folder / name).samefile(first.folder / name)
+    storing.shutil.rmtree(tmp_path / ".pauseframe-store")
+    assert len(pf.load_sweep(first.folder).finished) == 4  # the sweeps keep their files
+
+
+def test_another_seed_scenario_or_version_is_another_run(monkeypatch):
+    def keys(text=TINY, seeds=1):
+        source = Source.read(text)
+        source.vary(None, seeds=seeds)
+        return {run.key for run in source.plan().runs}
+
+    assert keys() == keys(TINY.replace('kind = "star"', 'kind = "star"  # the same'))
+    different = [keys(), keys(TINY.replace("10 KB", "11 KB")), keys(seeds=[2])]
+    monkeypatch.setattr("pauseframe._core.__version__", "99.0")
+    different.append(keys())
+    assert len(set().union(*different)) == 4
+
+
+def test_a_folder_is_not_taken_without_being_asked(sweep_file, tmp_path):
+    out = tmp_path / "out"
+    assert cli("sweep", sweep_file, "--seeds", 1, "--out", out).returncode == 0
+    again = cli("sweep", sweep_file, "--seeds", 1, "--out", out)
+    assert again.returncode == 1
+    assert "--resume" in again.stderr
+    more = cli("sweep", sweep_file, "--seeds", 2, "--out", out, "--resume")  # more seeds: six runs more
+    assert more.returncode == 0
+    assert "12 of 12" in more.stdout
+    other = cli("sweep", sweep_file, "--set", "transport.dup_thresh=5", "--out", out, "--resume")
+    assert other.returncode == 1
+    assert "another sweep" in other.stderr
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    foreign = cli("sweep", sweep_file, "--out", tmp_path / "mine", "--resume")
+    assert foreign.returncode == 1
+    assert "not a sweep" in foreign.stderr
+
+
+def test_shards_make_one_sweep(sweep_file, tmp_path):
+    for index in (2, 1, 3):
+        assert cli("sweep", sweep_file, "--shard", f"{index}/3", "--out", tmp_path / "out").returncode == 0
+    sweep = pf.load_sweep(tmp_path / "out")
+    assert len(sweep.finished) == len(sweep.planned) == 12
+    assert cli("sweep", sweep_file, "--shard", "4/3", "--out", tmp_path / "out").returncode == 2
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------
+
+
+def broken_plan(tmp_path):
+    """Four runs, of which one has a scenario that the core refuses when it runs."""
+    source = Source.read(TINY)
+    source.vary({"transport.preset": ["dctcp", "newreno"]}, seeds=2)
+    plan = source.plan()
+    wrong = plan.runs[1]
+    object.__setattr__(wrong, "toml", wrong.toml.replace('kind = "star"', 'kind = "sta"'))
+    return plan
+
+
+def test_a_failed_run_is_recorded_and_stops_no_other(tmp_path, capsys):
+    sweep = carry_out(broken_plan(tmp_path), out=tmp_path / "out", progress=True)
+    assert (len(sweep.finished), len(sweep.failures)) == (3, 1)
+    (failure,) = sweep.failures
+    assert "star" in failure["message"]
+    assert (failure["axes"], failure["seed"]) == ({"transport.preset": "newreno"}, 1)
+    assert failure["command"] in capsys.readouterr().err
+    assert sweep.flows.collect().height == 6
+    scenario = failure["command"].removeprefix("pauseframe run ")
+    again = cli("run", scenario, "--out", tmp_path / "again")
+    assert again.returncode == 2
+    assert "star" in again.stderr
+    good = carry_out(Source_like(sweep), out=tmp_path / "out")
+    assert (len(good.finished), good.failures) == (4, [])
+
+
+def Source_like(sweep):  # noqa: N802
+    source = Source.read(TINY)
+    source.vary(sweep.axes, seeds=sweep.seeds)
+    return source.plan()
+
+
+def test_a_run_that_kills_its_workers_fails_alone(tmp_path, monkeypatch):
+    plan = Source_like(pf.sweep(TINY, axes={"transport.preset": ["dctcp", "newreno"]}, seeds=2, out=tmp_path / "a"))
+    killer = plan.runs[2]
+    begin = local._Worker.begin
+
+    def begin_and_kill(worker, run, store):
+        begun = begin(worker, run, store)
+        if run is killer:
+            os.kill(worker.process.pid, signal.SIGKILL)
+        return begun
+
+    monkeypatch.setattr(local._Worker, "begin", begin_and_kill)
+    outcomes = list(local.run_local(plan.runs, tmp_path / "store", 2))
+    assert sorted(outcome.run.path for outcome in outcomes) == sorted(run.path for run in plan.runs)
+    failed = [outcome for outcome in outcomes if outcome.error]
+    # The worker may have been through with it before the signal came.
+    assert len(failed) <= 1
+    assert all("SIGKILL" in outcome.error and outcome.run is killer for outcome in failed)
+
+
+def test_a_full_disk_is_not_a_failed_run():
+    assert storing.is_disk_full(OSError(28, "No space left on device"))
+    assert storing.is_disk_full("RunError: x/flows.parquet: No space left on device (os error 28)")
+    assert not storing.is_disk_full("RunError: os error 2")
+
+
+def test_damaged_runs_are_not_whole(tmp_path):
+    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    (row,) = sweep.planned
+    folder = sweep.folder / row["path"]
+    assert is_whole(folder, row["key"])
+    assert not is_whole(folder, "0" * 32)
+    with (folder / "flows.parquet").open("r+b") as file:  # as a power cut may leave it; in the store too
+        file.truncate(10)
+    assert not is_whole(folder, row["key"])
+    assert not Store(tmp_path / ".pauseframe-store").has(row["key"])
+    assert pf.sweep(TINY, out=tmp_path / "out").flows.collect().height == 2
+
+
+def test_memory_bounds_the_runs_under_way():
+    gb = 1 << 30
+    assert fits(2 * gb, [2 * gb], 0, 3 * gb)
+    assert not fits(2 * gb, [2 * gb], 0, 2 * gb)
+    assert not fits(2 * gb, [1 * gb, 1 * gb], 0, 4 * gb)  # those under way will grow
+    assert fits(2 * gb, [2 * gb], 2 * gb, 0)  # the idle worker has it already
+    assert not fits(0, [4 * gb], 0, 3 * gb)  # nothing has ended yet: the largest under way counts
+
+
+def test_one_at_a_time_where_memory_is_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "available_bytes", lambda: 1)
+    most = 0
+    start = local._Pool._start
+
+    def counting(pool, waiting):
+        nonlocal most
+        start(pool, waiting)
+        most = max(most, len(pool._busy))
+
+    monkeypatch.setattr(local._Pool, "_start", counting)
+    assert len(pf.sweep(TINY, seeds=4, jobs=3, out=tmp_path / "out").finished) == 4
+    assert most == 1
+
+
+def popen(*arguments):
+    command = [sys.executable, "-m", "pauseframe", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def finished(out):
+    return {path.parent: path.stat().st_mtime_ns for path in Path(out).glob("**/manifest.json")}
+
+
+def wait_for(out, count):
+    deadline = time.monotonic() + 30
+    while len(finished(out)) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_interrupt_keeps_what_is_done(tmp_path):
+    file = tmp_path / "longer.toml"
+    file.write_text(LONGER)
+    out = tmp_path / "out"
+    with popen("sweep", file, "--seeds", 400, "--out", out) as process:
+        wait_for(out, 3)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    kept = re.search(r"(\d+) of 400 runs are kept", stderr)
+    assert kept
+    assert int(kept[1]) == len(finished(out)) >= 3
+
+
+def test_kills_lose_and_duplicate_nothing(tmp_path):
+    file = tmp_path / "longer.toml"
+    file.write_text(LONGER)
+    out = tmp_path / "out"
+    before: dict[Path, int] = {}
+    for count in (3, 9, 15):
+        with popen("sweep", file, "--seeds", 24, "--out", out, "--resume") as process:
+            wait_for(out, count)
+            workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            if count == 9:
+                os.kill(int(workers[0]), signal.SIGKILL)
+                wait_for(out, count + 2)
+            process.kill()
+        for worker in workers:
+            assert gone(int(worker))
+        now = finished(out)
+        assert before.items() <= now.items()  # none lost, none computed again
+        before = now
+    assert cli("sweep", file, "--seeds", 24, "--out", out, "--resume").returncode == 0
+    assert before.items() <= finished(out).items()
+    sweep = pf.load_sweep(out)
+    assert sweep.flows.collect().height == 24 * 2
+    assert sweep.failures == []
+    unfinished = tmp_path / ".pauseframe-store" / "unfinished"
+    assert not any(unfinished.iterdir())
+
+
+def gone(process):
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().split()[2] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
