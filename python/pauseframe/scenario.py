@@ -134,6 +134,7 @@ class Host(Part):
 
     mtu: str | None = None
     tx_delay: str | None = None
+    tx_jitter: str | None = None
     rx_delay: str | None = None
     nic_buffer: str | None = None
     nic_queue: str | None = None

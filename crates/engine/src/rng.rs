@@ -21,7 +21,7 @@ pub fn stream(seed: u64, label: &str, index: u64) -> Rng {
     Rng(Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low)))
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words that scatters them well.
+/// The finaliser of `SplitMix64` (Steele, Lea, Flood 2014): a bijection of 64-bit words that scatters them well.
 #[inline]
 pub fn mix(mut word: u64) -> u64 {
     word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);

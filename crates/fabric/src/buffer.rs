@@ -65,10 +65,12 @@ impl Network {
         let backlog = u64::from(self.lanes[lane].backlog) + u64::from(packet.size);
         let switch = &mut self.switches[switch as usize];
         let beyond = backlog.saturating_sub(reserved.0);
-        if beyond > dynamic_threshold(alpha, switch.pool_size - switch.pool_used) {
+        let taken = beyond.min(u64::from(packet.size));
+        let free = switch.pool_size - switch.pool_used;
+        if beyond > dynamic_threshold(alpha, free) || taken > free {
             return Err(DropReason::BufferFull);
         }
-        switch.pool_used += beyond.min(u64::from(packet.size));
+        switch.pool_used += taken;
         Ok(())
     }
 
@@ -114,8 +116,9 @@ impl Network {
         let beyond = u64::from(lane.ingress - lane.in_headroom + size).saturating_sub(reserved.0);
         let free = switch.pool_size - switch.pool_used;
         let threshold = dynamic_threshold(alpha, free).min(u64::from(limits.xoff));
-        if lane.in_headroom == 0 && beyond <= threshold {
-            switch.pool_used += beyond.min(u64::from(size));
+        let taken = beyond.min(u64::from(size));
+        if lane.in_headroom == 0 && beyond <= threshold && taken <= free {
+            switch.pool_used += taken;
         } else if lane.in_headroom + size <= limits.headroom {
             lane.in_headroom += size;
         } else {

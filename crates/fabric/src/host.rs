@@ -6,7 +6,7 @@
 use crate::event::Event;
 use crate::network::Network;
 use crate::packet::{Fifo, PacketPool};
-use pauseframe_engine::EventQueue;
+use pauseframe_engine::{EventQueue, Rng};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,6 +25,9 @@ pub(crate) struct Host {
     turns: [VecDeque<u32>; 8],
     /// Connection ends that found the NIC full.
     blocked: VecDeque<u32>,
+    /// When the last segment is through the stack.
+    last_through: Time,
+    jitter: Rng,
 }
 
 /// What waits in a NIC for one destination and class.
@@ -34,7 +37,7 @@ struct DestinationQueue {
 }
 
 impl Host {
-    pub(crate) fn new(port: PortId) -> Host {
+    pub(crate) fn new(port: PortId, jitter: Rng) -> Host {
         Host {
             port,
             held: 0,
@@ -44,6 +47,8 @@ impl Host {
             queue_of: BTreeMap::new(),
             turns: Default::default(),
             blocked: VecDeque::new(),
+            last_through: Time::ZERO,
+            jitter,
         }
     }
 
@@ -68,6 +73,13 @@ impl Host {
             turns.push_back(queue);
         }
         Some(index)
+    }
+
+    /// When a segment is through the stack that would be at `earliest`, and up to `jitter` later.
+    fn through_stack(&mut self, earliest: Time, jitter: Span) -> Time {
+        let late = if jitter == Span::ZERO { Span::ZERO } else { Span(self.jitter.below(jitter.0 + 1)) };
+        self.last_through = self.last_through.max(earliest + late);
+        self.last_through
     }
 
     /// A socket that found no room takes its place in the line.
@@ -95,11 +107,11 @@ impl Network {
     ) {
         let state = &mut self.hosts[host as usize];
         state.held += u64::from(self.packets[index].size);
-        if self.settings.tx_delay == Span::ZERO {
-            self.to_nic(host, nic_queue, index, now, queue);
+        if self.hot.stackless {
+            self.enter_nic(host, nic_queue, index, now, queue);
             return;
         }
-        let through = now + self.settings.tx_delay;
+        let through = state.through_stack(now + self.settings.tx_delay, self.settings.tx_jitter);
         self.packets[index].at = through;
         // The stack needs no account of ingress: the field carries the NIC queue until the NIC has the packet.
         self.packets[index].ingress = PortId(nic_queue);
@@ -116,14 +128,14 @@ impl Network {
             queue.push(self.packets[next].at, Event::HostSend(host).code());
         }
         let nic_queue = std::mem::replace(&mut self.packets[index].ingress, PortId::NONE);
-        self.to_nic(host, nic_queue.0, index, now, queue);
+        self.enter_nic(host, nic_queue.0, index, now, queue);
         // An idle NIC has put it on the wire at once, which makes room too.
         self.unblock(host, now, queue);
     }
 
     /// The NIC gets a packet: to the port if nothing of its class waits, else to its destination's queue.
     #[inline]
-    fn to_nic(&mut self, host: u32, nic_queue: u32, index: u32, now: Time, queue: &mut EventQueue) {
+    fn enter_nic(&mut self, host: u32, nic_queue: u32, index: u32, now: Time, queue: &mut EventQueue) {
         let class = self.packets[index].class;
         let port = self.hosts[host as usize].port;
         if self.ports[port].is_idle(now) {

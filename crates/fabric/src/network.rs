@@ -82,6 +82,7 @@ pub struct PortReport {
 
 /// Settings that every hop reads, kept beside the arenas.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Hot {
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,
@@ -95,6 +96,8 @@ pub(crate) struct Hot {
     pub(crate) mark_above: u32,
     pub(crate) mark_at_dequeue: bool,
     pub(crate) spray: bool,
+    /// Segments leave their sockets for the NIC at once.
+    pub(crate) stackless: bool,
 }
 
 impl Hot {
@@ -119,6 +122,7 @@ impl Hot {
             mark_above,
             mark_at_dequeue,
             spray: settings.spray,
+            stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
         }
     }
 }
@@ -321,7 +325,7 @@ impl Network {
         let overhead = self.settings.overhead;
         let max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
-        let needed = headroom(data, back, max_frame, overhead, pfc.reaction);
+        let needed = headroom(data, back, max_frame, overhead, pfc.reaction, self.lossless.count_ones());
         let wanted = pfc.headroom.unwrap_or(needed).0;
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
@@ -497,7 +501,7 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
             NodeKind::Host => {
                 assert!(node.ports.len() == 1, "host {} has {} links, not one", node.name, node.ports.len());
                 number.push(hosts.len() as u32);
-                hosts.push(Host::new(node.ports[0]));
+                hosts.push(Host::new(node.ports[0], stream(seed, "jitter", u64::from(id.0))));
             }
             NodeKind::Switch => {
                 number.push(switches.len() as u32);
@@ -528,6 +532,7 @@ fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId
             ready: 0,
             paused: 0,
             tx_pending: false,
+            in_pipeline: false,
         }
     })
     .collect()

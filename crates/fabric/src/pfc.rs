@@ -46,14 +46,22 @@ pub(crate) struct PendingPause {
 /// Bytes that can still arrive after a frame has pushed an ingress account over XOFF, on a link whose frames
 /// come by `data` and whose pause frames go by `back`: the arithmetic of IEEE 802.1Qbb Annex O.
 ///
-/// In order: a full frame in service on the way back; the pause frame; its propagation; the reaction time; a
+/// In order: a full frame in service on the way back; a pause frame of each of the other `lossless` classes; the
+/// pause frame itself; its propagation; the reaction time; a
 /// full frame that started just before the pause took effect; the propagation of all that. Then the frame that
 /// crossed XOFF itself, which is in the headroom but for one byte. `max_frame`: largest frame without preamble
 /// and gap, bytes.
-pub fn headroom(data: Channel, back: Channel, max_frame: u32, overhead: Overhead, reaction: Span) -> Bytes {
+pub fn headroom(
+    data: Channel,
+    back: Channel,
+    max_frame: u32,
+    overhead: Overhead,
+    reaction: Span,
+    lossless: u32,
+) -> Bytes {
     let on_wire = |frame: u32| Bytes(u64::from(frame + overhead.gap));
     let until_effect = back.rate.serialise(on_wire(max_frame))
-        + back.rate.serialise(on_wire(Overhead::PAUSE_FRAME))
+        + back.rate.serialise(on_wire(Overhead::PAUSE_FRAME)) * u64::from(lossless)
         + back.delay
         + reaction;
     let arriving = until_effect + data.rate.serialise(on_wire(max_frame)) + data.delay;
@@ -70,7 +78,6 @@ impl Network {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let lane = self.lane_index(ingress, class);
         self.lanes[lane].pause_sent = true;
-        self.counters[lane].pauses_sent += 1;
         self.send_pause_frame(ingress.reverse(), class, quanta, now, queue);
         if self.pauses[lane].refresh_at.is_none() {
             let refresh_at = now + self.pause_time(ingress, quanta) / 2;
@@ -97,6 +104,16 @@ impl Network {
     }
 
     fn send_pause_frame(&mut self, port: PortId, class: u8, quanta: u16, now: Time, queue: &mut EventQueue) {
+        // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
+        let mut waiting = self.ports[port].control.head();
+        while let Some(index) = waiting {
+            let frame = &mut self.packets[index];
+            if frame.seq == 1 << class {
+                frame.len = u32::from(quanta);
+                return;
+            }
+            waiting = (frame.next != NIL).then_some(frame.next);
+        }
         let frame = Packet {
             at: now,
             next: NIL,

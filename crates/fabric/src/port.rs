@@ -30,8 +30,10 @@ pub(crate) struct Port {
     /// Classes with waiting packets, and classes that may not send: a bit each.
     pub(crate) ready: u8,
     pub(crate) paused: u8,
-    /// A `TxDone` is pending.
+    /// A `TxDone` is pending for `busy_until`.
     pub(crate) tx_pending: bool,
+    /// A `TxDone` is pending for when a packet is through the forwarding latency.
+    pub(crate) in_pipeline: bool,
 }
 
 /// One class of a port: its egress queue here, and the ingress account of what it sent at the other end.
@@ -164,7 +166,17 @@ impl Network {
     #[inline(always)]
     pub(crate) fn on_tx_done(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
         let state = &mut self.ports[port];
-        state.tx_pending = false;
+        if state.busy_until > now {
+            // A packet is out of the pipeline, but a pause frame is in service.
+            state.in_pipeline = false;
+            self.kick(port, now, queue);
+            return;
+        }
+        if state.tx_pending {
+            state.tx_pending = false;
+        } else {
+            state.in_pipeline = false;
+        }
         if state.eligible() != 0 || !state.control.is_empty() {
             self.transmit(port, now, queue);
         }
@@ -201,6 +213,11 @@ impl Network {
     #[inline(never)]
     fn transmit_control(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
         let index = self.ports[port].control.pop(&self.packets).expect("a pause frame waits");
+        let frame = self.packets[index];
+        if frame.len > 0 {
+            let lane = self.lane_index(port.reverse(), frame.seq.trailing_zeros() as u8);
+            self.counters[lane].pauses_sent += 1;
+        }
         self.put_on_wire(port, index, now, queue);
     }
 
@@ -218,11 +235,13 @@ impl Network {
 
     /// Everything that could be sent is still in the pipeline of the switch: the port starts when the first is out.
     fn wait_for_pipeline(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        if std::mem::replace(&mut self.ports[port].in_pipeline, true) {
+            return;
+        }
         let eligible = self.ports[port].eligible();
         let classes = (0..8u8).filter(|class| eligible & 1 << class != 0);
         let heads = classes.filter_map(|class| self.lanes[self.lane_index(port, class)].queue.head());
         let first = heads.map(|head| self.packets[head].at + self.hot.switch_latency).min();
-        self.ports[port].tx_pending = true;
         queue.push(first.unwrap_or(now), Event::TxDone(port).code());
     }
 
@@ -300,10 +319,10 @@ impl Network {
             return;
         }
         self.packet_hops += 1;
-        if to_switch != NIL {
-            self.forward(to_switch, port, index, now, queue);
-        } else {
+        if to_switch == NIL {
             self.on_nic_receive(port, index, now, queue);
+        } else {
+            self.forward(to_switch, port, index, now, queue);
         }
     }
 }

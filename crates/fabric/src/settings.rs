@@ -15,6 +15,8 @@ pub struct Settings {
     pub mtu: u32,
     /// Time that a segment spends in a host's stack before the NIC has it.
     pub tx_delay: Span,
+    /// Up to this much more, uniformly at random for each segment; segments of a host keep their order.
+    pub tx_jitter: Span,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that stack and NIC of a host may hold.

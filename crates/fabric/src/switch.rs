@@ -47,7 +47,8 @@ impl Network {
         }
         self.packets[index].ingress = ingress;
         let backlog = self.lanes[lane].backlog;
-        if backlog > self.hot.mark_above && !self.mark_or_keep(index, lane) {
+        let over = backlog > self.hot.mark_above;
+        if over && self.drops_not_ect(index) {
             self.drop_packet(index, egress, DropReason::NotEct, now);
             return;
         }
@@ -60,6 +61,9 @@ impl Network {
         } else if backlog + size > self.hot.lossy_limit {
             self.drop_packet(index, egress, DropReason::BufferFull, now);
             return;
+        }
+        if over {
+            self.mark(index, lane);
         }
         self.enqueue(egress, index, now, queue);
     }
@@ -74,25 +78,21 @@ impl Network {
         }
     }
 
-    /// Marks a packet that joins a queue over its threshold; false if it can not be marked and is to be dropped
-    /// instead, as a RED queue does with what is not ECT (judd §7.1, Fig. 12). Lossless packets are kept.
-    fn mark_or_keep(&mut self, index: u32, lane: usize) -> bool {
+    /// Whether a packet that meets a queue over its threshold is dropped because it can not be marked, as a RED queue
+    /// does with what is not ECT (judd §7.1, Fig. 12). Lossless packets are kept.
+    fn drops_not_ect(&self, index: u32) -> bool {
+        let packet = &self.packets[index];
         let drops = matches!(self.settings.marker, Marker::Step { drop_not_ect: true, .. });
-        self.mark(index, lane) || !drops || self.is_lossless(self.packets[index].class)
+        drops && packet.ecn == Ecn::NotEct && !self.is_lossless(packet.class)
     }
 
-    /// Marks a packet; false if it is not ECN-capable.
-    fn mark(&mut self, index: u32, lane: usize) -> bool {
+    /// Marks a packet if it is ECN-capable.
+    fn mark(&mut self, index: u32, lane: usize) {
         let packet = &mut self.packets[index];
-        match packet.ecn {
-            Ecn::NotEct => return false,
-            Ecn::Ce => {}
-            Ecn::Ect0 | Ecn::Ect1 => {
-                packet.ecn = Ecn::Ce;
-                self.counters[lane].ecn_marks += 1;
-            }
+        if matches!(packet.ecn, Ecn::Ect0 | Ecn::Ect1) {
+            packet.ecn = Ecn::Ce;
+            self.counters[lane].ecn_marks += 1;
         }
-        true
     }
 
     /// Step marking where the packet leaves the queue; what is not ECT goes on, it has had its wait.

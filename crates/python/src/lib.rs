@@ -1,7 +1,7 @@
 //! The Python extension module `pauseframe._core`: convert, call, convert back. Documented in `_core.pyi`.
 
 // PyO3's macros take what they are given by value, and generate items without documentation.
-#![expect(clippy::needless_pass_by_value, missing_docs, reason = "the shape of a PyO3 module")]
+#![expect(clippy::needless_pass_by_value, reason = "the shape of a PyO3 module")]
 
 use arrow_array::RecordBatch;
 use pauseframe_scenario::results::{self, RunStatus};
@@ -58,11 +58,11 @@ impl Table {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let table = self.as_pyarrow_table()?.into_pyobject(py)?;
-        Ok(table.call_method1("__arrow_c_stream__", (requested_schema,))?)
+        table.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(self.as_pyarrow_table()?.into_pyobject(py)?.call_method0("__arrow_c_schema__")?)
+        self.as_pyarrow_table()?.into_pyobject(py)?.call_method0("__arrow_c_schema__")
     }
 
     fn __repr__(&self) -> String {
@@ -238,7 +238,7 @@ fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress)
 fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("sim_time_s", now.now.as_secs_f64())?;
-    dict.set_item("stop_time_s", now.stop.map(|stop| stop.as_secs_f64()))?;
+    dict.set_item("stop_time_s", now.stop.map(pauseframe_scenario::Time::as_secs_f64))?;
     dict.set_item("wall_s", now.wall_s)?;
     dict.set_item("events", now.events)?;
     dict.set_item("packet_hops", now.packet_hops)?;

@@ -24,22 +24,22 @@ const TIMESTAMPS: u64 = 12;
 
 /// A scenario turned into its running parts.
 #[derive(Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// The graph, for names.
-    pub topology: Arc<Topology>,
+    pub(crate) topology: Arc<Topology>,
     /// The idle network.
-    pub network: Network,
+    pub(crate) network: Network,
     /// What was told to it.
-    pub settings: Arc<Settings>,
+    pub(crate) settings: Arc<Settings>,
     /// Names of the transports by index: "default" and those of `[transports]`.
-    pub transports: Vec<String>,
+    pub(crate) transports: Vec<String>,
 }
 
 /// Builds the network of a scenario.
 ///
 /// # Errors
 /// A text that says what is wrong, if hosts can not reach each other (`resolve` refuses such scenarios before).
-pub fn build(scenario: &Scenario) -> Result<Built, String> {
+pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     let problems =
         |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
@@ -86,6 +86,7 @@ fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
         },
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
+        tx_jitter: host.tx_jitter,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,

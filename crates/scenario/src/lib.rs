@@ -11,5 +11,6 @@ pub mod workload;
 
 pub use error::{Problem, ScenarioError};
 pub use pauseframe_engine::Control;
+pub use pauseframe_units::Time;
 pub use resolve::{Input, Resolved, resolve};
 pub use run::{RunOptions, RunProgress, RunResults, run};

@@ -157,6 +157,8 @@ pub struct HostSpec {
     pub mtu: Bytes,
     /// Time a segment spends in the stack before the NIC has it.
     pub tx_delay: Span,
+    /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase.
+    pub tx_jitter: Span,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that the stack and the NIC may hold; sockets wait for room.

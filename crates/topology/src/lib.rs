@@ -7,6 +7,7 @@
 mod check;
 pub mod generate;
 mod graph;
+pub mod interchange;
 pub mod routing;
 
 pub use check::{TopologyError, check};

@@ -56,6 +56,7 @@ impl PortId {
 
     /// The other direction of the same link.
     #[inline]
+    #[must_use]
     pub fn reverse(self) -> PortId {
         PortId(self.0 ^ 1)
     }
@@ -166,6 +167,14 @@ impl<I: Id, T> IndexMut<I> for IndexVec<I, T> {
 impl<I: Id, T> FromIterator<T> for IndexVec<I, T> {
     fn from_iter<It: IntoIterator<Item = T>>(items: It) -> Self {
         IndexVec { items: items.into_iter().collect(), id: PhantomData }
+    }
+}
+
+impl<'a, I: Id, T> IntoIterator for &'a mut IndexVec<I, T> {
+    type Item = &'a mut T;
+    type IntoIter = std::slice::IterMut<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter_mut()
     }
 }
 

@@ -71,6 +71,7 @@ impl Time {
 
     /// This moment plus `span`, or [`Time::MAX`] where that does not fit.
     #[inline]
+    #[must_use]
     pub fn saturating_add(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
     }
@@ -112,6 +113,7 @@ impl Span {
     }
     /// This span times `n`, or [`Span::MAX`] where that does not fit.
     #[inline]
+    #[must_use]
     pub fn saturating_mul(self, n: u64) -> Span {
         Span(self.0.saturating_mul(n))
     }

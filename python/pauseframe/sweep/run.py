@@ -103,6 +103,7 @@ def carry_out(
         raise
     finally:
         outcomes.close()
+        keep.clean()
         display.close()
     return load_sweep(folder)
 

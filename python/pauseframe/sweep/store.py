@@ -15,12 +15,11 @@ import os
 import shlex
 import shutil
 import socket
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from pauseframe import _core
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STORE_NAME = ".pauseframe-store"
 ERROR_FILE = "error.json"
@@ -169,6 +168,9 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
+    with suppress(OSError, IndexError):
+        if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return False  # it was killed, and its parent has yet to ask after it
     try:
         os.kill(process, 0)
     except ProcessLookupError:

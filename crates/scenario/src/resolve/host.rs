@@ -20,6 +20,12 @@ pub(crate) fn host(t: &mut Table) -> HostSpec {
             Span::ZERO..=second,
             "Time that a segment spends in the stack before the NIC has it",
         ),
+        tx_jitter: t.or_in(
+            "tx_jitter",
+            Span::ZERO,
+            Span::ZERO..=second,
+            "Up to this much more, at random for each segment, in order: keeps flows from locking in phase",
+        ),
         rx_delay: t.or_in(
             "rx_delay",
             Span::ZERO,

@@ -200,8 +200,9 @@ pub struct DependencyGraph {
 }
 
 impl DependencyGraph {
-    fn new(ports: usize, mut dependencies: Vec<Dependency>) -> DependencyGraph {
-        let lanes = dependencies.iter().map(|d| usize::from(d.from.lane) + 1).max().unwrap_or(0);
+    pub(super) fn new(ports: usize, mut dependencies: Vec<Dependency>) -> DependencyGraph {
+        let lanes =
+            dependencies.iter().map(|d| usize::from(d.from.lane.max(d.to.lane)) + 1).max().unwrap_or(0);
         dependencies.sort_by_key(|d| (d.from.lane, d.from.port, d.to.lane, d.to.port));
         let mut first = vec![0_u32; lanes * ports + 1];
         for dependency in &dependencies {
@@ -330,57 +331,89 @@ impl DependencyGraph {
     pub fn shortest_cycle(&self) -> Option<Vec<Dependency>> {
         let component = self.components();
         let mut best: Option<Vec<Dependency>> = None;
-        let mut reached_by: Vec<Option<usize>> = vec![None; self.channels()];
+        let mut search = Search {
+            graph: self,
+            component: &component,
+            last: self.by_target(),
+            closing: vec![None; self.channels()],
+            reached_by: vec![None; self.channels()],
+        };
         for members in self.cyclic_components() {
             for start in members {
                 let limit = best.as_ref().map_or(usize::MAX, Vec::len);
-                if let Some(cycle) = self.cycle_through(self.index(start), limit, &component, &mut reached_by)
-                {
-                    best = Some(cycle);
-                }
+                best = search.cycle_through(self.index(start), limit).or(best);
             }
         }
         best
     }
 
-    /// A shortest cycle through `start` with fewer than `limit` channels. `reached_by` is scratch, all `None`.
-    fn cycle_through(
-        &self,
-        start: usize,
-        limit: usize,
-        component: &[u32],
-        reached_by: &mut [Option<usize>],
-    ) -> Option<Vec<Dependency>> {
+    /// The dependencies on every channel.
+    fn by_target(&self) -> Vec<Vec<u32>> {
+        let mut by_target = vec![Vec::new(); self.channels()];
+        for (place, dependency) in self.dependencies.iter().enumerate() {
+            by_target[self.index(dependency.to)].push(place as u32);
+        }
+        by_target
+    }
+}
+
+/// The search for short cycles; the lists of all channels are reused from start to start.
+struct Search<'a> {
+    graph: &'a DependencyGraph,
+    component: &'a [u32],
+    /// The dependencies on every channel.
+    last: Vec<Vec<u32>>,
+    /// The dependency of a channel on the start; all `None` between searches.
+    closing: Vec<Option<u32>>,
+    /// The dependency by which a channel was reached; all `None` between searches.
+    reached_by: Vec<Option<u32>>,
+}
+
+impl Search<'_> {
+    /// A shortest cycle through `start` with fewer than `limit` channels: breadth-first until a channel that
+    /// depends on `start`, which saves the last and widest step.
+    fn cycle_through(&mut self, start: usize, limit: usize) -> Option<Vec<Dependency>> {
+        let graph = self.graph;
+        for place in &self.last[start] {
+            self.closing[graph.index(graph.dependencies[*place as usize].from)] = Some(*place);
+        }
         let mut queue = VecDeque::from([(start, 1)]);
         let mut touched = Vec::new();
-        let mut last = None;
-        'search: while let Some((at, length)) = queue.pop_front() {
+        let mut end = None;
+        while let Some((at, length)) = queue.pop_front() {
             if length >= limit {
                 break;
             }
-            for place in self.first[at] as usize..self.first[at + 1] as usize {
-                let to = self.index(self.dependencies[place].to);
-                if to == start {
-                    last = Some(place);
-                    break 'search;
-                }
-                if component[to] == component[start] && reached_by[to].is_none() {
-                    reached_by[to] = Some(place);
+            if let Some(closing) = self.closing[at] {
+                end = Some(closing);
+                break;
+            }
+            if length + 1 >= limit {
+                continue;
+            }
+            for place in graph.first[at]..graph.first[at + 1] {
+                let to = graph.index(graph.dependencies[place as usize].to);
+                if to != start && self.component[to] == self.component[start] && self.reached_by[to].is_none()
+                {
+                    self.reached_by[to] = Some(place);
                     touched.push(to);
                     queue.push_back((to, length + 1));
                 }
             }
         }
-        let cycle = last.map(|last| {
-            let mut cycle = vec![self.dependencies[last]];
-            while let Some(place) = reached_by[self.index(cycle[cycle.len() - 1].from)] {
-                cycle.push(self.dependencies[place]);
+        let cycle = end.map(|end| {
+            let mut cycle = vec![graph.dependencies[end as usize]];
+            while let Some(place) = self.reached_by[graph.index(cycle[cycle.len() - 1].from)] {
+                cycle.push(graph.dependencies[place as usize]);
             }
             cycle.reverse();
             cycle
         });
         for channel in touched {
-            reached_by[channel] = None;
+            self.reached_by[channel] = None;
+        }
+        for place in &self.last[start] {
+            self.closing[graph.index(graph.dependencies[*place as usize].from)] = None;
         }
         cycle
     }

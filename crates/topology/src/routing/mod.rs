@@ -17,8 +17,10 @@ mod ordered_trees;
 mod spanning_trees;
 mod switch_graph;
 mod tables;
+pub mod tables_io;
 mod tree_packing;
 mod up_down;
+pub mod verify;
 mod vlan_sets;
 
 pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};

@@ -6,4 +6,7 @@ mod deadlock;
 mod ecmp;
 mod engines;
 mod generators;
+mod interchange;
 mod max_min;
+mod tables_io;
+mod verify;

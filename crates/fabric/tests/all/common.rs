@@ -1,0 +1,248 @@
+//! A network made of a topology, settings and a list of flows, and a run of it.
+
+use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
+use pauseframe_fabric::{
+    BufferPolicy, FlowRecord, FlowSpec, Marker, Metric, Network, Overhead, PfcSettings, PortReport, Sample,
+    SamplePlan, Settings, Transport, Workload,
+};
+use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_transport::{
+    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+};
+use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Payload of a full packet of 1500 bytes.
+pub(crate) const MSS: u64 = 1460;
+/// A full frame without and with a VLAN tag, as buffers count it.
+pub(crate) const FRAME: u64 = 1518;
+pub(crate) const TAGGED: u64 = 1522;
+/// The lossless priority of these tests.
+pub(crate) const LOSSLESS: u8 = 3;
+
+/// Flows in the order of their start.
+#[derive(Debug)]
+struct FlowList(VecDeque<FlowSpec>);
+
+impl Workload for FlowList {
+    fn next_start(&self) -> Option<Time> {
+        self.0.front().map(|flow| flow.start)
+    }
+    fn next_flow(&mut self) -> FlowSpec {
+        self.0.pop_front().expect("asked for a flow at the start of one")
+    }
+}
+
+pub(crate) fn link(gbps: u64, delay: Span) -> Channel {
+    Channel { rate: BitRate::gbps(gbps), delay }
+}
+
+pub(crate) fn priority(code_point: u8) -> Priority {
+    Priority::new(code_point).expect("one of eight")
+}
+
+/// `NewReno` that neither cwnd nor the receive window holds back, on a connection that is open already.
+pub(crate) fn config() -> Config {
+    Config {
+        congestion_control: CongestionControlConfig::NewReno,
+        mss: MSS as u32,
+        initial_window: 1 << 40,
+        ecn: EcnMode::Off,
+        ect_on_syn: false,
+        ect_on_ack: false,
+        sack: true,
+        timestamps: false,
+        fast_retransmit: true,
+        dup_thresh: 3,
+        limited_transmit: true,
+        handshake: false,
+        rto: RtoConfig {
+            initial: Span::from_ms(50),
+            min: Span::from_ms(50),
+            max: Span::from_secs(10),
+            granularity: Span::ZERO,
+            form: RtoForm::Linux,
+            slop: Span::ZERO,
+        },
+        delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
+        receive_window: 1 << 30,
+        syn_retries: 6,
+        retries: 15,
+    }
+}
+
+/// DCTCP with an initial window in bytes.
+pub(crate) fn dctcp(initial_window: u64) -> Config {
+    Config {
+        congestion_control: CongestionControlConfig::Dctcp(DctcpConfig::DEFAULT),
+        ecn: EcnMode::Dctcp,
+        ect_on_syn: true,
+        ect_on_ack: true,
+        initial_window,
+        ..config()
+    }
+}
+
+pub(crate) fn step(k: u64) -> Marker {
+    Marker::Step { k: Bytes(k), at_dequeue: false, drop_not_ect: false }
+}
+
+/// Lossy Ethernet with buffers that do not fill, no stack, no latency.
+pub(crate) fn settings(config: Config) -> Settings {
+    Settings {
+        seed: 1,
+        overhead: Overhead::ETHERNET,
+        mtu: 1500,
+        tx_delay: Span::ZERO,
+        tx_jitter: Span::ZERO,
+        rx_delay: Span::ZERO,
+        nic_buffer: u64::MAX,
+        nic_fifo: false,
+        switch_latency: Span::ZERO,
+        buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
+        marker: Marker::None,
+        pfc: None,
+        spray: false,
+        transports: vec![Transport { config: Arc::new(config), priority: priority(0) }],
+    }
+}
+
+pub(crate) fn pfc() -> PfcSettings {
+    PfcSettings {
+        priorities: vec![priority(LOSSLESS)],
+        xoff: None,
+        xon: None,
+        headroom: None,
+        reaction: Span::ZERO,
+        quanta: u16::MAX,
+    }
+}
+
+/// The same with a lossless class for all packets and `buffer` bytes for each ingress.
+pub(crate) fn lossless(config: Config, buffer: u64) -> Settings {
+    let transport = Transport { config: Arc::new(config), priority: priority(LOSSLESS) };
+    Settings {
+        buffer: BufferPolicy::PerPort(Bytes(buffer)),
+        pfc: Some(pfc()),
+        transports: vec![transport],
+        ..settings(self::config())
+    }
+}
+
+/// A one-way flow at the start of the run.
+pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> FlowSpec {
+    let node = |name| topology.find(name).expect("a node of the topology");
+    FlowSpec {
+        source: node(from),
+        destination: node(to),
+        size,
+        reply: 0,
+        start: Time::ZERO,
+        stop: None,
+        transport: 0,
+        workload: 0,
+        query: None,
+    }
+}
+
+/// The port from a node to its neighbour.
+pub(crate) fn port(topology: &Topology, from: &str, to: &str) -> PortId {
+    let node = &topology.nodes()[topology.find(from).expect("a node of the topology")];
+    let towards = |port: &&PortId| topology.nodes()[topology.peer(**port)].name == to;
+    *node.ports.iter().find(towards).expect("neighbours")
+}
+
+/// One switch, `s`, with a host at each of the links given.
+pub(crate) fn star_of(hosts: &[(&str, Channel)]) -> Topology {
+    let mut topology = Topology::new();
+    let ids: Vec<_> = hosts.iter().map(|(name, _)| topology.add_node(*name, NodeKind::Host, None)).collect();
+    let switch = topology.add_node("s", NodeKind::Switch, None);
+    for (id, (_, channel)) in ids.into_iter().zip(hosts) {
+        topology.add_link(id, switch, *channel);
+    }
+    topology
+}
+
+/// An idle network with its first events.
+pub(crate) fn build(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, EventQueue) {
+    assert!(flows.is_sorted_by_key(|flow| flow.start), "flows are listed in the order of their start");
+    let topology = Arc::new(topology.clone());
+    let routes = Arc::new(NextHops::shortest(&topology).expect("a connected topology"));
+    let workload: Box<dyn Workload> = Box::new(FlowList(flows.to_vec().into()));
+    let mut network = Network::new(topology, routes, Arc::new(settings.clone()), vec![workload], false);
+    let mut queue = EventQueue::new();
+    network.start(&mut queue);
+    (network, queue)
+}
+
+/// Runs what [`build`] made up to `until`, or until nothing is left to happen.
+pub(crate) fn proceed(network: &mut Network, queue: &mut EventQueue, until: Time) -> Ending {
+    let limits = Limits { time: until, watch_every: u64::MAX };
+    run_events(network, queue, limits, |_, _| Control::Continue)
+}
+
+/// Builds and runs until the last packet has arrived and the last timer is off.
+pub(crate) fn run(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, Ending) {
+    run_until(topology, settings, flows, Time::MAX)
+}
+
+/// Builds and runs up to `until`.
+pub(crate) fn run_until(
+    topology: &Topology,
+    settings: &Settings,
+    flows: &[FlowSpec],
+    until: Time,
+) -> (Network, Ending) {
+    let (mut network, mut queue) = build(topology, settings, flows);
+    let ending = proceed(&mut network, &mut queue, until);
+    (network, ending)
+}
+
+pub(crate) fn fct(record: &FlowRecord) -> Span {
+    record.end - record.spec.start
+}
+
+/// What `port` did for the one priority in use.
+pub(crate) fn report(network: &Network, ending: &Ending, port: PortId) -> PortReport {
+    let reports = network.port_reports(ending.now);
+    *reports.iter().find(|report| report.port == port).expect("a port that did something")
+}
+
+/// Drops of all ports, by reason.
+pub(crate) fn drops(network: &Network, ending: &Ending) -> [u64; 3] {
+    let reports = network.port_reports(ending.now);
+    reports
+        .iter()
+        .fold([0; 3], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
+}
+
+/// Goodput of each flow in Gb/s, in intervals of `every` up to `until`: `[interval][flow]`.
+pub(crate) fn goodputs(
+    topology: &Topology,
+    settings: &Settings,
+    flows: &[FlowSpec],
+    every: Span,
+    until: Time,
+) -> Vec<Vec<f64>> {
+    let (mut network, mut queue) = build(topology, settings, flows);
+    network.sample(SamplePlan { every, ports: vec![], workloads: vec![true] }, &mut queue);
+    proceed(&mut network, &mut queue, until);
+    let samples = network.take_samples();
+    let mut rows = vec![vec![0.0; flows.len()]; (until.0 / every.0) as usize];
+    for Sample { time, metric, entity, value } in samples {
+        if let (Metric::Goodput, pauseframe_fabric::Entity::Flow(flow)) = (metric, entity) {
+            rows[(time.0 / every.0) as usize - 1][flow as usize] = value;
+        }
+    }
+    rows
+}
+
+/// Means over the intervals `from..to` of what [`goodputs`] gave.
+pub(crate) fn mean(rows: &[Vec<f64>], from: usize, to: usize) -> Vec<f64> {
+    let flows = rows[0].len();
+    (0..flows)
+        .map(|flow| rows[from..to].iter().map(|row| row[flow]).sum::<f64>() / (to - from) as f64)
+        .collect()
+}

@@ -1,0 +1,203 @@
+//! The same scenario gives the same run, watched or not, and the same as it did when `fingerprints.csv` was written.
+
+use crate::common::*;
+use crate::properties::draw;
+use pauseframe_engine::Ending;
+use pauseframe_fabric::{
+    BufferPolicy, FlowRecord, FlowSpec, Marker, Overhead, PfcSettings, PortReport, SamplePlan, Settings,
+};
+use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
+use pauseframe_topology::{Channel, Topology};
+use pauseframe_transport::Config;
+use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
+use std::fmt::Write as _;
+use std::path::Path;
+
+const WRITE: &str = "PAUSEFRAME_WRITE_FINGERPRINTS";
+
+#[derive(PartialEq, Debug)]
+struct Outcome {
+    ending: Ending,
+    flows: Vec<FlowRecord>,
+    ports: Vec<PortReport>,
+}
+
+fn outcome(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Outcome {
+    let (mut network, ending) = run(topology, settings, flows);
+    Outcome {
+        ending,
+        flows: network.flow_records(ending.now).to_vec(),
+        ports: network.port_reports(ending.now),
+    }
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_run() {
+    for seed in 200..230 {
+        let scenario = draw(seed);
+        let once = outcome(&scenario.topology, &scenario.settings, &scenario.flows);
+        assert_eq!(once, outcome(&scenario.topology, &scenario.settings, &scenario.flows), "seed {seed}");
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let topology = fat_tree(4, link(10, Span::from_us(1)), link(10, Span::from_us(1))).unwrap();
+    let flows = [flow(&topology, "host0", "host15", 100 * MSS)];
+    let settings = |seed, spray| Settings { seed, spray, ..settings(config()) };
+    for spray in [false, true] {
+        let prints =
+            (0..8).map(|seed| outcome(&topology, &settings(seed, spray), &flows).ending.fingerprint.value());
+        let mut prints: Vec<_> = prints.collect();
+        prints.sort_unstable();
+        prints.dedup();
+        assert!(prints.len() >= 3, "four paths, eight seeds: {prints:x?}");
+    }
+}
+
+/// Samples and captures change nothing that they look at.
+#[test]
+fn a_watched_run_is_the_same_run() {
+    for seed in 200..230 {
+        let scenario = draw(seed);
+        let bare = outcome(&scenario.topology, &scenario.settings, &scenario.flows);
+        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let ports: Vec<_> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
+        network.capture(&ports, 10_000);
+        let some = ports[..4.min(ports.len())].to_vec();
+        network
+            .sample(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] }, &mut queue);
+        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        assert!(!network.take_samples().is_empty() && !network.take_frames().is_empty(), "seed {seed}");
+        assert_eq!(ending.fingerprint, bare.ending.fingerprint, "seed {seed}");
+        assert_eq!(ending.events, bare.ending.events, "seed {seed}");
+        assert_eq!(network.flow_records(ending.now), bare.flows, "seed {seed}");
+    }
+}
+
+/// A row of `fingerprints.csv`.
+type Pinned = (&'static str, Topology, Settings, Vec<FlowSpec>);
+
+fn wire() -> Channel {
+    link(10, Span::from_us(1))
+}
+
+fn newreno() -> Config {
+    Config { initial_window: 10 * MSS, receive_window: 1 << 22, ..config() }
+}
+
+fn dctcp_switches() -> Settings {
+    Settings { marker: step(22_500), ..settings(dctcp(10 * MSS)) }
+}
+
+fn bolt() -> Settings {
+    Settings { marker: step(22_500), ..lossless(dctcp(40 * MSS), 60_000) }
+}
+
+fn shared(size: u64, alpha: f64) -> BufferPolicy {
+    BufferPolicy::Shared { size: Bytes(size), alpha, reserved: Bytes(1000) }
+}
+
+fn incasts() -> Vec<Pinned> {
+    let topology = star(9, wire()).unwrap();
+    let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
+    let small = Settings { buffer: BufferPolicy::PerPort(Bytes(40_000)), ..settings(newreno()) };
+    let handshake = settings(Config { handshake: true, ..newreno() }).transports;
+    let dequeue = Marker::Step { k: Bytes(22_500), at_dequeue: true, drop_not_ect: true };
+    let slow = PfcSettings { reaction: Span::from_ns(600), quanta: 500, ..pfc() };
+    let stack =
+        Settings { tx_delay: Span::from_us(9), rx_delay: Span::from_us(24), nic_buffer: 500_000, ..bolt() };
+    [
+        ("incast-newreno", small.clone()),
+        ("incast-handshake", Settings { transports: handshake, ..small }),
+        ("incast-dctcp", dctcp_switches()),
+        ("incast-dequeue", Settings { marker: dequeue, ..dctcp_switches() }),
+        ("incast-bolt", bolt()),
+        ("incast-pfc", Settings { pfc: Some(slow), ..lossless(config(), 40_000) }),
+        ("incast-shared", Settings { buffer: shared(400_000, 1.0), ..settings(newreno()) }),
+        ("incast-stack", stack),
+        ("incast-latency", Settings { switch_latency: Span::from_ns(300), ..settings(newreno()) }),
+    ]
+    .map(|(name, settings)| (name, topology.clone(), settings, flows.clone()))
+    .into()
+}
+
+fn trees() -> Vec<Pinned> {
+    let topology = fat_tree(4, wire(), wire()).unwrap();
+    let permutation: Vec<_> = (0..16)
+        .map(|i| flow(&topology, &format!("host{i}"), &format!("host{}", (i + 5) % 16), 200_000))
+        .collect();
+    let requests = permutation.iter().map(|flow| FlowSpec { size: 100, reply: 50_000, ..*flow }).collect();
+    let spray = Settings { spray: true, ..settings(Config { fast_retransmit: false, ..newreno() }) };
+    vec![
+        ("tree-newreno", topology.clone(), settings(newreno()), permutation.clone()),
+        ("tree-dctcp", topology.clone(), dctcp_switches(), permutation.clone()),
+        ("tree-bolt", topology.clone(), bolt(), permutation.clone()),
+        ("tree-spray", topology.clone(), spray, permutation),
+        ("tree-replies", topology, bolt(), requests),
+    ]
+}
+
+fn leaves() -> Vec<Pinned> {
+    let topology = leaf_spine(3, 2, 3, wire(), link(40, Span::from_ns(500))).unwrap();
+    let flows: Vec<_> = (0..9)
+        .map(|i| {
+            let start = Time(i * 1_000_000);
+            FlowSpec {
+                start,
+                ..flow(&topology, &format!("host{i}"), &format!("host{}", (i + 4) % 9), 150_000)
+            }
+        })
+        .collect();
+    let mut both = bolt();
+    both.transports.push(settings(newreno()).transports[0].clone());
+    let classes = (0..9).map(|i| FlowSpec { transport: i % 2, ..flows[usize::from(i)] }).collect();
+    let pool = Settings { buffer: shared(900_000, 0.5), ..lossless(config(), 0) };
+    vec![
+        ("leaves-fifo", topology.clone(), Settings { nic_fifo: true, ..bolt() }, flows.clone()),
+        ("leaves-shared-pfc", topology.clone(), pool, flows),
+        ("leaves-two-classes", topology, both, classes),
+    ]
+}
+
+fn others() -> Vec<Pinned> {
+    let pair = dumbbell(4, 4, wire(), wire()).unwrap();
+    let across: Vec<_> = (0..4).map(|i| flow(&pair, &format!("l{i}"), &format!("r{i}"), 1_000_000)).collect();
+    let lot = line(3, 2, wire(), wire()).unwrap();
+    let along =
+        [("host0", "host5"), ("host1", "host3"), ("host2", "host4")].map(|(a, b)| flow(&lot, a, b, 500_000));
+    let odd = Channel { rate: BitRate(3_333_333_333), delay: Span(123_457) };
+    let round = ring(5, 1, odd, odd).unwrap();
+    let around =
+        (0..5).map(|i| flow(&round, &format!("host{i}"), &format!("host{}", (i + 2) % 5), 100_000)).collect();
+    vec![
+        ("dumbbell-newreno", pair.clone(), settings(newreno()), across.clone()),
+        ("dumbbell-bolt", pair, bolt(), across),
+        ("line-pfc", lot, lossless(config(), 50_000), along.into()),
+        ("ring-odd-rates", round, Settings { overhead: Overhead::NONE, ..settings(newreno()) }, around),
+    ]
+}
+
+/// A changed row is a changed result: say so in CHANGELOG.md under "Changed results" and write the file again.
+#[test]
+fn fingerprints_are_those_on_record() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fingerprints.csv");
+    let mut now = String::from("name,fingerprint,finish_ps\n");
+    for (name, topology, settings, flows) in [incasts(), trees(), leaves(), others()].concat() {
+        let outcome = outcome(&topology, &settings, &flows);
+        let finish = outcome.flows.iter().map(|flow| flow.end.0).max().unwrap_or(0);
+        writeln!(now, "{name},{},{finish}", outcome.ending.fingerprint).unwrap();
+    }
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    let recorded = std::fs::read_to_string(&path).unwrap_or_default();
+    let differing: Vec<_> = now.lines().filter(|line| !recorded.lines().any(|old| old == *line)).collect();
+    assert!(
+        differing.is_empty() && recorded.lines().count() == now.lines().count(),
+        "not as on record in {}:\n{}\nIf that is meant, say so in CHANGELOG.md under \"Changed results\" and run \
+         the test with {WRITE}=1.",
+        path.display(),
+        differing.join("\n")
+    );
+}

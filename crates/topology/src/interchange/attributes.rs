@@ -1,0 +1,216 @@
+//! Graphs whose nodes and edges carry named texts (GraphML, node-link JSON), and our names for those texts.
+//!
+//! Node: `kind` ("host" or "switch"), `level`. Edge: `rate` ("10 Gbps") and `delay` ("1 us"); `rate_back` and
+//! `delay_back` where the other direction differs; `source_port` and `target_port`; `link`, the position among
+//! all links, because `NetworkX` reorders edges; `from`, because it turns them round. Understood as well: `type`
+//! for the kind, `LinkSpeedRaw` (bits per second, Topology Zoo) for the rate.
+
+use super::draft::{Draft, Partial, number};
+use super::{Defaults, Flaw, Import, Labels};
+use crate::{Link, Node, NodeKind, Topology};
+use pauseframe_units::{BitRate, LinkId, PortId, Span};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Named texts.
+pub(super) type Attributes = BTreeMap<String, String>;
+
+/// A node as a file has it.
+#[derive(Debug)]
+pub(super) struct RawNode {
+    pub(super) place: String,
+    pub(super) name: String,
+    pub(super) attributes: Attributes,
+}
+
+/// An edge as a file has it.
+#[derive(Debug)]
+pub(super) struct RawEdge {
+    pub(super) place: String,
+    pub(super) ends: [String; 2],
+    pub(super) attributes: Attributes,
+}
+
+/// A graph as a file has it.
+#[derive(Debug, Default)]
+pub(super) struct RawGraph {
+    pub(super) directed: bool,
+    pub(super) nodes: Vec<RawNode>,
+    pub(super) edges: Vec<RawEdge>,
+}
+
+impl RawGraph {
+    pub(super) fn build(mut self, defaults: Defaults) -> Result<Import, Flaw> {
+        let mut draft = Draft::new(defaults);
+        let mut unknown = 0;
+        for node in &self.nodes {
+            let flaw = |message: String| Flaw::at(&node.place, message);
+            let kind = kind(&node.attributes).map_err(flaw)?;
+            let level = node.attributes.get("level").map(|level| number(level, "a level")).transpose();
+            unknown += usize::from(kind.is_none());
+            let kind = kind.unwrap_or(NodeKind::Switch);
+            draft.node(&node.name, kind, level.map_err(flaw)?).map_err(flaw)?;
+        }
+        if unknown > 0 {
+            draft.notes.push(format!(
+                "{unknown} of {} nodes have no kind: they were taken for switches",
+                self.nodes.len()
+            ));
+        }
+        self.restore_order();
+        if self.directed && is_one_way(&self.edges) {
+            draft
+                .notes
+                .push("the graph is directed and no edge has one back: it was taken for undirected".into());
+            self.directed = false;
+        }
+        let edges = if self.directed { pair_arcs(self.edges)? } else { self.edges };
+        for edge in edges {
+            add_edge(&mut draft, &edge).map_err(|message| Flaw::at(&edge.place, message))?;
+        }
+        Ok(draft.finish())
+    }
+
+    /// Back to the order of links, if every edge still has its position.
+    fn restore_order(&mut self) {
+        let position = |edge: &RawEdge| edge.attributes.get("link").and_then(|link| link.parse::<u32>().ok());
+        if self.edges.iter().all(|edge| position(edge).is_some()) {
+            self.edges.sort_by_key(position);
+        }
+    }
+}
+
+/// Whether no edge has one back: editors such as yEd call every graph directed.
+fn is_one_way(edges: &[RawEdge]) -> bool {
+    let arcs: BTreeSet<&[String; 2]> = edges.iter().map(|edge| &edge.ends).collect();
+    edges.iter().all(|edge| {
+        let [from, to] = edge.ends.clone();
+        from == to || !arcs.contains(&[to, from])
+    })
+}
+
+/// What an attribute of the arc back is called at the link.
+const BACK: [(&str, &str); 4] = [
+    ("rate", "rate_back"),
+    ("delay", "delay_back"),
+    ("LinkSpeedRaw", "LinkSpeedRaw_back"),
+    ("source_port", "target_port"),
+];
+
+/// Joins the arcs of a directed graph to links: the n-th arc from a to b with the n-th arc back.
+fn pair_arcs(arcs: Vec<RawEdge>) -> Result<Vec<RawEdge>, Flaw> {
+    let mut edges: Vec<RawEdge> = Vec::new();
+    let mut waiting: BTreeMap<[String; 2], VecDeque<usize>> = BTreeMap::new();
+    for arc in arcs {
+        let [from, to] = arc.ends.clone();
+        let Some(forth) = waiting.get_mut(&[to.clone(), from.clone()]).and_then(VecDeque::pop_front) else {
+            waiting.entry([from, to]).or_default().push_back(edges.len());
+            edges.push(arc);
+            continue;
+        };
+        // Arcs that NetworkX made of one edge of ours are alike, and each describes both directions.
+        if arc.attributes.contains_key("from") {
+            continue;
+        }
+        for (key, of_link) in BACK {
+            if let Some(value) = arc.attributes.get(key) {
+                edges[forth].attributes.insert(of_link.to_owned(), value.clone());
+            }
+        }
+    }
+    match waiting.values().flatten().min() {
+        None => Ok(edges),
+        Some(alone) => {
+            let RawEdge { place, ends: [from, to], .. } = &edges[*alone];
+            let message = format!(
+                "the graph is directed and has no edge back from {to:?} to {from:?}: links carry both ways, so \
+                 add it or make the graph undirected"
+            );
+            Err(Flaw::at(place, message))
+        }
+    }
+}
+
+fn add_edge(draft: &mut Draft, edge: &RawEdge) -> Result<(), String> {
+    let mut ends = edge.ends.clone();
+    if edge.attributes.get("from") == Some(&ends[1]) {
+        ends.swap(0, 1);
+    }
+    let nodes = [draft.find(&ends[0])?, draft.find(&ends[1])?];
+    let link = draft.link(nodes, channels(&edge.attributes)?);
+    for (end, key) in ["source_port", "target_port"].into_iter().enumerate() {
+        if let Some(name) = edge.attributes.get(key) {
+            draft.labels.name_port(PortId::of_link(link, end), name);
+        }
+    }
+    Ok(())
+}
+
+fn kind(attributes: &Attributes) -> Result<Option<NodeKind>, String> {
+    let known = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "host" | "server" => Some(NodeKind::Host),
+        "switch" | "router" => Some(NodeKind::Switch),
+        _ => None,
+    };
+    match attributes.get("kind") {
+        Some(text) => known(text)
+            .map(Some)
+            .ok_or_else(|| format!("the kind {text:?} is not known: write \"host\" or \"switch\"")),
+        None => Ok(attributes.get("type").and_then(|text| known(text))),
+    }
+}
+
+/// Both directions of a link.
+pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> {
+    let rate = |key: &str| attributes.get(key).map(|text| text.parse::<BitRate>()).transpose();
+    let delay = |key: &str| attributes.get(key).map(|text| text.parse::<Span>()).transpose();
+    let raw = |key: &str| attributes.get(key)?.parse::<f64>().ok().map(|speed| BitRate(speed as u64));
+    let say = |error: pauseframe_units::ParseError| error.to_string();
+    let forth = Partial {
+        rate: rate("rate").map_err(say)?.or(raw("LinkSpeedRaw")),
+        delay: delay("delay").map_err(say)?,
+    };
+    let back = Partial {
+        rate: rate("rate_back").map_err(say)?.or(raw("LinkSpeedRaw_back")).or(forth.rate),
+        delay: delay("delay_back").map_err(say)?.or(forth.delay),
+    };
+    Ok([forth, back])
+}
+
+pub(super) fn kind_name(kind: NodeKind) -> &'static str {
+    match kind {
+        NodeKind::Host => "host",
+        NodeKind::Switch => "switch",
+    }
+}
+
+/// Our attributes of a node.
+pub(super) fn of_node(node: &Node) -> Vec<(&'static str, String)> {
+    let level = node.level.map(|level| ("level", level.to_string()));
+    [("kind", kind_name(node.kind).to_owned())].into_iter().chain(level).collect()
+}
+
+/// The rates and delays of a link.
+pub(super) fn of_channels(link: &Link) -> Vec<(&'static str, String)> {
+    let [forth, back] = link.channels;
+    let mut attributes = vec![("rate", forth.rate.to_string()), ("delay", forth.delay.to_string())];
+    if forth.rate != back.rate {
+        attributes.push(("rate_back", back.rate.to_string()));
+    }
+    if forth.delay != back.delay {
+        attributes.push(("delay_back", back.delay.to_string()));
+    }
+    attributes
+}
+
+/// All our attributes of a link.
+pub(super) fn of_link(topology: &Topology, labels: &Labels, id: LinkId) -> Vec<(&'static str, String)> {
+    let link = &topology.links()[id];
+    let mut attributes = of_channels(link);
+    attributes.push(("link", id.0.to_string()));
+    attributes.push(("from", topology.nodes()[link.ends[0]].name.clone()));
+    let ports = [0, 1].map(|end| labels.port(PortId::of_link(id, end)));
+    for (key, port) in ["source_port", "target_port"].into_iter().zip(ports) {
+        attributes.extend(port.map(|port| (key, port.to_owned())));
+    }
+    attributes
+}

@@ -1,0 +1,227 @@
+//! containerlab's `*.clab.yml` (topology definition file).
+//!
+//! Read: nodes with their kind (own, of the group, of the defaults), links in the brief and the extended veth
+//! form; interface names and MAC addresses become [`Labels`]. A node of kind `linux` with one link is a host,
+//! everything else a switch, unless our label `pauseframe-kind` says so. Rates and delays are labels of a link
+//! (`rate`, `delay`); files of others have none. Left out: links to the machine that runs the lab, with a note.
+
+use super::attributes::{Attributes, channels, kind_name, of_channels};
+use super::draft::{Draft, number};
+use super::{Defaults, Flaw, Import, Labels};
+use crate::{NodeKind, Topology};
+use pauseframe_units::PortId;
+use saphyr::{MarkedYaml, YamlData, YamlLoader};
+use saphyr_parser::Parser;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Ends of links that are not nodes of the lab.
+const OUTSIDE: [&str; 6] = ["host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"];
+const KIND_LABEL: &str = "pauseframe-kind";
+const LEVEL_LABEL: &str = "pauseframe-level";
+
+type Yaml<'a> = MarkedYaml<'a>;
+
+/// One end of a link.
+struct End {
+    node: String,
+    interface: String,
+    mac: Option<String>,
+}
+
+struct LinkEntry {
+    line: usize,
+    ends: [End; 2],
+    labels: Attributes,
+}
+
+pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
+    let mut loader = YamlLoader::<Yaml<'_>>::default();
+    // Scalars stay texts: a node may be called 7 or no.
+    loader.early_parse(false);
+    let loaded = Parser::new_from_str(text).load(&mut loader, false);
+    if let Err(error) = loaded.and_then(|()| loader.error().cloned().map_or(Ok(()), Err)) {
+        return Err(Flaw::line(error.marker().line(), format!("this is not YAML: {}", error.info())));
+    }
+    let documents = loader.into_documents();
+    let missing = || Flaw::of_file("there is no topology with nodes: is this a containerlab file?");
+    let topology = documents.first().and_then(|document| get(document, "topology")).ok_or_else(missing)?;
+    let nodes = get(topology, "nodes").map(entries).ok_or_else(missing)?;
+    let mut left_out = 0;
+    let mut links = Vec::new();
+    for link in get(topology, "links").map(items).unwrap_or_default() {
+        match read_link(link)? {
+            Some(link) => links.push(link),
+            None => left_out += 1,
+        }
+    }
+    let mut draft = Draft::new(defaults);
+    add_nodes(&mut draft, topology, &nodes, &links)?;
+    for link in &links {
+        add_link(&mut draft, link).map_err(Flaw::on(link.line))?;
+    }
+    if left_out > 0 {
+        draft.notes.push(format!("{left_out} links lead out of the lab or nowhere: they were left out"));
+    }
+    Ok(draft.finish())
+}
+
+fn line(yaml: &Yaml<'_>) -> usize {
+    yaml.span.start.line()
+}
+
+fn text<'a>(yaml: &'a Yaml<'_>) -> Option<&'a str> {
+    match &yaml.data {
+        YamlData::Representation(text, ..) => Some(text),
+        _ => None,
+    }
+}
+
+fn entries<'a, 'b>(yaml: &'a Yaml<'b>) -> Vec<(&'a str, &'a Yaml<'b>)> {
+    match &yaml.data {
+        YamlData::Mapping(mapping) => {
+            mapping.iter().filter_map(|(key, value)| Some((text(key)?, value))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn items<'a, 'b>(yaml: &'a Yaml<'b>) -> Vec<&'a Yaml<'b>> {
+    match &yaml.data {
+        YamlData::Sequence(items) => items.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn get<'a, 'b>(yaml: &'a Yaml<'b>, key: &str) -> Option<&'a Yaml<'b>> {
+    entries(yaml).into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+}
+
+fn texts(yaml: Option<&Yaml<'_>>) -> Attributes {
+    let pairs = yaml.map(entries).unwrap_or_default();
+    pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value)?.to_owned()))).collect()
+}
+
+/// A link of the lab; none if it leads out.
+fn read_link(link: &Yaml<'_>) -> Result<Option<LinkEntry>, Flaw> {
+    let outside = |name: &str| OUTSIDE.contains(&name);
+    if get(link, "type").and_then(text).is_some_and(outside) {
+        return Ok(None);
+    }
+    let line = line(link);
+    let ends = get(link, "endpoints").map(items).unwrap_or_default();
+    let [a, b] = ends[..] else {
+        return Err(Flaw::line(
+            line,
+            "a link has two endpoints: write endpoints: [\"leaf1:eth1\", \"leaf2:eth1\"]",
+        ));
+    };
+    let ends = [read_end(a)?, read_end(b)?];
+    if ends.iter().any(|end| outside(&end.node)) {
+        return Ok(None);
+    }
+    Ok(Some(LinkEntry { line, ends, labels: texts(get(link, "labels")) }))
+}
+
+fn read_end(end: &Yaml<'_>) -> Result<End, Flaw> {
+    let brief =
+        text(end).and_then(|text| text.rsplit_once(':')).map(|(node, interface)| (node, interface, None));
+    let field = |key| get(end, key).and_then(text);
+    let extended = || Some((field("node")?, field("interface").unwrap_or_default(), field("mac")));
+    let Some((node, interface, mac)) = brief.or_else(extended) else {
+        return Err(Flaw::line(
+            line(end),
+            "an endpoint is written \"node:interface\", or with node and interface",
+        ));
+    };
+    Ok(End { node: node.to_owned(), interface: interface.to_owned(), mac: mac.map(str::to_owned) })
+}
+
+fn add_nodes(
+    draft: &mut Draft,
+    topology: &Yaml<'_>,
+    nodes: &[(&str, &Yaml<'_>)],
+    links: &[LinkEntry],
+) -> Result<(), Flaw> {
+    let mut degree: BTreeMap<&str, usize> = BTreeMap::new();
+    for end in links.iter().flat_map(|link| &link.ends) {
+        *degree.entry(&end.node).or_default() += 1;
+    }
+    let mut routers = 0;
+    for (name, node) in nodes {
+        let flaw = Flaw::on(line(node));
+        let group = get(node, "group").and_then(text).and_then(|group| get(get(topology, "groups")?, group));
+        let places = [Some(*node), group, get(topology, "defaults")];
+        let theirs = places.into_iter().flatten().find_map(|place| get(place, "kind").and_then(text));
+        let labels = texts(get(node, "labels"));
+        let kind = match labels.get(KIND_LABEL).map(String::as_str) {
+            Some("host") => NodeKind::Host,
+            Some("switch") => NodeKind::Switch,
+            Some(other) => return Err(flaw(format!("{KIND_LABEL} is {other:?}: write host or switch"))),
+            None if theirs != Some("linux") => NodeKind::Switch,
+            None if degree.get(name).is_some_and(|links| *links > 1) => {
+                routers += 1;
+                NodeKind::Switch
+            }
+            None => NodeKind::Host,
+        };
+        let level = labels.get(LEVEL_LABEL).map(|level| number(level, "a level")).transpose();
+        draft.node(name, kind, level.map_err(&flaw)?).map_err(flaw)?;
+    }
+    if routers > 0 {
+        draft
+            .notes
+            .push(format!("{routers} nodes of kind linux have several links: they were taken for switches"));
+    }
+    Ok(())
+}
+
+fn add_link(draft: &mut Draft, link: &LinkEntry) -> Result<(), String> {
+    let nodes = [draft.find(&link.ends[0].node)?, draft.find(&link.ends[1].node)?];
+    let id = draft.link(nodes, channels(&link.labels)?);
+    for (end, entry) in link.ends.iter().enumerate() {
+        if !entry.interface.is_empty() {
+            draft.labels.name_port(PortId::of_link(id, end), &entry.interface);
+        }
+        if let Some(mac) = &entry.mac {
+            draft.labels.add_address(mac, nodes[end], 0);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn write(topology: &Topology, labels: &Labels) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut text =
+        "# Give each kind an image before you deploy this lab.\nname: fabric\ntopology:\n  nodes:\n"
+            .to_owned();
+    for node in topology.nodes() {
+        let kind = if node.kind == NodeKind::Host { "linux" } else { "sonic-vs" };
+        let ours = kind_name(node.kind);
+        // Writing to a String can not fail.
+        let _ = writeln!(text, "    {}:\n      kind: {kind}\n      labels:", quoted(&node.name));
+        let _ = writeln!(text, "        {KIND_LABEL}: {ours}");
+        if let Some(level) = node.level {
+            let _ = writeln!(text, "        {LEVEL_LABEL}: \"{level}\"");
+        }
+    }
+    text += "  links:\n";
+    let macs: BTreeMap<_, _> =
+        labels.addresses().filter(|(text, _)| text.contains(':')).map(|(text, at)| (at.node, text)).collect();
+    for (id, link) in topology.links().iter_enumerated() {
+        text += "    - type: veth\n      endpoints:\n";
+        for (end, node) in link.ends.into_iter().enumerate() {
+            let interface = labels.port_or_default(topology, PortId::of_link(id, end));
+            let _ = writeln!(text, "        - node: {}", quoted(&topology.nodes()[node].name));
+            let _ = writeln!(text, "          interface: {}", quoted(&interface));
+            if let Some(mac) = macs.get(&node).filter(|_| topology.nodes()[node].ports.len() == 1) {
+                let _ = writeln!(text, "          mac: {}", quoted(mac));
+            }
+        }
+        text += "      labels:\n";
+        for (key, value) in of_channels(link) {
+            let _ = writeln!(text, "        {key}: {}", quoted(&value));
+        }
+    }
+    text
+}

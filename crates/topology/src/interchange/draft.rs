@@ -1,0 +1,100 @@
+//! A topology while a file is read: names are looked up, gaps are filled with the defaults and counted.
+
+use super::{Defaults, Flaw, Import, Labels};
+use crate::{Channel, NodeKind, Topology};
+use pauseframe_units::{BitRate, LinkId, NodeId, Span};
+use std::collections::BTreeMap;
+
+/// What a file says about one direction of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Partial {
+    pub(super) rate: Option<BitRate>,
+    pub(super) delay: Option<Span>,
+}
+
+/// The graph so far.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) topology: Topology,
+    pub(super) labels: Labels,
+    pub(super) notes: Vec<String>,
+    names: BTreeMap<String, NodeId>,
+    defaults: Defaults,
+    without_rate: usize,
+    without_delay: usize,
+}
+
+impl Draft {
+    pub(super) fn new(defaults: Defaults) -> Draft {
+        Draft {
+            topology: Topology::new(),
+            labels: Labels::default(),
+            notes: Vec::new(),
+            names: BTreeMap::new(),
+            defaults,
+            without_rate: 0,
+            without_delay: 0,
+        }
+    }
+
+    /// Adds a node; the message if the name is empty or taken.
+    pub(super) fn node(&mut self, name: &str, kind: NodeKind, level: Option<u8>) -> Result<NodeId, String> {
+        if name.is_empty() {
+            return Err("a node has no name".to_owned());
+        }
+        if self.names.contains_key(name) {
+            return Err(format!("a second node is called {name:?}: give each node its own name"));
+        }
+        let node = self.topology.add_node(name, kind, level);
+        self.names.insert(name.to_owned(), node);
+        Ok(node)
+    }
+
+    /// The node with this name, or a message with the nearest one.
+    pub(super) fn find(&self, name: &str) -> Result<NodeId, String> {
+        let missing = || format!("there is no node {name:?}{}", did_you_mean(name, self.names.keys()));
+        self.names.get(name).copied().ok_or_else(missing)
+    }
+
+    /// Adds a link; `channels[0]` is from `ends[0]` to `ends[1]`.
+    pub(super) fn link(&mut self, ends: [NodeId; 2], channels: [Partial; 2]) -> LinkId {
+        self.without_rate += usize::from(channels.iter().any(|channel| channel.rate.is_none()));
+        self.without_delay += usize::from(channels.iter().any(|channel| channel.delay.is_none()));
+        let Channel { rate, delay } = self.defaults.channel;
+        let full = |c: Partial| Channel { rate: c.rate.unwrap_or(rate), delay: c.delay.unwrap_or(delay) };
+        self.topology.add_asymmetric_link(ends[0], ends[1], channels.map(full))
+    }
+
+    /// The result, with a note on every default that was used.
+    pub(super) fn finish(mut self) -> Import {
+        let Channel { rate, delay } = self.defaults.channel;
+        let links = self.topology.links().len();
+        let mut note = |count: usize, what: &str, value: String| {
+            if count > 0 {
+                self.notes.push(format!("{count} of {links} links have no {what}: {value} was taken"));
+            }
+        };
+        note(self.without_rate, "rate", rate.to_string());
+        note(self.without_delay, "delay", delay.to_string());
+        Import { topology: self.topology, labels: self.labels, notes: self.notes }
+    }
+}
+
+/// "; did you mean \"leaf1\"?", if one of `known` is near.
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
+    let near = known.map(|k| (strsim::jaro_winkler(name, k), k)).filter(|(likeness, _)| *likeness > 0.8);
+    let best = near.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
+    best.map_or(String::new(), |(_, known)| format!("; did you mean {known:?}?"))
+}
+
+/// A whole number, or a message that says what it is for.
+pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not {what}: write a whole number"))
+}
+
+impl Flaw {
+    /// Turns a message into a flaw in a line.
+    pub(super) fn on(line: usize) -> impl Fn(String) -> Flaw {
+        move |message| Flaw::line(line, message)
+    }
+}

@@ -1,0 +1,172 @@
+//! The `topology.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its many descendants on ns-3.
+//!
+//! `nodes switches links`, the ids of the switches, then a line `a b rate delay error_rate` for each link. The
+//! simulator stops reading there, so we put names and levels into comments behind the last link. Left out:
+//! packet error rates, with a note.
+
+use super::attributes::{Attributes, channels};
+use super::draft::{Draft, number};
+use super::{Defaults, Flaw, Import};
+use crate::{Link, NodeKind, Topology};
+use pauseframe_units::{BitRate, NodeId, Span};
+use std::fmt::Write;
+
+/// Comments behind the last link begin with this: `# node 3 level 1 "leaf0"`, the level left out where unknown.
+const NODE_MARK: &str = "# node ";
+
+/// The words of a file with their lines; comment lines are kept apart.
+struct Words<'a> {
+    words: Vec<(usize, &'a str)>,
+    next: usize,
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self, what: &str) -> Result<(usize, &'a str), Flaw> {
+        let last = self.words.last().map_or(1, |(line, _)| *line);
+        let word = self.words.get(self.next).copied();
+        self.next += 1;
+        word.ok_or_else(|| Flaw::line(last, format!("the file ends where {what} should follow")))
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<(usize, T), Flaw> {
+        let (line, word) = self.next(what)?;
+        Ok((line, number(word, what).map_err(Flaw::on(line))?))
+    }
+}
+
+struct Naming {
+    name: String,
+    level: Option<u8>,
+}
+
+pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
+    let lines = || text.lines().enumerate().map(|(i, line)| (i + 1, line));
+    let data = lines().filter(|(_, line)| !line.trim_start().starts_with('#'));
+    let words = data.flat_map(|(i, line)| line.split_whitespace().map(move |word| (i, word))).collect();
+    let mut words = Words { words, next: 0 };
+    let (_, nodes) = words.number::<usize>("the number of nodes")?;
+    let (_, switches) = words.number::<usize>("the number of switches")?;
+    let (line, links) = words.number::<usize>("the number of links")?;
+    if nodes.max(links) > text.len() {
+        return Err(Flaw::line(
+            line,
+            format!("{nodes} nodes and {links} links can not be in so short a file"),
+        ));
+    }
+    let mut kinds = vec![NodeKind::Host; nodes];
+    for _ in 0..switches {
+        let (line, id) = words.number::<usize>("the id of a switch")?;
+        *kinds.get_mut(id).ok_or_else(|| out_of_range(line, id, nodes))? = NodeKind::Switch;
+    }
+    let names = namings(lines(), &kinds)?;
+    let mut draft = Draft::new(defaults);
+    for (kind, Naming { name, level }) in kinds.into_iter().zip(names) {
+        draft.node(&name, kind, level).map_err(Flaw::of_file)?;
+    }
+    let mut lossy = 0;
+    for _ in 0..links {
+        lossy += usize::from(read_link(&mut words, nodes, &mut draft)?);
+    }
+    // The simulator never looks at what follows.
+    if let Some((line, _)) = words.words.get(words.next) {
+        draft
+            .notes
+            .push(format!("line {line} and all behind it were left out: the first line says {links} links"));
+    }
+    if lossy > 0 {
+        draft.notes.push(format!("{lossy} of {links} links have an error rate above 0: it was left out"));
+    }
+    Ok(draft.finish())
+}
+
+fn out_of_range(line: usize, id: usize, nodes: usize) -> Flaw {
+    Flaw::line(line, format!("there is no node {id}: the first line says {nodes} nodes, counted from 0"))
+}
+
+/// Adds the next link; whether it has an error rate.
+fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<bool, Flaw> {
+    let mut end = || -> Result<(usize, NodeId), Flaw> {
+        let (line, id) = words.number::<usize>("the id of a node")?;
+        if id < nodes { Ok((line, NodeId(id as u32))) } else { Err(out_of_range(line, id, nodes)) }
+    };
+    let ((line, a), (_, b)) = (end()?, end()?);
+    let rate = words.next("the rate of a link")?.1;
+    let delay = words.next("the delay of a link")?.1;
+    let (error_line, error) = words.next("the error rate of a link")?;
+    let error: f64 = error
+        .parse()
+        .map_err(|_| Flaw::line(error_line, format!("{error:?} is not an error rate such as 0.0")))?;
+    let attributes = [("rate", rate), ("delay", delay)].map(|(key, text)| (key.to_owned(), text.to_owned()));
+    let channels = channels(&Attributes::from(attributes)).map_err(Flaw::on(line))?;
+    draft.link([a, b], channels);
+    Ok(error > 0.0)
+}
+
+/// The names in our comments; "host3" or "switch3" without.
+fn namings<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    kinds: &[NodeKind],
+) -> Result<Vec<Naming>, Flaw> {
+    let default = |(id, kind): (usize, &NodeKind)| {
+        let prefix = if *kind == NodeKind::Host { "host" } else { "switch" };
+        Naming { name: format!("{prefix}{id}"), level: None }
+    };
+    let mut names: Vec<_> = kinds.iter().enumerate().map(default).collect();
+    for (line, text) in lines {
+        let Some(rest) = text.strip_prefix(NODE_MARK) else { continue };
+        let bad = || Flaw::line(line, "a comment on a node looks like: # node 3 level 1 \"leaf0\"");
+        let (head, name) = rest.split_once('"').ok_or_else(bad)?;
+        let name = serde_json::from_str(&format!("\"{name}")).map_err(|_| bad())?;
+        let head: Vec<_> = head.split_whitespace().collect();
+        let (id, level) = match head[..] {
+            [id] => (id, None),
+            [id, "level", level] => (id, Some(level.parse().map_err(|_| bad())?)),
+            _ => return Err(bad()),
+        };
+        let id = id.parse::<usize>().map_err(|_| bad())?;
+        *names.get_mut(id).ok_or_else(|| out_of_range(line, id, kinds.len()))? = Naming { name, level };
+    }
+    Ok(names)
+}
+
+pub(super) fn write(topology: &Topology) -> Result<String, Flaw> {
+    let switches: Vec<_> = topology.switches().map(|node| node.0.to_string()).collect();
+    let counts = [topology.nodes().len(), switches.len(), topology.links().len()];
+    let mut text = format!("{} {} {}\n{}\n", counts[0], counts[1], counts[2], switches.join(" "));
+    for link in topology.links() {
+        let [a, b] = link.ends;
+        let channel = symmetric(topology, link)?;
+        // Writing to a String can not fail.
+        let _ = writeln!(text, "{} {} {} {} 0", a.0, b.0, ns3_rate(channel.rate), ns3_time(channel.delay));
+    }
+    for (id, node) in topology.nodes().iter_enumerated() {
+        let level = node.level.map_or(String::new(), |level| format!("level {level} "));
+        let name = serde_json::Value::from(node.name.as_str());
+        let _ = writeln!(text, "{NODE_MARK}{} {level}{name}", id.0);
+    }
+    Ok(text)
+}
+
+fn symmetric(topology: &Topology, link: &Link) -> Result<crate::Channel, Flaw> {
+    let [forth, back] = link.channels;
+    if forth == back {
+        return Ok(forth);
+    }
+    let [a, b] = link.ends.map(|end| &topology.nodes()[end].name);
+    Err(Flaw::of_file(format!(
+        "the directions of the link between {a:?} and {b:?} differ, which this format can not say: use graphml \
+         or node-link"
+    )))
+}
+
+/// ns-3's `DataRate`: no space, no Tbps.
+fn ns3_rate(BitRate(rate): BitRate) -> String {
+    let steps = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "Kbps")];
+    let step = steps.into_iter().find(|(scale, _)| rate >= *scale && rate % scale == 0);
+    step.map_or(format!("{rate}bps"), |(scale, unit)| format!("{}{unit}", rate / scale))
+}
+
+/// ns-3's `Time`: whole nanoseconds wherever that is exact (its resolution).
+fn ns3_time(Span(delay): Span) -> String {
+    if delay.is_multiple_of(1000) { format!("{}ns", delay / 1000) } else { format!("{delay}ps") }
+}

@@ -1,0 +1,193 @@
+//! The text that `ibnetdiscover` prints (infiniband-diags): switches, then channel adapters, each with a line a
+//! port.
+//!
+//! A node is called by its description if no other has the same, else by its GUID ("S-0000000000000011").
+//! Port numbers become labels, LIDs and GUIDs addresses ("lid 17", "guid 0x0000000000000011"; with an LMC, one
+//! for each LID). Rates come from width and speed ("4xEDR"), data rate without line coding. Left out: routers
+//! and virtual adapters, with a note.
+
+use super::draft::{Draft, Partial, number};
+use super::{Defaults, Flaw, Import};
+use crate::NodeKind;
+use pauseframe_units::{BitRate, NodeId, PortId};
+use std::collections::BTreeMap;
+
+/// Data rate of one lane in Mbit/s (InfiniBand Architecture Specification vol. 2; FDR after its 64b/66b code).
+const LANE_MBPS: [(&str, u64); 9] = [
+    ("SDR", 2_000),
+    ("DDR", 4_000),
+    ("QDR", 8_000),
+    ("FDR10", 10_000),
+    ("FDR", 13_636),
+    ("EDR", 25_000),
+    ("HDR", 50_000),
+    ("NDR", 100_000),
+    ("XDR", 200_000),
+];
+
+/// A node with its ports.
+struct Block<'a> {
+    line: usize,
+    kind: NodeKind,
+    id: &'a str,
+    description: &'a str,
+    lid: Option<u16>,
+    ports: Vec<PortLine<'a>>,
+}
+
+/// `[1](1001) "S-0000000000000011"[5] # lid 1 lmc 0 "leaf" lid 17 4xEDR`
+struct PortLine<'a> {
+    line: usize,
+    number: u16,
+    guid: Option<&'a str>,
+    peer: &'a str,
+    peer_number: u16,
+    /// The LID of this port and its LMC, printed for channel adapters.
+    lid: Option<(u16, u8)>,
+    rate: Option<BitRate>,
+}
+
+pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
+    let (blocks, skipped) = blocks(text)?;
+    if blocks.is_empty() {
+        return Err(Flaw::of_file(
+            "there is no line \"Switch ...\" or \"Ca ...\": is this from ibnetdiscover?",
+        ));
+    }
+    let mut draft = Draft::new(defaults);
+    let mut described: BTreeMap<&str, usize> = BTreeMap::new();
+    for block in &blocks {
+        *described.entry(block.description).or_default() += 1;
+    }
+    let mut nodes: BTreeMap<&str, NodeId> = BTreeMap::new();
+    for block in &blocks {
+        let unique = !block.description.is_empty() && described[block.description] == 1;
+        let name = if unique { block.description } else { block.id };
+        let node = draft.node(name, block.kind, None).map_err(Flaw::on(block.line))?;
+        nodes.insert(block.id, node);
+        add_addresses(&mut draft, block, node);
+    }
+    add_links(&mut draft, &blocks, &nodes)?;
+    let ids = described.values().filter(|count| **count > 1).sum::<usize>();
+    if ids > 0 {
+        draft
+            .notes
+            .push(format!("{ids} nodes share their description with another: they are called by GUID"));
+    }
+    if skipped > 0 {
+        draft.notes.push(format!("{skipped} routers were left out"));
+    }
+    Ok(draft.finish())
+}
+
+fn blocks(text: &str) -> Result<(Vec<Block<'_>>, usize), Flaw> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let (mut skipped, mut skipping) = (0, true);
+    for (line, text) in text.lines().enumerate().map(|(i, text)| (i + 1, text.trim())) {
+        let flaw = || Flaw::line(line, format!("this line is cut short: {text:?}"));
+        match text.split_whitespace().next() {
+            Some(word @ ("Switch" | "Ca")) => {
+                let kind = if word == "Switch" { NodeKind::Switch } else { NodeKind::Host };
+                let mut quoted = text.split('"').skip(1).step_by(2);
+                let id = quoted.next().ok_or_else(flaw)?;
+                let description = quoted.next().unwrap_or("");
+                let lid = after(text, "lid").and_then(|lid| lid.parse().ok());
+                blocks.push(Block { line, kind, id, description, lid, ports: Vec::new() });
+                skipping = false;
+            }
+            Some("Rt") => (skipped, skipping) = (skipped + 1, true),
+            Some(word) if word.starts_with('[') && !skipping => {
+                let port = port_line(line, text)?;
+                blocks.last_mut().ok_or_else(flaw)?.ports.push(port);
+            }
+            _ => {}
+        }
+    }
+    Ok((blocks, skipped))
+}
+
+/// The word behind `key`.
+fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut words = text.split_whitespace();
+    words.find(|word| *word == key)?;
+    words.next()
+}
+
+/// The text between the first `open` and the next `close`, and what follows.
+fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
+    text.split_once(open)?.1.split_once(close)
+}
+
+fn port_line(line: usize, text: &str) -> Result<PortLine<'_>, Flaw> {
+    let flaw = || {
+        Flaw::line(line, format!("a port looks like [1] \"S-0011\"[2] # \"leaf\" lid 17 4xEDR, not {text:?}"))
+    };
+    let port = |text: &str| number::<u16>(text, "a port").map_err(Flaw::on(line));
+    let (own, rest) = bracketed(text, '[', ']').ok_or_else(flaw)?;
+    let guid = rest.starts_with('(').then(|| bracketed(rest, '(', ')')).flatten().map(|(guid, _)| guid);
+    let (peer, rest) = bracketed(rest, '"', '"').ok_or_else(flaw)?;
+    let (peer_number, rest) = bracketed(rest, '[', ']').ok_or_else(flaw)?;
+    let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
+    // Only channel adapters print their own LID, before the description of the other side.
+    let own_part = comment.split('"').next().unwrap_or("");
+    let lmc = after(own_part, "lmc").and_then(|lmc| lmc.parse().ok()).unwrap_or(0);
+    let lid = after(own_part, "lid").and_then(|lid| lid.parse().ok()).map(|lid| (lid, lmc));
+    let rate = comment.split_whitespace().last().and_then(rate);
+    Ok(PortLine { line, number: port(own)?, guid, peer, peer_number: port(peer_number)?, lid, rate })
+}
+
+/// "4xEDR" is 100 Gbps.
+fn rate(text: &str) -> Option<BitRate> {
+    let (width, speed) = text.split_once('x')?;
+    let (_, mbps) = LANE_MBPS.into_iter().find(|(name, _)| *name == speed)?;
+    Some(BitRate(width.parse::<u64>().ok()?.checked_mul(mbps * 1_000_000)?))
+}
+
+fn add_addresses(draft: &mut Draft, block: &Block<'_>, node: NodeId) {
+    let mut guid = |text: &str| {
+        if let Ok(guid) = u64::from_str_radix(text.trim_start_matches("0x"), 16) {
+            draft.labels.add_address(&format!("guid 0x{guid:016x}"), node, 0);
+        }
+    };
+    guid(block.id.split_once('-').map_or("", |(_, guid)| guid));
+    block.ports.iter().filter_map(|port| port.guid).for_each(guid);
+    let own = block.lid.filter(|_| block.kind == NodeKind::Switch).map(|lid| (lid, 0));
+    for (lid, lmc) in block.ports.iter().filter_map(|port| port.lid).chain(own) {
+        for path in 0..1_u16 << lmc.min(7) {
+            draft.labels.add_address(&format!("lid {}", lid.saturating_add(path)), node, path);
+        }
+    }
+}
+
+/// Every link is printed at both its ends; the first counts, the second must agree.
+fn add_links(draft: &mut Draft, blocks: &[Block<'_>], nodes: &BTreeMap<&str, NodeId>) -> Result<(), Flaw> {
+    let mut known: BTreeMap<(&str, u16), (&str, u16)> = BTreeMap::new();
+    for (block, port) in blocks.iter().flat_map(|block| block.ports.iter().map(move |port| (block, port))) {
+        let (own, peer) = ((block.id, port.number), (port.peer, port.peer_number));
+        if let Some(other) = known.get(&own) {
+            if *other != peer {
+                let message = format!(
+                    "port {} of {} is linked to {}[{}] here and to {}[{}] above",
+                    own.1, own.0, peer.0, peer.1, other.0, other.1
+                );
+                return Err(Flaw::line(port.line, message));
+            }
+            continue;
+        }
+        let Some(to) = nodes.get(port.peer) else {
+            // A cable to something that was not discovered, such as a router.
+            draft.notes.push(format!(
+                "line {}: {} has no block of its own: the link was left out",
+                port.line, port.peer
+            ));
+            continue;
+        };
+        let channel = Partial { rate: port.rate, delay: None };
+        let link = draft.link([nodes[block.id], *to], [channel; 2]);
+        draft.labels.name_port(PortId::of_link(link, 0), port.number.to_string());
+        draft.labels.name_port(PortId::of_link(link, 1), port.peer_number.to_string());
+        known.insert(own, peer);
+        known.insert(peer, own);
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! What other tools call ports and nodes: interface names, InfiniBand port numbers, LIDs, GUIDs, MAC addresses.
+//!
+//! A [`Topology`] knows ports by position only. Tables of real switches name them as the switch does, so an
+//! import keeps those names beside the graph.
+
+use crate::Topology;
+use pauseframe_units::{NodeId, PortId};
+use std::collections::BTreeMap;
+
+/// Names of ports and addresses of nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Labels {
+    ports: BTreeMap<PortId, String>,
+    addresses: BTreeMap<String, Address>,
+}
+
+/// What an address stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// The node.
+    pub node: NodeId,
+    /// Which of several addresses of the same port: with an InfiniBand LMC above 0 a host has 2^LMC LIDs, and
+    /// the sender chooses the route by choosing among them. 0 otherwise.
+    pub path: u16,
+}
+
+impl Labels {
+    /// Calls a port `name` at its node.
+    pub fn name_port(&mut self, port: PortId, name: impl Into<String>) {
+        self.ports.insert(port, name.into());
+    }
+
+    /// The name that was given to a port.
+    pub fn port(&self, port: PortId) -> Option<&str> {
+        self.ports.get(&port).map(String::as_str)
+    }
+
+    /// The name of a port at its node: the one it was given, or `eth{n}` with n its position counted from 1
+    /// (as containerlab does, where `eth0` is the management port).
+    pub fn port_or_default(&self, topology: &Topology, port: PortId) -> String {
+        let position = || topology.nodes()[topology.owner(port)].ports.iter().position(|p| *p == port);
+        self.port(port).map_or_else(|| format!("eth{}", position().unwrap_or(0) + 1), str::to_owned)
+    }
+
+    /// Gives `node` a further address. Letter case does not count.
+    pub fn add_address(&mut self, address: &str, node: NodeId, path: u16) {
+        self.addresses.insert(address.to_ascii_lowercase(), Address { node, path });
+    }
+
+    /// What an address stands for.
+    pub fn address(&self, address: &str) -> Option<Address> {
+        self.addresses.get(&address.to_ascii_lowercase()).copied()
+    }
+
+    /// All addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = (&str, Address)> {
+        self.addresses.iter().map(|(text, address)| (text.as_str(), *address))
+    }
+
+    /// Every way to name the ports of `node`: the given names; where the node has none, `eth1`, `eth2` ... and
+    /// positions from 0; the full name "leaf0:3" always.
+    pub fn ports_by_name(&self, topology: &Topology, node: NodeId) -> BTreeMap<String, PortId> {
+        let ports = &topology.nodes()[node].ports;
+        let mut names = BTreeMap::new();
+        for (position, port) in ports.iter().enumerate() {
+            names.insert(format!("{}:{position}", topology.nodes()[node].name), *port);
+            if ports.iter().all(|port| self.port(*port).is_none()) {
+                names.insert(position.to_string(), *port);
+                names.insert(format!("eth{}", position + 1), *port);
+            } else if let Some(name) = self.port(*port) {
+                names.insert(name.to_owned(), *port);
+            }
+        }
+        names
+    }
+}

@@ -1,0 +1,247 @@
+//! Topologies from and to the files of other tools.
+//!
+//! | format | tool | both ways | what it can not hold |
+//! |---|---|---|---|
+//! | [`Format::GraphMl`] | `NetworkX`, yEd, Topology Zoo | yes | |
+//! | [`Format::NodeLink`] | `NetworkX` `node_link_data` | yes | |
+//! | [`Format::Hpcc`] | ns-3 HPCC `topology.txt` | yes | links whose directions differ |
+//! | [`Format::Containerlab`] | containerlab `*.clab.yml` | yes | |
+//! | [`Format::Htsim`] | htsim `.topo` | fat trees and leaf-spines | names, port order |
+//! | [`Format::IbNetDiscover`] | infiniband-diags `ibnetdiscover` | import | delays |
+//!
+//! What a format has no place for, we put where its own tool does not look: attributes, labels, comments after
+//! the end. So names, kinds, rates, delays and the order of ports survive a round trip, and files written by
+//! others get the caller's [`Defaults`], with a note. Nothing here judges a graph: that is [`crate::check()`].
+
+mod attributes;
+mod containerlab;
+mod draft;
+mod graphml;
+mod hpcc;
+mod htsim;
+mod htsim_write;
+mod ibnetdiscover;
+mod labels;
+mod node_link;
+
+pub(crate) use draft::did_you_mean;
+pub use labels::{Address, Labels};
+
+use crate::{Channel, Topology};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A file format for topologies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// GraphML, `.graphml`.
+    GraphMl,
+    /// Node-link JSON in the shape of `NetworkX`, `.json`.
+    NodeLink,
+    /// The `topology.txt` of the HPCC simulator and its descendants, `.txt`.
+    Hpcc,
+    /// htsim, `.topo`.
+    Htsim,
+    /// containerlab, `.clab.yml`.
+    Containerlab,
+    /// The text that `ibnetdiscover` prints, `.ibnetdiscover`.
+    IbNetDiscover,
+}
+
+const FORMATS: [(Format, &str, &[&str]); 6] = [
+    (Format::GraphMl, "graphml", &["graphml", "xml"]),
+    (Format::NodeLink, "node-link", &["json"]),
+    (Format::Hpcc, "hpcc", &["txt"]),
+    (Format::Htsim, "htsim", &["topo"]),
+    (Format::Containerlab, "containerlab", &["yml", "yaml"]),
+    (Format::IbNetDiscover, "ibnetdiscover", &["ibnetdiscover", "ibnd"]),
+];
+
+impl Format {
+    /// The format of a file, by its extension; a `.txt` is told apart by its text.
+    pub fn of(path: &Path, text: &str) -> Option<Format> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension.as_str()));
+        let fabric = ["switchguid=", "vendid=", "Topology file:"].iter().any(|mark| text.contains(mark));
+        found.map(|(format, ..)| match format {
+            Format::Hpcc if fabric => Format::IbNetDiscover,
+            format => *format,
+        })
+    }
+
+    /// Whether [`write()`] can write this format.
+    pub fn is_writable(self) -> bool {
+        self != Format::IbNetDiscover
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = FORMATS.iter().find(|(format, ..)| format == self).map_or("", |(_, name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Format {
+    type Err = InterchangeError;
+    fn from_str(text: &str) -> Result<Format, InterchangeError> {
+        FORMATS.iter().find(|(_, name, _)| *name == text).map(|(format, ..)| *format).ok_or_else(|| {
+            let known: Vec<_> = FORMATS.iter().map(|(_, name, _)| *name).collect();
+            let message = format!("there is no format {text:?}; use one of {}", known.join(", "));
+            InterchangeError { file: "format".to_owned(), place: None, message }
+        })
+    }
+}
+
+/// Why a file is not a topology, or not the tables of one, or why one can not be written.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{file}{}: {message}", place.as_ref().map_or(String::new(), |place| format!(", {place}")))]
+pub struct InterchangeError {
+    /// The file, or the format where there is no file.
+    pub file: String,
+    /// "line 7", `edges[3]`.
+    pub place: Option<String>,
+    /// What is wrong and what would do.
+    pub message: String,
+}
+
+/// What is wrong and where, before the file is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Flaw {
+    place: Option<String>,
+    message: String,
+}
+
+impl Flaw {
+    /// A flaw in line `line`, counted from 1.
+    pub(crate) fn line(line: usize, message: impl Into<String>) -> Flaw {
+        Flaw::at(format!("line {line}"), message)
+    }
+
+    /// A flaw of an element.
+    pub(crate) fn at(place: impl Into<String>, message: impl Into<String>) -> Flaw {
+        Flaw { place: Some(place.into()), message: message.into() }
+    }
+
+    /// A flaw of the whole file.
+    pub(crate) fn of_file(message: impl Into<String>) -> Flaw {
+        Flaw { place: None, message: message.into() }
+    }
+
+    pub(crate) fn in_file(self, file: &str) -> InterchangeError {
+        InterchangeError { file: file.to_owned(), place: self.place, message: self.message }
+    }
+}
+
+/// What is taken where a file does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Defaults {
+    /// Rate and delay of a link.
+    pub channel: Channel,
+}
+
+/// What a file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Import {
+    /// The graph, not yet judged by [`crate::check()`].
+    pub topology: Topology,
+    /// What the file calls ports, and the further addresses of nodes.
+    pub labels: Labels,
+    /// What was assumed or left out, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Reads a topology from `text`.
+///
+/// # Errors
+/// If the text is not of this format or is at odds with itself; with line or element.
+pub fn read(text: &str, format: Format, defaults: Defaults) -> Result<Import, InterchangeError> {
+    read_named(&format.to_string(), text, format, defaults)
+}
+
+fn read_named(
+    file: &str,
+    text: &str,
+    format: Format,
+    defaults: Defaults,
+) -> Result<Import, InterchangeError> {
+    let reader = match format {
+        Format::GraphMl => graphml::read,
+        Format::NodeLink => node_link::read,
+        Format::Hpcc => hpcc::read,
+        Format::Htsim => htsim::read,
+        Format::Containerlab => containerlab::read,
+        Format::IbNetDiscover => ibnetdiscover::read,
+    };
+    reader(text, defaults).map_err(|flaw| flaw.in_file(file))
+}
+
+/// Reads a topology from the file `path`; without `format` by its extension.
+///
+/// # Errors
+/// As [`read`], and if the file can not be read or its extension is not known.
+pub fn read_file(
+    path: &Path,
+    format: Option<Format>,
+    defaults: Defaults,
+) -> Result<Import, InterchangeError> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| Flaw::of_file(e.to_string()).in_file(&file))?;
+    let format = format.or_else(|| Format::of(path, &text)).ok_or_else(|| {
+        let all: Vec<_> =
+            FORMATS.iter().map(|(_, name, extensions)| format!("{name} .{}", extensions[0])).collect();
+        let message = format!("the extension tells no format: name one of {}", all.join(", "));
+        Flaw::of_file(message).in_file(&file)
+    })?;
+    read_named(&file, &text, format, defaults)
+}
+
+/// Writes a topology; ports are called `eth1`, `eth2` ... where the format wants names.
+///
+/// # Errors
+/// If the format can not hold this topology, or is import only.
+pub fn write(topology: &Topology, format: Format) -> Result<String, InterchangeError> {
+    write_labelled(topology, &Labels::default(), format)
+}
+
+/// The same with the names of ports and the addresses that an import gave.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_labelled(
+    topology: &Topology,
+    labels: &Labels,
+    format: Format,
+) -> Result<String, InterchangeError> {
+    let written = writable_names(topology).and_then(|()| match format {
+        Format::GraphMl => graphml::write(topology, labels),
+        Format::NodeLink => Ok(node_link::write(topology, labels)),
+        Format::Hpcc => hpcc::write(topology),
+        Format::Htsim => htsim_write::write(topology),
+        Format::Containerlab => Ok(containerlab::write(topology, labels)),
+        Format::IbNetDiscover => Err(Flaw::of_file("this format can be read only: use graphml or node-link")),
+    });
+    written.map_err(|flaw| flaw.in_file(&format.to_string()))
+}
+
+/// Names tell nodes apart in every format, and control characters are not allowed in most.
+fn writable_names(topology: &Topology) -> Result<(), Flaw> {
+    let mut names = std::collections::BTreeSet::new();
+    for node in topology.nodes() {
+        if node.name.is_empty() || node.name.chars().any(char::is_control) {
+            return Err(Flaw::of_file(format!(
+                "the name {:?} can not be written: give the node a name without control characters",
+                node.name
+            )));
+        }
+        if !names.insert(&node.name) {
+            return Err(Flaw::of_file(format!(
+                "two nodes are called {:?}: give each its own name",
+                node.name
+            )));
+        }
+    }
+    Ok(())
+}

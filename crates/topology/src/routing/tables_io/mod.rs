@@ -1,0 +1,165 @@
+//! Forwarding tables from and to files: our own CSV and JSON, the LFT dump of InfiniBand fabrics, and the
+//! `bridge -j fdb show` of Linux switches.
+//!
+//! Switches, ports and hosts must be those of the topology; an unknown one is an error with file, line and the
+//! nearest name. Rows of one file may come in any order. Where a format has no lanes, every VLAN is in lane 0
+//! until [`Tables::assign_lanes`].
+
+mod bridge;
+mod builder;
+mod delimited;
+mod json;
+mod opensm;
+
+use super::verify::Tables;
+use crate::Topology;
+use crate::interchange::{Flaw, InterchangeError, Labels};
+use builder::Builder;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A file format for tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableFormat {
+    /// Blocks of comma-separated values, each with its header: `switch,vlan,destination,port`, and optionally
+    /// `vlan,lane`, `switch,vlan,lane` (a rewrite) and `vlan,from,to` (who may send). A destination is a host,
+    /// or a switch for all its hosts.
+    Csv,
+    /// The same blocks as lists of objects: `rows`, `lanes`, `rewrites`, `senders`.
+    Json,
+    /// What `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`) print. With an LMC, LID offsets are VLANs.
+    OpenSm,
+}
+
+impl TableFormat {
+    /// The format of a file by its extension: `.csv`, `.json`, and `.lft`, `.lfts`, `.dump`, `.txt` or `.fdbs`.
+    pub fn of(path: &Path) -> Option<TableFormat> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" => Some(TableFormat::Csv),
+            "json" => Some(TableFormat::Json),
+            "lft" | "lfts" | "dump" | "txt" | "fdbs" => Some(TableFormat::OpenSm),
+            _ => None,
+        }
+    }
+}
+
+/// Tables and what was left out of the file, one sentence each.
+#[derive(Clone, Debug)]
+pub struct TableImport {
+    /// The tables.
+    pub tables: Tables,
+    /// What was assumed or left out.
+    pub notes: Vec<String>,
+}
+
+/// Reads tables for `topology` from `text`. `file` is for messages; `labels` are those of the topology's import.
+///
+/// # Errors
+/// With file and line: what does not parse, switches, ports and hosts that are not in the topology, two rows
+/// for the same thing, a VLAN without a lane, a host without exactly one link.
+pub fn read(
+    file: &str,
+    text: &str,
+    format: TableFormat,
+    topology: &Topology,
+    labels: &Labels,
+) -> Result<TableImport, InterchangeError> {
+    let read = || {
+        let mut builder = Builder::new(topology, labels)?;
+        match format {
+            TableFormat::Csv => delimited::read(text, &mut builder)?,
+            TableFormat::Json => json::read(text, &mut builder)?,
+            TableFormat::OpenSm => opensm::read(text, labels, &mut builder)?,
+        }
+        builder.finish()
+    };
+    read().map_err(|flaw: Flaw| flaw.in_file(file))
+}
+
+/// Reads one `bridge -j fdb show` output for each switch: switch name to JSON. MAC addresses are those in
+/// `labels`; [`read_addresses`] adds more.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_bridges(
+    outputs: &BTreeMap<String, String>,
+    topology: &Topology,
+    labels: &Labels,
+) -> Result<TableImport, InterchangeError> {
+    let mut builder = Builder::new(topology, labels).map_err(|flaw| flaw.in_file("topology"))?;
+    for (switch, text) in outputs {
+        bridge::read(switch, text, labels, &mut builder)
+            .map_err(|flaw| flaw.in_file(&format!("{switch}.json")))?;
+    }
+    builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
+}
+
+/// Reads tables from a file, or from a folder of `SWITCH.json` files with bridge tables.
+///
+/// # Errors
+/// As [`read`], and if a file can not be read or the extension tells no format.
+pub fn read_path(
+    path: &Path,
+    format: Option<TableFormat>,
+    topology: &Topology,
+    labels: &Labels,
+) -> Result<TableImport, InterchangeError> {
+    let file = path.display().to_string();
+    let wrong = |path: &Path, message: String| Flaw::of_file(message).in_file(&path.display().to_string());
+    let load = |path: &Path| std::fs::read_to_string(path).map_err(|error| wrong(path, error.to_string()));
+    if !path.is_dir() {
+        let format = format.or_else(|| TableFormat::of(path));
+        let format = format.ok_or_else(|| {
+            wrong(
+                path,
+                "the extension tells no format: use .csv, .json or .lft, or a folder of bridge tables".into(),
+            )
+        })?;
+        return read(&file, &load(path)?, format, topology, labels);
+    }
+    let mut outputs = BTreeMap::new();
+    for entry in std::fs::read_dir(path).map_err(|error| wrong(path, error.to_string()))? {
+        let path = entry.map_err(|error| wrong(path, error.to_string()))?.path();
+        if path.extension().is_some_and(|extension| extension == "json")
+            && let Some(switch) = path.file_stem().and_then(|stem| stem.to_str())
+        {
+            outputs.insert(switch.to_owned(), load(&path)?);
+        }
+    }
+    if outputs.is_empty() {
+        return Err(wrong(path, "there is no SWITCH.json in this folder".into()));
+    }
+    read_bridges(&outputs, topology, labels)
+}
+
+/// Adds the addresses in `text` (CSV with the header `address,node`) to `labels`.
+///
+/// # Errors
+/// With the line, if the header is missing or a node is not in the topology.
+pub fn read_addresses(
+    file: &str,
+    text: &str,
+    topology: &Topology,
+    labels: &mut Labels,
+) -> Result<(), InterchangeError> {
+    delimited::read_addresses(text, topology, labels).map_err(|flaw| flaw.in_file(file))
+}
+
+/// Writes tables as CSV or JSON.
+///
+/// # Errors
+/// If the format is import only.
+pub fn write(
+    tables: &Tables,
+    format: TableFormat,
+    topology: &Topology,
+    labels: &Labels,
+) -> Result<String, InterchangeError> {
+    let flat = builder::flatten(tables, topology, labels);
+    match format {
+        TableFormat::Csv => delimited::write(&flat),
+        TableFormat::Json => json::write(&flat),
+        TableFormat::OpenSm => Err(Flaw::of_file("LFT dumps can be read only: write csv or json")),
+    }
+    .map_err(|flaw| flaw.in_file("tables"))
+}

@@ -1,0 +1,96 @@
+//! Linear forwarding tables of an InfiniBand fabric as text: what `ibroute` prints for a switch, `dump_lfts.sh`
+//! for all, and `OpenSM` into `opensm-lfts.dump`.
+//!
+//! A switch is found by its GUID or else its description, a destination by its LID, or else by the GUID or the
+//! description in the comment. LIDs of switches are skipped: management traffic, in a lane of its own. With an
+//! LMC above 0 a host has several LIDs with routes of their own; the n-th is VLAN n. Ports without a label are
+//! taken as numbered from 1 in the order of the topology. Left out: SL2VL tables, so every route is in lane 0.
+
+use super::builder::Builder;
+use crate::NodeKind;
+use crate::interchange::{Address, Flaw, Labels};
+use pauseframe_units::NodeId;
+
+pub(super) fn read(text: &str, labels: &Labels, builder: &mut Builder<'_>) -> Result<(), Flaw> {
+    let mut switch: Option<NodeId> = None;
+    let mut to_switches = 0;
+    for (line, text) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
+        let flaw = |message: String| Flaw::line(line, message);
+        if let Some(head) = text.strip_prefix("Unicast lids") {
+            switch = Some(find_switch(head, labels, builder).map_err(flaw)?);
+        } else if let Some(rest) = text.strip_prefix("0x") {
+            let Some(switch) = switch else {
+                return Err(flaw(
+                    "a row comes before any line \"Unicast lids ... of switch ...\"".to_owned(),
+                ));
+            };
+            let Some((lid, port, comment)) = columns(rest) else {
+                return Err(flaw(format!("a row looks like 0x0011 003 : (...), not {text:?}")));
+            };
+            let Address { node, path } = find_destination(lid, comment, labels, builder).map_err(flaw)?;
+            if builder.kind(node) == NodeKind::Switch {
+                to_switches += 1;
+                continue;
+            }
+            let port = builder.numbered_port(switch, port).map_err(flaw)?;
+            builder.row(("line", line as u32), switch, path, node, port).map_err(flaw)?;
+        }
+    }
+    if to_switches > 0 {
+        builder.notes.push(format!("{to_switches} rows for the LIDs of switches were left out"));
+    }
+    builder.notes.push("the dump has no lanes: every route was taken to be in lane 0".to_owned());
+    Ok(())
+}
+
+/// `0011 003 : (...)`: LID, port, the rest.
+fn columns(text: &str) -> Option<(u16, u16, &str)> {
+    let (lid, rest) = text.split_once(char::is_whitespace)?;
+    let rest = rest.trim_start();
+    let (port, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    Some((u16::from_str_radix(lid, 16).ok()?, port.parse().ok()?, rest))
+}
+
+/// The GUID after `word`, as our labels write it.
+fn guid(text: &str, word: &str) -> Option<String> {
+    let (_, rest) = text.split_once(word)?;
+    let digits = rest.trim_start().strip_prefix("0x")?;
+    let digits = digits.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+    Some(format!("guid 0x{:016x}", u64::from_str_radix(digits, 16).ok()?))
+}
+
+/// The description: in quotes, or else what the last brackets hold.
+fn description(text: &str) -> Option<&str> {
+    let quoted = text.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\'')).map(|(name, _)| name);
+    let bracketed = || text.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map(|(name, _)| name);
+    quoted.or_else(bracketed).map(str::trim)
+}
+
+fn find_switch(head: &str, labels: &Labels, builder: &Builder<'_>) -> Result<NodeId, String> {
+    let by_guid = guid(head, "guid").and_then(|guid| labels.address(&guid));
+    match (by_guid, description(head)) {
+        (Some(address), _) => Ok(address.node),
+        (None, Some(name)) => builder.switch(name),
+        (None, None) => Err(format!("no switch of the topology has the GUID in {head:?}")),
+    }
+}
+
+fn find_destination(
+    lid: u16,
+    comment: &str,
+    labels: &Labels,
+    builder: &Builder<'_>,
+) -> Result<Address, String> {
+    let by_guid = || guid(comment, "portguid").and_then(|guid| labels.address(&guid));
+    if let Some(address) = labels.address(&format!("lid {lid}")).or_else(by_guid) {
+        return Ok(address);
+    }
+    let what = format!("nothing in the topology has LID {lid} (0x{lid:04x})");
+    match description(comment) {
+        Some(name) => {
+            let node = builder.node(name).map_err(|error| format!("{what}, and {error}"))?;
+            Ok(Address { node, path: 0 })
+        }
+        None => Err(format!("{what}: take the topology from ibnetdiscover of the same fabric")),
+    }
+}

@@ -1,0 +1,185 @@
+//! Forwarding tables as real switches have them: a port for each (switch, VLAN, destination host), and the lane
+//! of each VLAN, which a switch may rewrite.
+//!
+//! Hosts at the same switch whose rows are alike in a VLAN share one [`Tree`], so a plan of our own costs no
+//! more than in [`ForwardingTables`], and a table with a route of its own for each host fits too. Left out:
+//! changing the VLAN on the way, several next hops for one row.
+
+use crate::routing::{ForwardingTables, SwitchGraph};
+use pauseframe_units::{NodeId, PortId};
+use std::collections::BTreeMap;
+
+/// "To the host itself": stands for the different ports of the hosts of one tree.
+pub(crate) const DELIVER: PortId = PortId(u32::MAX - 1);
+
+/// A VLAN and the lane (priority, virtual lane) of its packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vlan {
+    /// Its number in the files and on the wire.
+    pub id: u16,
+    /// The lane in which switches send its packets.
+    pub lane: u8,
+    /// The switches that send them in another lane: what a rewrite of the priority does.
+    pub lane_at: BTreeMap<NodeId, u8>,
+}
+
+/// The rows for some hosts at one switch in one VLAN.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    /// Position in [`Tables::vlans`].
+    pub(crate) vlan: usize,
+    /// Ascending.
+    pub(crate) hosts: Vec<NodeId>,
+    /// The attachment row of the hosts.
+    pub(crate) row: u32,
+    /// The port of every switch; [`PortId::NONE`] without a row, [`DELIVER`] for the hosts' own ports.
+    pub(crate) next: Vec<PortId>,
+    /// The attachment rows that may send, one bit each; all without a list.
+    pub(crate) senders: Option<Vec<u64>>,
+}
+
+impl Tree {
+    pub(crate) fn allows(&self, from: u32) -> bool {
+        let bit = |senders: &Vec<u64>| senders[from as usize / 64] >> (from % 64) & 1 == 1;
+        from == self.row || self.senders.as_ref().is_none_or(bit)
+    }
+}
+
+/// Forwarding tables of all switches.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    pub(crate) graph: SwitchGraph,
+    pub(crate) vlans: Vec<Vlan>,
+    pub(crate) trees: Vec<Tree>,
+    /// VLAN position x nodes + host; `u32::MAX` where no switch has a row.
+    tree_of: Vec<u32>,
+    nodes: usize,
+}
+
+impl Tables {
+    pub(crate) fn new(graph: SwitchGraph, nodes: usize, vlans: Vec<Vlan>, trees: Vec<Tree>) -> Tables {
+        let mut tree_of = vec![u32::MAX; vlans.len() * nodes];
+        for (i, tree) in trees.iter().enumerate() {
+            for host in &tree.hosts {
+                tree_of[tree.vlan * nodes + host.0 as usize] = i as u32;
+            }
+        }
+        Tables { graph, vlans, trees, tree_of, nodes }
+    }
+
+    /// The tables of a plan, its VLANs numbered from `first_id`.
+    ///
+    /// # Panics
+    /// If there are more VLANs than numbers.
+    pub fn of_plan(plan: &ForwardingTables, first_id: u16) -> Tables {
+        let graph = plan.graph();
+        let rows = graph.attachments().len() as u32;
+        let id =
+            |vlan: usize| u16::try_from(usize::from(first_id) + vlan).expect("a VLAN has 16 bits at most");
+        let vlan = |vlan| Vlan { id: id(vlan), lane: plan.lane(vlan), lane_at: BTreeMap::new() };
+        let mut trees = Vec::with_capacity(plan.vlans() * rows as usize);
+        for vlan in 0..plan.vlans() {
+            for row in 0..rows {
+                let target = graph.attachments()[row as usize];
+                let mut next = plan.tree(vlan, row).to_vec();
+                next[target as usize] = DELIVER;
+                let senders = restricted(plan, vlan, row, rows);
+                trees.push(Tree { vlan, hosts: graph.hosts(target).to_vec(), row, next, senders });
+            }
+        }
+        let vlans = (0..plan.vlans()).map(vlan).collect();
+        let nodes = graph.attachment_rows_of_nodes().len();
+        Tables::new(graph.clone(), nodes, vlans, trees)
+    }
+
+    /// The switches and links that the tables are for.
+    pub fn graph(&self) -> &SwitchGraph {
+        &self.graph
+    }
+
+    /// The VLANs, ascending by number.
+    pub fn vlans(&self) -> &[Vlan] {
+        &self.vlans
+    }
+
+    /// How many lanes there are: the highest one plus one.
+    pub fn lanes(&self) -> usize {
+        let lanes = self.vlans.iter().flat_map(|vlan| vlan.lane_at.values().chain([&vlan.lane]));
+        lanes.max().map_or(0, |lane| usize::from(*lane) + 1)
+    }
+
+    /// Gives the VLANs their lanes; for tables that come without.
+    ///
+    /// # Errors
+    /// The number of a VLAN that `lanes` does not name.
+    pub fn assign_lanes(&mut self, lanes: &BTreeMap<u16, u8>) -> Result<(), u16> {
+        for vlan in &mut self.vlans {
+            vlan.lane = *lanes.get(&vlan.id).ok_or(vlan.id)?;
+        }
+        Ok(())
+    }
+
+    /// The tree of a host in the VLAN at this position.
+    pub(crate) fn tree_of(&self, vlan: usize, host: NodeId) -> Option<u32> {
+        Some(self.tree_of[vlan * self.nodes + host.0 as usize]).filter(|tree| *tree != u32::MAX)
+    }
+
+    /// The port of `switch` for `host` in the VLAN with this number.
+    pub fn port(&self, vlan: u16, switch: NodeId, host: NodeId) -> Option<PortId> {
+        let vlan = self.vlans.iter().position(|v| v.id == vlan)?;
+        let tree = &self.trees[self.tree_of(vlan, host)? as usize];
+        match tree.next[self.graph.number(switch)? as usize] {
+            PortId::NONE => None,
+            DELIVER => Some(self.graph.uplink(host).reverse()),
+            port => Some(port),
+        }
+    }
+
+    /// The egress ports from host `from` to host `to`, up to where the packet arrives, is lost, or comes to a
+    /// port for the second time (which then stands at the end once more).
+    pub fn route(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
+        let mut route = vec![self.graph.uplink(from)];
+        let mut at = self.graph.attachment(from);
+        while let Some(switch) = at {
+            let Some(port) = self.port(vlan, self.graph.node(switch), to) else { break };
+            let again = route.contains(&port);
+            route.push(port);
+            at = self.graph.head(port).filter(|_| !again);
+        }
+        route
+    }
+
+    /// The rows of every switch: one for each VLAN and host that it has a port for.
+    pub(crate) fn rows(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.graph.len()];
+        for tree in &self.trees {
+            for (rows, next) in rows.iter_mut().zip(&tree.next) {
+                *rows += if *next == PortId::NONE { 0 } else { tree.hosts.len() as u64 };
+            }
+        }
+        rows
+    }
+
+    /// The lane in which every switch sends the packets of a VLAN: position x switches + switch.
+    pub(crate) fn lane_table(&self) -> Vec<u8> {
+        let lane = |vlan: &Vlan, switch: u32| {
+            vlan.lane_at.get(&self.graph.node(switch)).copied().unwrap_or(vlan.lane)
+        };
+        let switches = 0..self.graph.len() as u32;
+        self.vlans.iter().flat_map(|vlan| switches.clone().map(move |switch| lane(vlan, switch))).collect()
+    }
+}
+
+/// The rows that may send, unless all may.
+fn restricted(plan: &ForwardingTables, vlan: usize, row: u32, rows: u32) -> Option<Vec<u64>> {
+    let mut senders = vec![0_u64; (rows as usize).div_ceil(64)];
+    let mut all = true;
+    for from in 0..rows {
+        if plan.allows(vlan, from, row) {
+            senders[from as usize / 64] |= 1 << (from % 64);
+        } else {
+            all = false;
+        }
+    }
+    (!all).then_some(senders)
+}

@@ -1,0 +1,163 @@
+//! Follows every route of tables once: where it ends, and which buffers depend on which on the way.
+//!
+//! A route that is lost or circles holds buffers until then, so it counts. Routes between hosts at the same
+//! switch count too: a bad table may send them out.
+
+use super::tables::{DELIVER, Tables, Tree};
+use crate::routing::{BufferChannel, Dependency, RoutingError, SwitchGraph, Witness, bound_rows};
+use pauseframe_units::PortId;
+
+/// How a route ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Arrives,
+    BlackHole,
+    Loop,
+    /// Nobody may send here.
+    NotPlanned,
+}
+
+/// The dependencies found so far, each with the first route that made it.
+pub(super) struct DependencySet<'a> {
+    graph: &'a SwitchGraph,
+    /// The place of a port among the arcs of its switch.
+    place: Vec<u32>,
+    /// The first slot of a switch: it has one for each pair of its arcs (in, out).
+    first_slot: Vec<usize>,
+    lanes: usize,
+    /// One bit for each pair of lanes and slot.
+    known: Vec<u64>,
+    found: Vec<Dependency>,
+}
+
+impl<'a> DependencySet<'a> {
+    /// No dependencies yet; `graph` has all links that any table uses.
+    pub(super) fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<DependencySet<'a>, RoutingError> {
+        let mut place = vec![u32::MAX; graph.port_count()];
+        let mut first_slot = vec![0];
+        for switch in 0..graph.len() as u32 {
+            let arcs = graph.arcs(switch);
+            for (i, arc) in arcs.iter().enumerate() {
+                place[arc.port.0 as usize] = i as u32;
+            }
+            first_slot.push(first_slot[switch as usize] + arcs.len().pow(2));
+        }
+        let slots = first_slot[graph.len()];
+        bound_rows(&[slots, (lanes * lanes).div_ceil(8)])?;
+        let known = vec![0; (slots * lanes * lanes).div_ceil(64)];
+        Ok(DependencySet { graph, place, first_slot, lanes, known, found: Vec::new() })
+    }
+
+    /// What arrives over `from` at `switch` goes out through `to`.
+    fn add(
+        &mut self,
+        switch: u32,
+        from: BufferChannel,
+        to: BufferChannel,
+        witness: impl FnOnce() -> Witness,
+    ) {
+        let arcs = self.graph.arcs(switch).len();
+        let [incoming, outgoing] =
+            [from.port.reverse(), to.port].map(|port| self.place[port.0 as usize] as usize);
+        let pair = usize::from(from.lane) * self.lanes + usize::from(to.lane);
+        let slots = self.first_slot[self.graph.len()];
+        let slot = pair * slots + self.first_slot[switch as usize] + incoming * arcs + outgoing;
+        let bit = 1_u64 << (slot % 64);
+        if self.known[slot / 64] & bit == 0 {
+            self.known[slot / 64] |= bit;
+            self.found.push(Dependency { from, to, witness: witness() });
+        }
+    }
+
+    pub(super) fn into_found(self) -> Vec<Dependency> {
+        self.found
+    }
+}
+
+/// Follows all routes of `tables`, adds their dependencies, and returns their ends: tree x attachment rows +
+/// source row. From its own row to a tree of a single host, nobody sends.
+pub(super) fn walk(tables: &Tables, dependencies: &mut DependencySet<'_>) -> Vec<End> {
+    let graph = &tables.graph;
+    let sources = graph.attachments();
+    let lanes = tables.lane_table();
+    let mut ends = Vec::with_capacity(tables.trees.len() * sources.len());
+    let mut walker = Walker { end: Vec::new(), on_path: Vec::new() };
+    for tree in &tables.trees {
+        walker.end.clear();
+        walker.end.resize(graph.len(), State::Unseen);
+        let lane = &lanes[tree.vlan * graph.len()..][..graph.len()];
+        for (from, switch) in sources.iter().enumerate() {
+            let others = if from as u32 == tree.row { graph.hosts(*switch).len() > 1 } else { true };
+            if !others || !tree.allows(from as u32) {
+                ends.push(End::NotPlanned);
+                continue;
+            }
+            let end = walker.follow(graph, tree, *switch, |at, held, wanted| {
+                let [from_lane, to_lane] = [held.0, at].map(|switch| lane[switch as usize]);
+                let held = BufferChannel { port: held.1, lane: from_lane };
+                let wanted = BufferChannel { port: wanted, lane: to_lane };
+                dependencies.add(at, held, wanted, || witness(tables, tree, *switch));
+            });
+            ends.push(end);
+        }
+    }
+    ends
+}
+
+/// A pair of hosts whose packets go from `switch` along `tree`.
+fn witness(tables: &Tables, tree: &Tree, switch: u32) -> Witness {
+    let to = tree.hosts[0];
+    let mut senders = tables.graph.hosts(switch).iter();
+    let from = *senders.find(|host| **host != to).unwrap_or(&to);
+    Witness { from, to, vlan: Some(tables.vlans[tree.vlan].id) }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Unseen,
+    OnPath,
+    Ends(End),
+}
+
+struct Walker {
+    end: Vec<State>,
+    on_path: Vec<u32>,
+}
+
+impl Walker {
+    /// Follows the rows of `tree` from `start` until the end is known; `pass` hears of every switch that a
+    /// packet comes to over one link (its transmitting switch and port) and leaves over another.
+    fn follow(
+        &mut self,
+        graph: &SwitchGraph,
+        tree: &Tree,
+        start: u32,
+        mut pass: impl FnMut(u32, (u32, PortId), PortId),
+    ) -> End {
+        let (mut at, mut held) = (start, None);
+        let end = loop {
+            let wanted = tree.next[at as usize];
+            let to = if wanted == PortId::NONE || wanted == DELIVER { None } else { graph.head(wanted) };
+            if let (Some(held), Some(_)) = (held, to) {
+                pass(at, held, wanted);
+            }
+            match self.end[at as usize] {
+                State::Ends(end) => break end,
+                State::OnPath => break End::Loop,
+                State::Unseen => {}
+            }
+            self.end[at as usize] = State::OnPath;
+            self.on_path.push(at);
+            match to {
+                Some(next) => (held, at) = (Some((at, wanted)), next),
+                None if wanted == DELIVER => break End::Arrives,
+                // No row, a link that is down, or the port of another host, which does not forward.
+                None => break End::BlackHole,
+            }
+        };
+        for switch in self.on_path.drain(..) {
+            self.end[switch as usize] = State::Ends(end);
+        }
+        end
+    }
+}

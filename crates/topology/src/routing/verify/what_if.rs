@@ -1,0 +1,114 @@
+//! What each single failure costs while nobody recomputes the tables.
+//!
+//! A pair loses all its routes when a link fails exactly if every VLAN that serves it uses that link. So one
+//! pass over all pairs, which intersects the routes of each, answers for all links and switches at once.
+
+use super::report::{Failure, Failures, WhatIf};
+use super::walk::End;
+use super::{Class, Names, Tables};
+use crate::routing::SwitchGraph;
+use pauseframe_units::{NodeId, PortId};
+
+/// Pairs lost by one failure, and the first of them.
+#[derive(Clone, Copy, Default)]
+struct Loss {
+    pairs: u64,
+    example: Option<[NodeId; 2]>,
+}
+
+impl Loss {
+    fn add(&mut self, pairs: u64, example: [NodeId; 2]) {
+        self.pairs += pairs;
+        self.example.get_or_insert(example);
+    }
+}
+
+/// Links and inner switches that all routes of a pair have in common; reused from pair to pair.
+#[derive(Default)]
+struct Common {
+    links: Vec<u32>,
+    switches: Vec<u32>,
+    path: (Vec<u32>, Vec<u32>),
+}
+
+impl Common {
+    /// Follows each of `trees` from `start`.
+    fn find(&mut self, tables: &Tables, trees: impl Iterator<Item = u32>, start: u32) {
+        self.links.clear();
+        self.switches.clear();
+        for (i, tree) in trees.enumerate() {
+            self.follow(&tables.graph, &tables.trees[tree as usize].next, start);
+            let (links, switches) = &mut self.path;
+            if i == 0 {
+                std::mem::swap(&mut self.links, links);
+                std::mem::swap(&mut self.switches, switches);
+            } else {
+                self.links.retain(|link| links.contains(link));
+                self.switches.retain(|switch| switches.contains(switch));
+            }
+            if self.links.is_empty() && self.switches.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn follow(&mut self, graph: &SwitchGraph, next: &[PortId], start: u32) {
+        let (links, switches) = &mut self.path;
+        links.clear();
+        switches.clear();
+        let mut port = next[start as usize];
+        while let Some(at) = (port.0 < graph.port_count() as u32).then(|| graph.head(port)).flatten() {
+            links.push(port.link().0);
+            switches.push(at);
+            port = next[at as usize];
+        }
+        // The last switch is that of the receiver.
+        switches.pop();
+    }
+}
+
+pub(super) fn what_if(
+    tables: &Tables,
+    ends: &[End],
+    classes: &[Class],
+    examples: usize,
+    names: &Names<'_>,
+) -> WhatIf {
+    let graph = &tables.graph;
+    let rows = graph.attachments().len();
+    let mut links = vec![Loss::default(); graph.port_count() / 2];
+    let mut switches = vec![Loss::default(); graph.len()];
+    let mut common = Common::default();
+    for class in classes {
+        for (from, start) in graph.attachments().iter().enumerate() {
+            let from = from as u32;
+            common.find(tables, class.arriving(ends, rows, from), *start);
+            let (pairs, example) = (class.pairs(graph, from), class.example(graph, from));
+            common.links.iter().for_each(|link| links[*link as usize].add(pairs, example));
+            common.switches.iter().for_each(|switch| switches[*switch as usize].add(pairs, example));
+        }
+    }
+    let link_losses = graph
+        .edges()
+        .iter()
+        .map(|edge| (names.link(PortId::of_link(edge.link, 0)), links[edge.link.0 as usize]));
+    let switch_losses = (0..graph.len()).map(|s| (names.node(graph.node(s as u32)), switches[s]));
+    WhatIf { links: summary(link_losses, examples, names), switches: summary(switch_losses, examples, names) }
+}
+
+fn summary(losses: impl Iterator<Item = (String, Loss)>, examples: usize, names: &Names<'_>) -> Failures {
+    let mut failures = Failures { tried: 0, harmless: 0, pairs_lost: 0, worst: Vec::new() };
+    for (what, Loss { pairs, example }) in losses {
+        failures.tried += 1;
+        failures.pairs_lost += pairs;
+        match example.filter(|_| pairs > 0) {
+            None => failures.harmless += 1,
+            Some(pair) => {
+                failures.worst.push(Failure { what, pairs_lost: pairs, example: names.pair(pair) });
+            }
+        }
+    }
+    failures.worst.sort_by_key(|failure| std::cmp::Reverse(failure.pairs_lost));
+    failures.worst.truncate(examples);
+    failures
+}

@@ -1,0 +1,392 @@
+//! Formats: our own sample of each, round trips over generators and random graphs, and what is refused.
+
+use pauseframe_topology::generate::{self, Dragonfly, Jellyfish};
+use pauseframe_topology::interchange::{
+    Defaults, Format, Import, Labels, read, read_file, write, write_labelled,
+};
+use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_units::{BitRate, NodeId, PortId, Span};
+use proptest::prelude::*;
+use std::path::Path;
+
+const DEFAULTS: Defaults = Defaults { channel: Channel { rate: BitRate::gbps(3), delay: Span::from_ns(70) } };
+const TWO_WAY: [Format; 4] = [Format::GraphMl, Format::NodeLink, Format::Hpcc, Format::Containerlab];
+
+fn sample(file: &str) -> Import {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
+    read_file(&path, None, DEFAULTS).unwrap()
+}
+
+fn names(topology: &Topology) -> Vec<&str> {
+    topology.nodes().iter().map(|node| node.name.as_str()).collect()
+}
+
+fn kinds(topology: &Topology) -> String {
+    topology.nodes().iter().map(|node| if node.kind == NodeKind::Host { 'h' } else { 's' }).collect()
+}
+
+fn channel(topology: &Topology, link: usize, end: usize) -> (u64, u64) {
+    let Channel { rate, delay } = topology.links().as_slice()[link].channels[end];
+    (rate.0, delay.0)
+}
+
+#[test]
+fn graphml_of_others() {
+    let Import { topology, labels, notes } = sample("triangle.graphml");
+    assert_eq!(names(&topology), ["Aix & Arles", "Bern", "Calais", "h0", "h1"]);
+    assert_eq!(kinds(&topology), "ssshh");
+    assert_eq!(topology.links().len(), 5);
+    assert_eq!(channel(&topology, 0, 0), (10_000_000_000, 2_000_000_000));
+    assert_eq!(channel(&topology, 0, 1), (1_000_000_000, 3_000_000_000));
+    assert_eq!(channel(&topology, 1, 0), (10_000_000_000, 70_000));
+    assert_eq!(labels.port(PortId(0)), Some("uplink"));
+    assert_eq!(
+        notes,
+        ["3 of 5 links have no rate: 3 Gbps was taken", "4 of 5 links have no delay: 70 ns was taken"]
+    );
+}
+
+#[test]
+fn node_link_json_of_networkx() {
+    let Import { topology, notes, .. } = sample("ring.json");
+    assert_eq!((names(&topology), kinds(&topology)), (vec!["0_0", "0_1", "1_0", "7"], "sssh".to_owned()));
+    assert_eq!(topology.nodes()[NodeId(3)].level, Some(0));
+    assert_eq!(channel(&topology, 2, 1), (3_000_000_000, 500_000));
+    assert_eq!(notes.len(), 2);
+}
+
+#[test]
+fn a_directed_graph_with_edges_one_way_only_is_taken_for_undirected() {
+    let text = "<graphml><graph edgedefault='directed'><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>";
+    let Import { topology, notes, .. } = read(text, Format::GraphMl, DEFAULTS).unwrap();
+    assert_eq!((topology.links().len(), notes.len()), (1, 4));
+    assert!(notes.iter().any(|note| note.contains("taken for undirected")), "{notes:?}");
+}
+
+#[test]
+fn hpcc_topology() {
+    let Import { topology, notes, .. } = sample("dumbbell.txt");
+    assert_eq!(names(&topology)[3..], ["host3", "switch4", "switch5"]);
+    assert_eq!(channel(&topology, 1, 0), (10_000_000_000, 1_000_000));
+    assert_eq!(channel(&topology, 4, 1), (40_000_000_000, 1_500_000));
+    assert_eq!(
+        notes,
+        [
+            "line 9 and all behind it were left out: the first line says 5 links",
+            "1 of 5 links have an error rate above 0: it was left out"
+        ]
+    );
+}
+
+#[test]
+fn htsim_topo() {
+    let Import { topology, notes, .. } = sample("small.topo");
+    assert_eq!(
+        (topology.hosts().count(), topology.switches().count(), topology.links().len()),
+        (16, 10, 16 + 8 + 8)
+    );
+    assert_eq!(notes, ["line 18: switch_latency_ns 300 was left out"]);
+    // Aggregation switch i of each pod has double links to core switch i.
+    let peers = |name: &str| -> Vec<&str> {
+        let node = &topology.nodes()[topology.find(name).unwrap()];
+        node.ports.iter().map(|port| topology.nodes()[topology.peer(*port)].name.as_str()).collect()
+    };
+    assert_eq!(peers("core1"), ["agg0_1", "agg0_1", "agg1_1", "agg1_1"]);
+    assert_eq!(peers("agg1_0"), ["edge1_0", "edge1_1", "core0", "core0"]);
+    assert_eq!(channel(&topology, 31, 0), (400_000_000_000, 2_000_000));
+    let again = read(&write(&topology, Format::Htsim).unwrap(), Format::Htsim, DEFAULTS).unwrap();
+    assert_eq!((again.topology, again.notes), (topology, vec![]));
+}
+
+#[test]
+fn containerlab_lab() {
+    let Import { topology, labels, notes } = sample("lab.clab.yml");
+    assert_eq!(names(&topology), ["leaf1", "leaf2", "7", "client2", "frr"]);
+    assert_eq!(kinds(&topology), "sshhs");
+    assert_eq!(channel(&topology, 1, 0), (25_000_000_000, 300_000));
+    assert_eq!(labels.port(PortId(3)), Some("Ethernet4"));
+    assert_eq!(labels.address("02:00:00:00:00:0a").unwrap().node, NodeId(3));
+    assert_eq!(
+        notes,
+        [
+            "1 nodes of kind linux have several links: they were taken for switches",
+            "2 links lead out of the lab or nowhere: they were left out",
+            "4 of 5 links have no rate: 3 Gbps was taken",
+            "4 of 5 links have no delay: 70 ns was taken"
+        ]
+    );
+    let text = write_labelled(&topology, &labels, Format::Containerlab).unwrap();
+    let again = read(&text, Format::Containerlab, DEFAULTS).unwrap();
+    assert_eq!((again.topology, again.labels), (topology, labels));
+}
+
+#[test]
+fn ibnetdiscover_fabric() {
+    let Import { topology, labels, notes } = sample("pair.ibnetdiscover");
+    assert_eq!(
+        names(&topology),
+        ["spine", "S-0000000000000031", "S-0000000000000032", "node1 HCA-1", "node2 HCA-1"]
+    );
+    assert_eq!((kinds(&topology), topology.links().len()), ("ssshh".to_owned(), 4));
+    assert_eq!(channel(&topology, 0, 0), (200_000_000_000, 70_000));
+    assert_eq!(channel(&topology, 3, 0), (8_000_000_000, 70_000));
+    assert_eq!((labels.port(PortId(2)), labels.port(PortId(3))), (Some("4"), Some("3")));
+    let second = labels.address("lid 13").unwrap();
+    assert_eq!((second.node, second.path), (NodeId(4), 1));
+    assert_eq!(labels.address("guid 0x0000000000000031").unwrap().node, NodeId(1));
+    assert_eq!(notes.len(), 2);
+}
+
+#[test]
+fn generated_fabrics_survive_every_two_way_format() {
+    let fast = Channel { rate: BitRate(12_345_678_901), delay: Span(1_234_567) };
+    let size = Jellyfish { switches: 12, network_ports: 5, hosts_per_switch: 2 };
+    for topology in [
+        generate::fat_tree(4, fast, fast).unwrap(),
+        generate::leaf_spine(3, 2, 4, DEFAULTS.channel, fast).unwrap(),
+        generate::pgft(&[2, 2], &[1, 2], &[1, 3], fast, DEFAULTS.channel).unwrap(),
+        generate::jellyfish(size, 3, DEFAULTS.channel, fast).unwrap(),
+        generate::torus(&[3, 2], 1, fast, fast).unwrap(),
+        generate::dragonfly(Dragonfly { p: 1, a: 2, h: 1, g: 3 }, fast, fast).unwrap(),
+        generate::dumbbell(2, 2, fast, DEFAULTS.channel).unwrap(),
+    ] {
+        for format in TWO_WAY {
+            let again = read(&write(&topology, format).unwrap(), format, DEFAULTS).unwrap();
+            assert_eq!((&again.topology, again.notes), (&topology, vec![]), "{format}");
+        }
+    }
+}
+
+#[test]
+fn htsim_is_written_for_fat_trees_and_for_nothing_else() {
+    let link = Channel { rate: BitRate::gbps(100), delay: Span::from_ns(600) };
+    let count = |topology: &Topology| {
+        let mut degrees: Vec<_> =
+            topology.nodes().iter().map(|node| (kinds_of(node.kind), node.ports.len())).collect();
+        degrees.sort_unstable();
+        (degrees, topology.links().len())
+    };
+    for topology in [
+        generate::fat_tree(4, link, link).unwrap(),
+        generate::leaf_spine(6, 4, 3, link, link).unwrap(),
+        generate::pgft(&[2, 2, 3], &[1, 2, 2], &[1, 2, 3], link, link).unwrap(),
+        generate::pgft(&[4, 3], &[1, 2], &[1, 2], link, link).unwrap(),
+    ] {
+        let text = write(&topology, Format::Htsim).unwrap();
+        let again = read(&text, Format::Htsim, DEFAULTS).unwrap();
+        assert_eq!((count(&again.topology), again.notes), (count(&topology), vec![]), "{text}");
+        assert_eq!(write(&again.topology, Format::Htsim).unwrap(), text);
+    }
+    let size = Jellyfish { switches: 12, network_ports: 5, hosts_per_switch: 2 };
+    let mut uneven = generate::leaf_spine(3, 2, 4, link, link).unwrap();
+    let (leaf, spine) = (uneven.find("leaf0").unwrap(), uneven.find("spine0").unwrap());
+    uneven.add_link(leaf, spine, link);
+    for topology in [
+        generate::jellyfish(size, 3, link, link).unwrap(),
+        generate::torus(&[3, 3], 1, link, link).unwrap(),
+        uneven,
+        generate::leaf_spine(3, 2, 4, link, Channel { delay: Span(1), ..link }).unwrap(),
+    ] {
+        let error = write(&topology, Format::Htsim).unwrap_err().to_string();
+        assert!(error.starts_with("htsim: only fat trees and leaf-spines can be written, and "), "{error}");
+    }
+}
+
+fn kinds_of(kind: NodeKind) -> u8 {
+    u8::from(kind == NodeKind::Switch)
+}
+
+/// What `NetworkX` may do to an undirected graph: turn edges round and put them into another order.
+#[test]
+fn order_and_direction_are_restored_after_networkx() {
+    let mut topology = Topology::new();
+    let nodes = ["a", "b", "c"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    let slow = Channel { rate: BitRate::gbps(1), delay: Span(1) };
+    topology.add_asymmetric_link(nodes[0], nodes[1], [slow, DEFAULTS.channel]);
+    topology.add_link(nodes[2], nodes[0], slow);
+    let mut labels = Labels::default();
+    labels.name_port(PortId(2), "uplink");
+    let text = write_labelled(&topology, &labels, Format::NodeLink).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let edges = json["edges"].as_array_mut().unwrap();
+    edges.reverse();
+    for edge in edges {
+        let [source, target] = ["source", "target"].map(|key| edge[key].clone());
+        (edge["source"], edge["target"]) = (target, source);
+    }
+    let again = read(&json.to_string(), Format::NodeLink, DEFAULTS).unwrap();
+    assert_eq!((again.topology, &again.labels), (topology.clone(), &labels));
+
+    // to_directed() makes two arcs with the same attributes of each edge.
+    let arcs = json["edges"].as_array().unwrap().iter().flat_map(|edge| {
+        let mut back = edge.clone();
+        (back["source"], back["target"]) = (edge["target"].clone(), edge["source"].clone());
+        [back, edge.clone()]
+    });
+    let arcs: Vec<_> = arcs.collect();
+    (json["directed"], json["edges"]) = (true.into(), arcs.into());
+    let again = read(&json.to_string(), Format::NodeLink, DEFAULTS).unwrap();
+    assert_eq!((again.topology, again.labels), (topology, labels));
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    let cases = [
+        (
+            Format::GraphMl,
+            "<graphml>\n<graph><node id='a'/>\n<edge source='a' target='b'/></graph></graphml>",
+            "graphml, line 3: there is no node \"b\"",
+        ),
+        (Format::GraphMl, "<graphml>\n<graph></node></graph></graphml>", "graphml, line 2: this is not XML"),
+        (Format::GraphMl, "<html/>", "graphml: there is no <graph>"),
+        (
+            Format::GraphMl,
+            "<graphml><graph edgedefault='directed'><node id='a'/><node id='b'/><edge source='a' target='b'/><edge source='b' target='a'/>\n\n<edge source='a' target='b'/></graph></graphml>",
+            "graphml, line 3: the graph is directed and has no edge back from \"b\" to \"a\"",
+        ),
+        (
+            Format::NodeLink,
+            "{\"nodes\": [{\"id\": \"leaf0\"}], \"edges\": [{\"source\": \"leaf0\", \"target\": \"leaf1\"}]}",
+            "node-link, edges[0]: there is no node \"leaf1\"; did you mean \"leaf0\"?",
+        ),
+        (
+            Format::NodeLink,
+            "{\"nodes\": [{\"id\": 1}, {\"id\": 2}], \"edges\": [{\"source\": 1, \"target\": 2, \"rate\": 10}]}",
+            "node-link, edges[0]: \"10\" has no unit",
+        ),
+        (
+            Format::NodeLink,
+            "{\"nodes\": [{\"id\": 1}, {\"id\": 1}], \"edges\": []}",
+            "node-link, nodes[1]: a second node is called \"1\"",
+        ),
+        (
+            Format::NodeLink,
+            "{\"nodes\": [{\"id\": 1, \"kind\": \"hub\"}], \"edges\": []}",
+            "node-link, nodes[0]: the kind \"hub\" is not known",
+        ),
+        (Format::NodeLink, "[", "node-link: this is not node-link JSON: EOF"),
+        (Format::Hpcc, "2 1 1\n0\n0 5 1Gbps 1us 0", "hpcc, line 3: there is no node 5"),
+        (Format::Hpcc, "2 1 1\n0\n0 1 1Gbit 1us 0", "hpcc, line 3: \"1Gbit\" has the unknown unit"),
+        (
+            Format::Hpcc,
+            "2 1 2\n0\n0 1 1Gbps 1us 0",
+            "hpcc, line 3: the file ends where the id of a node should follow",
+        ),
+        (
+            Format::Htsim,
+            "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nRadix 4",
+            "htsim, line 5: \"radix\" is not known",
+        ),
+        (Format::Htsim, "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nRadix_Down 2", "htsim: there is no tier 1"),
+        (
+            Format::Htsim,
+            "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nRadix_Down 3\nTier 1\nRadix_Down 2",
+            "htsim: podsize and radix_down of tier 0: 4 is not a multiple of 3",
+        ),
+        (
+            Format::Containerlab,
+            "topology:\n  nodes:\n    a:\n  links:\n    - endpoints: [\"a:e1\"]",
+            "containerlab, line 5: a link has two endpoints",
+        ),
+        (
+            Format::Containerlab,
+            "topology:\n  nodes:\n    a: {}\n    a: {}",
+            "containerlab, line 4: this is not YAML",
+        ),
+        (Format::Containerlab, "name: x", "containerlab: there is no topology with nodes"),
+        (
+            Format::IbNetDiscover,
+            "Switch 4 \"S-01\" # \"s\"\n[1] \"H-02\"",
+            "ibnetdiscover, line 2: a port looks like",
+        ),
+        (Format::IbNetDiscover, "hello", "ibnetdiscover: there is no line"),
+    ];
+    for (format, text, expected) in cases {
+        let error = read(text, format, DEFAULTS).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "expected {expected}\nfound    {error}");
+    }
+    assert!(
+        read_file(Path::new("missing.topo"), None, DEFAULTS)
+            .unwrap_err()
+            .to_string()
+            .starts_with("missing.topo: ")
+    );
+}
+
+#[test]
+fn what_a_format_can_not_hold_is_refused() {
+    let mut topology = Topology::new();
+    let nodes = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    let slow = Channel { rate: BitRate::gbps(1), delay: Span(1) };
+    topology.add_asymmetric_link(nodes[0], nodes[1], [slow, DEFAULTS.channel]);
+    let error = write(&topology, Format::Hpcc).unwrap_err().to_string();
+    assert!(error.starts_with("hpcc: the directions of the link between \"a\" and \"b\" differ"), "{error}");
+    assert!(write(&topology, Format::IbNetDiscover).is_err());
+    topology.add_node("a", NodeKind::Host, None);
+    assert!(
+        write(&topology, Format::GraphMl).unwrap_err().to_string().contains("two nodes are called \"a\"")
+    );
+}
+
+fn channels() -> impl Strategy<Value = Channel> {
+    (1_u64..400_000_000_000, 0_u64..3_000_000_000)
+        .prop_map(|(rate, delay)| Channel { rate: BitRate(rate), delay: Span(delay) })
+}
+
+/// Any graph: parallel links, self-loops, lone nodes, hosts with many links, odd names.
+fn graphs(symmetric: bool) -> impl Strategy<Value = (Topology, Labels)> {
+    let node = ("[a-zA-Zäλ0-9 <>&\"':/#,.{}\\[\\]\\\\_-]{0,6}", any::<bool>(), prop::option::of(0_u8..5));
+    let link =
+        (any::<[prop::sample::Index; 2]>(), channels(), channels(), prop::option::of("[a-z<&\" 0-9/-]{1,5}"));
+    (prop::collection::vec(node, 1..8), prop::collection::vec(link, 0..12)).prop_map(move |(nodes, links)| {
+        let (mut topology, mut labels) = (Topology::new(), Labels::default());
+        for (i, (name, host, level)) in nodes.iter().enumerate() {
+            let kind = if *host { NodeKind::Host } else { NodeKind::Switch };
+            topology.add_node(format!("{name}{i}"), kind, *level);
+        }
+        for (ends, forth, back, label) in links {
+            let ends = ends.map(|end| NodeId(end.index(nodes.len()) as u32));
+            let back = if symmetric { forth } else { back };
+            let link = topology.add_asymmetric_link(ends[0], ends[1], [forth, back]);
+            if let Some(label) = label {
+                labels.name_port(PortId::of_link(link, 0), format!("p{label}"));
+                labels.name_port(PortId::of_link(link, 1), "q");
+            }
+        }
+        (topology, labels)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_graph_survives((topology, labels) in graphs(false)) {
+        for format in [Format::GraphMl, Format::NodeLink] {
+            let text = write_labelled(&topology, &labels, format).unwrap();
+            let again = read(&text, format, DEFAULTS).unwrap();
+            prop_assert_eq!(&again.topology, &topology, "{}", text);
+            prop_assert_eq!(&again.labels, &labels);
+        }
+        let text = write_labelled(&topology, &labels, Format::Containerlab).unwrap();
+        let again = read(&text, Format::Containerlab, DEFAULTS).unwrap();
+        prop_assert_eq!(&again.topology, &topology, "{}", text);
+        for port in (0..topology.port_count() as u32).map(PortId) {
+            let name = labels.port_or_default(&topology, port);
+            prop_assert_eq!(again.labels.port(port), Some(name.as_str()));
+        }
+    }
+
+    #[test]
+    fn any_graph_with_equal_directions_survives_hpcc((topology, _) in graphs(true)) {
+        let again = read(&write(&topology, Format::Hpcc).unwrap(), Format::Hpcc, DEFAULTS).unwrap();
+        prop_assert_eq!(again.topology, topology);
+    }
+
+    #[test]
+    fn no_text_makes_a_reader_panic(text in "(Switch|Ca|\\[1\\]|\"S-1\"|#|lid|[0-9]{1,3}| |\n|Tier|Nodes|<node |>|<edge|id=|topology:|nodes:|links:|- |\\{|\\}|:){0,30}") {
+        for format in TWO_WAY.into_iter().chain([Format::Htsim, Format::IbNetDiscover]) {
+            let _ = read(&text, format, DEFAULTS);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Tables from and to files.
+
+use crate::common::LINK;
+use pauseframe_topology::generate::{self, Jellyfish};
+use pauseframe_topology::interchange::{Defaults, Import, Labels, read_file};
+use pauseframe_topology::routing::tables_io::{
+    TableFormat, read, read_addresses, read_bridges, read_path, write,
+};
+use pauseframe_topology::routing::verify::{Options, Tables, verify};
+use pauseframe_topology::routing::{Dfsssp, OrderPair, RoutingEngine, SwitchGraph};
+use pauseframe_topology::{Topology, check};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+fn data(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file)
+}
+
+fn csv(text: &str, topology: &Topology) -> Result<Tables, String> {
+    let read = read("plan.csv", text, TableFormat::Csv, topology, &Labels::default());
+    read.map(|import| import.tables).map_err(|error| error.to_string())
+}
+
+#[test]
+fn plans_survive_csv_and_json() {
+    let size = Jellyfish { switches: 12, network_ports: 5, hosts_per_switch: 3 };
+    let topology = generate::jellyfish(size, 1, LINK, LINK).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let order_pair = OrderPair { vlans: 4, ..OrderPair::default() }.plan(&topology, &graph).unwrap();
+    let dfsssp = Dfsssp { lanes_max: 8, seed: 1 }.plan(&topology, &graph).unwrap();
+    for plan in [order_pair, dfsssp] {
+        let tables = Tables::of_plan(&plan, 100);
+        let report = verify(&topology, &tables, &Options::default()).unwrap();
+        for format in [TableFormat::Csv, TableFormat::Json] {
+            let text = write(&tables, format, &topology, &Labels::default()).unwrap();
+            let again = read("plan", &text, format, &topology, &Labels::default()).unwrap().tables;
+            assert_eq!(verify(&topology, &again, &Options::default()).unwrap(), report);
+            for (from, to) in topology.hosts().zip(topology.hosts().skip(5)) {
+                for vlan in tables.vlans() {
+                    assert_eq!(again.route(vlan.id, from, to), tables.route(vlan.id, from, to));
+                }
+            }
+            assert_eq!(write(&again, format, &topology, &Labels::default()).unwrap(), text);
+        }
+    }
+}
+
+#[test]
+fn a_row_for_a_host_goes_before_one_for_its_switch() {
+    let topology = generate::leaf_spine(2, 2, 2, LINK, LINK).unwrap();
+    let text = "# Hosts 0 and 1 are at leaf0. Ports 2 and 3 of a leaf lead to the spines.\n\
+                switch,vlan,destination,port\n\
+                leaf1,5,leaf0,2\nspine0,5,leaf0,0\nspine1,5,leaf0,eth1\nleaf1,5,host1,leaf1:3\n\
+                leaf0,5,leaf1,2\nspine0,5,leaf1,1\n";
+    let tables = csv(text, &topology).unwrap();
+    let [leaf1, host0, host1, host3] =
+        ["leaf1", "host0", "host1", "host3"].map(|n| topology.find(n).unwrap());
+    let names = |from, to| -> Vec<String> {
+        tables.route(5, from, to).into_iter().map(|port| topology.port_name(port)).collect()
+    };
+    assert_eq!(names(host3, host0), ["host3:0", "leaf1:2", "spine0:0", "leaf0:0"]);
+    assert_eq!(names(host3, host1), ["host3:0", "leaf1:3", "spine1:0", "leaf0:1"]);
+    assert_eq!(names(host0, host1), ["host0:0", "leaf0:1"]);
+    assert_eq!(topology.port_name(tables.port(5, leaf1, host1).unwrap()), "leaf1:3");
+    assert!(verify(&topology, &tables, &Options::default()).unwrap().is_clean());
+    let text = write(&tables, TableFormat::Csv, &topology, &Labels::default()).unwrap();
+    assert!(text.contains("leaf1,5,host1,eth4\n"), "{text}");
+    let again = csv(&text, &topology).unwrap();
+    assert_eq!(again.route(5, host3, host1), tables.route(5, host3, host1));
+}
+
+#[test]
+fn mistakes_name_file_line_and_remedy() {
+    let topology = generate::leaf_spine(2, 2, 2, LINK, LINK).unwrap();
+    let head = "switch,vlan,destination,port\n";
+    let cases = [
+        ("leaf0,1,host9,0", "plan.csv, line 2: \"host9\" is not in the topology; did you mean \"host0\"?"),
+        ("leaf7,1,host0,0", "plan.csv, line 2: \"leaf7\" is not in the topology; did you mean \"leaf0\"?"),
+        ("host0,1,host1,0", "plan.csv, line 2: \"host0\" is a host: rows belong to switches"),
+        (
+            "leaf0,1,host3,4",
+            "plan.csv, line 2: \"leaf0\" has no port \"4\"; its 4 ports are called \"0\", \"1\", \"2\", \"3\", \"eth1\", \"eth2\", ...",
+        ),
+        (
+            "leaf0,1,host3,2\nleaf0,1,host3,3",
+            "plan.csv, line 3: \"leaf0\" sends packets for \"host3\" in VLAN 1 to leaf0:3 here and to leaf0:2 in line 2: remove one",
+        ),
+        (
+            "leaf0,one,host3,2",
+            "plan.csv, line 2: \"leaf0,one,host3,2\" does not fit the header \"switch,vlan,destination,port\"",
+        ),
+        (
+            "leaf0,1,host3",
+            "plan.csv, line 2: \"leaf0,1,host3\" does not fit the header \"switch,vlan,destination,port\"",
+        ),
+        ("leaf0,1,host3,2\nvlan,lane\n1,0\n1,3", "plan.csv, line 5: VLAN 1 has lane 3 here and 0 above"),
+        ("leaf0,1,host3,2\nvlan,lane\n1,99", "plan.csv, line 4: there is no lane 99: write 0 to 15"),
+        ("leaf0,1,host3,2\nvlan,lane\n2,0", "plan.csv: VLAN 1 has rows and no lane: give it one"),
+        ("leaf0,1,host3,2\nvlan,from,to\n1,spine0,leaf0", "plan.csv, line 4: \"spine0\" has no hosts"),
+        ("", "plan.csv: there are no rows"),
+    ];
+    for (text, expected) in cases {
+        let error = csv(&format!("{head}{text}"), &topology).unwrap_err();
+        assert!(error.starts_with(expected), "expected {expected}\nfound    {error}");
+    }
+    let error = csv("leaf0,1,host3,2", &topology).unwrap_err();
+    assert_eq!(error, "plan.csv, line 1: begin with a header: switch,vlan,destination,port");
+    let json =
+        "{\"rows\": [{\"switch\": \"leaf0\", \"vlan\": 1, \"destination\": \"hostess\", \"port\": \"2\"}]}";
+    let error = read("plan.json", json, TableFormat::Json, &topology, &Labels::default()).unwrap_err();
+    assert!(
+        error.to_string().starts_with("plan.json, rows[0]: \"hostess\" is not in the topology"),
+        "{error}"
+    );
+}
+
+fn infiniband() -> Import {
+    let defaults = Defaults { channel: LINK };
+    let import = read_file(&data("pair.ibnetdiscover"), None, defaults).unwrap();
+    assert_eq!(check(&import.topology), []);
+    import
+}
+
+#[test]
+fn infiniband_tables() {
+    let Import { topology, labels, .. } = infiniband();
+    let import = read_path(&data("pair.lft"), None, &topology, &labels).unwrap();
+    assert_eq!(import.notes.len(), 2);
+    assert_eq!(import.notes[0], "2 rows for the LIDs of switches were left out");
+    let hosts: Vec<_> = topology.hosts().collect();
+    // The second LID of node2 is unknown at the leaf of node1, that of node1 at the leaf of node2.
+    let report = verify(&topology, &import.tables, &Options::default()).unwrap();
+    assert_eq!((report.vlans, report.delivered, report.black_holes.count), (2, 2, 2));
+    assert_eq!(import.tables.route(0, hosts[0], hosts[1]).len(), 4);
+    let bad = "Unicast lids [0x0-0xd] of switch Lid 1 guid 0x0000000000000021 (spine):\n0x0008 009 : ()\n";
+    let error = read("x.lft", bad, TableFormat::OpenSm, &topology, &labels).unwrap_err().to_string();
+    assert_eq!(error, "x.lft, line 2: \"spine\" has no port \"9\"; its 2 ports are called \"1\", \"4\"");
+    let bad = bad.replace("0x0008", "0x0077");
+    let error = read("x.lft", &bad, TableFormat::OpenSm, &topology, &labels).unwrap_err().to_string();
+    assert!(
+        error.starts_with("x.lft, line 2: nothing in the topology has LID 119 (0x0077), and "),
+        "{error}"
+    );
+}
+
+#[test]
+fn linux_bridges() {
+    let topology = generate::leaf_spine(2, 1, 1, LINK, LINK).unwrap();
+    let mut labels = Labels::default();
+    let addresses = "address,node\n02:00:00:00:00:0A,host0\n02:00:00:00:00:0b,host1\n";
+    read_addresses("a.csv", addresses, &topology, &mut labels).unwrap();
+    let bridge = |rows: &[(&str, &str)]| {
+        let row = |(mac, port): &(&str, &str)| {
+            format!(
+                "{{\"mac\":\"02:00:00:00:00:{mac}\",\"ifname\":\"{port}\",\"vlan\":100,\"flags\":[],\"master\":\"br0\",\"state\":\"static\"}}"
+            )
+        };
+        let own = "{\"mac\":\"02:ff:00:00:00:01\",\"ifname\":\"eth1\",\"flags\":[],\"master\":\"br0\",\"state\":\"permanent\"},\
+                   {\"mac\":\"33:33:00:00:00:01\",\"ifname\":\"eth1\",\"flags\":[\"self\"],\"state\":\"permanent\"}";
+        format!("[{own},{}]", rows.iter().map(row).collect::<Vec<_>>().join(","))
+    };
+    let mut outputs: BTreeMap<String, String> = [
+        ("leaf0", bridge(&[("0a", "eth1"), ("0b", "eth2")])),
+        ("leaf1", bridge(&[("0a", "eth2"), ("0b", "eth1")])),
+        ("spine0", bridge(&[("0a", "eth1"), ("0B", "eth2")])),
+    ]
+    .map(|(name, text)| (name.to_owned(), text))
+    .into();
+    let mut tables = read_bridges(&outputs, &topology, &labels).unwrap().tables;
+    let report = verify(&topology, &tables, &Options::default()).unwrap();
+    assert!(report.is_clean() && report.delivered == 2, "{report}");
+    assert_eq!(tables.assign_lanes(&BTreeMap::from([(200, 3)])), Err(100));
+    tables.assign_lanes(&BTreeMap::from([(100, 3)])).unwrap();
+    assert_eq!(tables.lanes(), 4);
+
+    outputs.insert("spine0".to_owned(), bridge(&[("0a", "eth1"), ("0c", "eth2")]));
+    let error = read_bridges(&outputs, &topology, &labels).unwrap_err().to_string();
+    assert!(
+        error.starts_with("spine0.json, entry 3: no host of the topology has the address 02:00:00:00:00:0c"),
+        "{error}"
+    );
+    outputs.insert("spine0".to_owned(), bridge(&[("0a", "swp7")]));
+    let error = read_bridges(&outputs, &topology, &labels).unwrap_err().to_string();
+    assert!(
+        error.starts_with("spine0.json, entry 2: \"spine0\" has no port \"swp7\"; its 2 ports"),
+        "{error}"
+    );
+    outputs.insert("spine9".to_owned(), bridge(&[]));
+    outputs.remove("spine0");
+    let error = read_bridges(&outputs, &topology, &labels).unwrap_err().to_string();
+    assert_eq!(error, "spine9.json: \"spine9\" is not in the topology; did you mean \"spine0\"?");
+    let error = read_addresses("a.csv", "address,node\naa,hust0\n", &topology, &mut labels).unwrap_err();
+    assert_eq!(error.to_string(), "a.csv, line 2: \"hust0\" is not in the topology; did you mean \"host0\"?");
+}

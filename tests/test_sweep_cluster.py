@@ -1,0 +1,120 @@
+"""Sweeps on a Dask cluster: a real scheduler and worker processes on this machine, killed while they work."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pauseframe as pf
+import pytest
+from pauseframe.sweep import cluster
+from pauseframe.sweep.plan import Source
+from pauseframe.sweep.store import Store
+from pauseframe.sweep.task import task_for
+from test_cli import cli
+from test_sweep import LONGER, TINY, finished, popen, wait_for
+
+pytest.importorskip("distributed")
+
+
+@contextmanager
+def processes():
+    """A function that starts dask commands; they are killed at the end."""
+    started = []
+
+    def start(*arguments, log):
+        with log.open("a") as file:
+            command = [sys.executable, "-m", "dask", *arguments]
+            process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+        started.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def scheduler(start, folder):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = start(
+        "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", log=folder / "scheduler.log"
+    )
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    return process, f"tcp://127.0.0.1:{port}"
+
+
+def worker(start, address, folder):
+    options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--local-directory", str(folder))
+    return start("worker", address, *options, log=folder / "worker.log")
+
+
+def tables(out):
+    return {
+        path.relative_to(out): path.read_bytes()
+        for path in Path(out).rglob("*")
+        if path.is_file() and path.name not in ("manifest.json", "sweep.json")
+    }
+
+
+def test_a_worker_and_the_scheduler_are_killed(tmp_path):
+    file = tmp_path / "longer.toml"
+    file.write_text(LONGER)
+    out = tmp_path / "cluster" / "out"
+    with processes() as start:
+        boss, address = scheduler(start, tmp_path)
+        first, _ = worker(start, address, tmp_path), worker(start, address, tmp_path)
+        with popen("sweep", file, "--seeds", 30, "--out", out, "--on", address) as process:
+            wait_for(out, 3)
+            os.kill(first.pid, signal.SIGKILL)
+            wait_for(out, 12)
+            boss.kill()
+            _, stderr = process.communicate(timeout=40)
+        assert process.returncode == 1
+        assert "scheduler was lost" in stderr
+        assert "Traceback" not in stderr
+        before = finished(out)
+        assert len(before) >= 12
+    assert cli("sweep", file, "--seeds", 30, "--out", out, "--resume").returncode == 0
+    assert before.items() <= finished(out).items()  # none lost, none done again
+    here = pf.sweep(file, seeds=30, out=tmp_path / "here" / "out")
+    assert len(here.finished) == len(pf.load_sweep(out).finished) == 30
+    assert tables(out) == tables(here.folder)
+
+
+def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
+    source = Source.read(TINY)
+    (run,) = source.plan().runs
+    task = task_for(run, tmp_path / "not here") | {"token": str(tmp_path / "no token"), "version": pf.__version__}
+    answer = cluster.compute_there(task)
+    assert not (tmp_path / "not here").exists()
+    assert answer["peak_rss_bytes"] > 0
+    store = Store(tmp_path / "store")
+    cluster._write(store, run.key, answer["files"])
+    assert store.has(run.key)
+    store.place(run.key, tmp_path / "sent")
+    here = pf.sweep(TINY, out=tmp_path / "out")
+    assert tables(tmp_path / "sent") == tables(here.folder / here.planned[0]["path"])
+    assert "99.0" in cluster.compute_there(task | {"version": "99.0"})["error"]
+    shutil.rmtree(tmp_path / "sent")
+
+
+def test_nobody_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_S", 1)
+    with pytest.raises(pf.RunError, match="no scheduler"):
+        pf.sweep(TINY, out=tmp_path / "out", on="tcp://127.0.0.1:9")

@@ -1,0 +1,149 @@
+"""Comparisons: intervals that cover what they say, differences seed by seed, tables and report."""
+
+import csv
+import io
+import random
+import re
+from typing import Any
+
+import pauseframe as pf
+import pytest
+from pauseframe.sweep import tables
+from pauseframe.sweep.compare import Cell, compare
+from pauseframe.sweep.statistics import estimate
+from test_cli import cli
+
+SCENARIO = """
+name = "mixed"
+stop = "20 ms"
+[topology]
+kind = "star"
+hosts = 4
+link = { rate = "10 Gbps", delay = "1 us" }
+[[workload]]
+kind = "background"
+sizes = { kind = "uniform", min = "10 KB", max = "100 KB" }
+arrivals = { kind = "load", load = 0.3 }
+stop = "3 ms"
+"""
+AXES: dict[str, list[object]] = {
+    "transport.preset": ["dctcp", "tcp_bolt"],
+    "workload.arrivals.load": [0.2, 0.5],
+    "switch.latency": ["0 s", "1 us"],
+}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    return pf.sweep(SCENARIO, axes=AXES, seeds=3, out=tmp_path_factory.mktemp("compare") / "mixed-sweep")
+
+
+def test_known_ranks():
+    # Ranks 1 and 6 of 6, 2 and 9 of 10, 40 and 61 of 100: the tables of the sign test.
+    for n, low, high in ((6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (100, 40, 61)):
+        one = estimate([float(value) for value in range(1, n + 1)])
+        assert (one.low, one.high) == (low, high), n
+        assert one.coverage >= 0.95
+    few = estimate([3.0, 1.0, 2.0])
+    assert (few.median, few.low, few.high, few.coverage) == (2.0, 1.0, 3.0, 0.75)
+    assert estimate([1.0]).low is None
+
+
+def test_intervals_cover_the_median():
+    rng = random.Random(1)
+    n, trials = 11, 4000
+    covered = 0
+    for _ in range(trials):
+        one = estimate([rng.expovariate(1.0) for _ in range(n)])
+        assert one.low is not None
+        assert one.high is not None
+        covered += one.low <= 0.6931471805599453 <= one.high
+    assert covered / trials == pytest.approx(one.coverage, abs=0.015)
+
+
+def test_differences_are_taken_seed_by_seed(done):
+    comparison = compare([done.folder], metrics=["fct_us.p99"])
+    assert (comparison.by, comparison.variants) == ("transport.preset", ["dctcp", "tcp_bolt"])
+    assert comparison.axes == {"workload.arrivals.load": ["0.2", "0.5"], "switch.latency": ["0 s", "1 us"]}
+    cell: Any = comparison.cell("fct_us.p99", ("0.5", "1 us"), "tcp_bolt")
+
+    def p99(preset, seed):
+        axes = {"transport.preset": preset, "workload.arrivals.load": 0.5, "switch.latency": "1 us"}
+        return done.run(seed, **axes).summary["fct_us"]["p99"]
+
+    pairs = [(p99("tcp_bolt", seed), p99("dctcp", seed)) for seed in (1, 2, 3)]
+    assert cell.value.median == sorted(one for one, _ in pairs)[1]
+    assert cell.difference.median == sorted(one - other for one, other in pairs)[1]
+    assert cell.ratio.median == sorted(one / other for one, other in pairs)[1]
+    base: Any = comparison.cell("fct_us.p99", ("0.5", "1 us"), "dctcp")
+    assert base.difference is None
+
+
+def test_by_another_axis(done):
+    comparison = compare([done.folder], by="switch.latency", metrics=["fct_us.p50"])
+    assert list(comparison.axes) == ["transport.preset", "workload.arrivals.load"]
+    slower = [cell for cell in comparison.cells if cell.variant == "1 us"]
+    assert len(slower) == 4
+    assert all(cell.difference and cell.difference.median > 0 for cell in slower)
+
+
+def test_folders_with_one_another(done, tmp_path):
+    for preset in ("dctcp", "tcp_bolt"):
+        for seed in (1, 2):
+            pf.run(SCENARIO, set={"transport.preset": preset}, seed=seed, out=tmp_path / f"{preset}-{seed}")
+    folders = [tmp_path / f"{preset}-{seed}" for preset in ("dctcp", "tcp_bolt") for seed in (1, 2)]
+    comparison = compare(folders)
+    assert (comparison.by, comparison.variants, comparison.runs) == ("results", ["dctcp", "tcp_bolt"], 4)
+    other = pf.sweep(SCENARIO, axes=AXES, seeds=2, set={"host.mtu": "9 KB"}, out=tmp_path / "jumbo")
+    both = compare([done.folder, other.folder])
+    assert both.variants == ["mixed-sweep", "jumbo"]
+    assert list(both.axes) == list(AXES)
+    assert {cell.difference.n for cell in both.cells if cell.difference} == {2}  # seeds that both have
+    with pytest.raises(pf.RunError, match="different axes"):
+        compare([done.folder, folders[0]])
+    with pytest.raises(pf.RunError, match=r"fct_us\.p99"):
+        compare(folders, metrics=["fct"])
+    with pytest.raises(pf.RunError, match="no axis"):
+        compare([done.folder], by="transport.prest")
+    with pytest.raises(FileNotFoundError):
+        compare([tmp_path])
+
+
+def test_tables(done, tmp_path):
+    names = ("c.csv", "c.tex", "c.html")
+    paths = [tmp_path / name for name in names]
+    files = ["--csv", paths[0], "--latex", paths[1], "--report", paths[2]]
+    shown = cli("compare", done.folder, "--metric", "fct_us.p99", *files)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "completion time, p99" in shown.stdout
+    assert "3 seeds" in shown.stdout
+    rows = list(csv.DictReader(io.StringIO(paths[0].read_text())))
+    assert len(rows) == 8
+    assert {row["n"] for row in rows} == {"3"}
+    latex = paths[1].read_text()
+    assert latex.count(r"\\") == 4 + 2  # rows, title, heads
+    assert r"tcp\_bolt" in latex
+    assert not re.search(r"(?<!\\)[%_#](?!.*seed)", latex.split("\n", 1)[1])
+    html = paths[2].read_text()
+    assert "switch.latency = 1 us" in html
+    assert html.count('data-figure="') == 4
+
+
+def test_report_of_a_sweep(done):
+    made = cli("report", done.folder)
+    assert (made.returncode, made.stderr) == (0, "")
+    html = (done.folder / "report.html").read_text()
+    assert "24 runs, compared by transport.preset" in html
+    assert "completion time, p99.9" in html
+    assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
+
+
+def test_differences_in_words():
+    def words(metric, value, base):
+        difference = estimate([one - other for one, other in zip(value, base, strict=True)])
+        ratio = None if 0 in base else estimate([one / other for one, other in zip(value, base, strict=True)])
+        return tables.format_difference(Cell(metric, (), "b", estimate(value), difference, ratio))
+
+    assert words("fct_us.p99", [9.0, 10.0, 11.0], [10.0, 10.0, 10.0]) == "+0 % [-10 %, +10 %]"
+    assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # no share of nothing
+    assert words("fct_us.p99", [1500.0], [0.0]) == "+1.5 ms"
