@@ -25,6 +25,7 @@ from pauseframe.sweep.run import carry_out
 from pauseframe.sweep.spec import Spec, split_file, split_values
 from pauseframe.sweep.store import Store, is_whole
 from test_cli import cli
+from test_lazy import HEAVY, modules_after
 
 TINY = """
 name = "tiny"
@@ -345,6 +346,28 @@ def test_damaged_runs_are_not_whole(tmp_path):
     assert not is_whole(folder, row["key"])
     assert not Store(tmp_path / ".pauseframe-store").has(row["key"])
     assert pf.sweep(TINY, out=tmp_path / "out").flows.collect().height == 2
+
+
+def test_help_has_examples_and_is_quick():
+    for command in ("sweep", "compare"):
+        text = cli(command, "--help").stdout
+        assert re.search(rf"Example: pauseframe {command} ", text), command
+    code = "from pauseframe.cli import main\nsys.argv = ['pauseframe', 'sweep', '--help']\n"
+    code += (
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()"
+    )
+    assert modules_after(code) & (HEAVY | {"distributed", "dask"}) == set()
+
+
+def test_idle_workers_may_be_killed(tmp_path):
+    (run,) = Source.read(TINY).plan().runs
+    pool = local._Pool(tmp_path / "store", 1)
+    idle = pool._new_worker()
+    pool._idle.append(idle)
+    idle.process.kill()
+    idle.process.wait()
+    assert [outcome.error for outcome in pool.outcomes([run])] == [None]
+    pool.close()
 
 
 def test_memory_bounds_the_runs_under_way():

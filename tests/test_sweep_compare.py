@@ -15,7 +15,7 @@ from test_cli import cli
 
 SCENARIO = """
 name = "mixed"
-stop = "20 ms"
+stop = "3 s"
 [topology]
 kind = "star"
 hosts = 4
@@ -77,6 +77,12 @@ def test_differences_are_taken_seed_by_seed(done):
     assert cell.ratio.median == sorted(one / other for one, other in pairs)[1]
     base: Any = comparison.cell("fct_us.p99", ("0.5", "1 us"), "dctcp")
     assert base.difference is None
+
+
+def test_unfinished_flows_are_told(done, tmp_path):
+    assert "unfinished" not in tables.note(compare([done.folder]))
+    cut = pf.sweep(SCENARIO, seeds=2, set={"stop": "1 ms"}, out=tmp_path / "cut")
+    assert tables.note(compare([cut.folder], metrics=["drops"])).startswith("2 of 2 runs left flows unfinished")
 
 
 def test_by_another_axis(done):

@@ -77,6 +77,8 @@ class Comparison:
     metrics: list[str]
     cells: list[Cell]
     runs: int
+    cut_short: int
+    """Runs that left flows unfinished, which flatters their completion times."""
     level: float
     folders: list[Path]
 
@@ -133,8 +135,9 @@ def compare(
         for variant in variants
         if (cell := _cell(name, setting, variant, variants[0], table, level)) is not None
     ]
+    cut = sum(one.values["unfinished"] > 0 for one in observations)
     labels = {axis: list(dict.fromkeys(setting[i] for setting in settings)) for i, axis in enumerate(rest)}
-    return Comparison(by, variants, labels, names, cells, len(observations), level, [Path(f) for f in folders])
+    return Comparison(by, variants, labels, names, cells, len(observations), cut, level, [Path(f) for f in folders])
 
 
 def long_table(comparison: Comparison) -> list[dict[str, Any]]:

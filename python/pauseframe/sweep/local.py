@@ -152,11 +152,11 @@ class _Pool:
         return fits(self._largest, sizes, idle, available_bytes())
 
     def _start(self, waiting: deque[PlannedRun]) -> None:
+        run = waiting.popleft()
         worker = self._idle.pop() if self._idle else self._new_worker()
-        if not worker.begin(waiting[0], self._store):
+        while not worker.begin(run, self._store):  # it was killed while it was idle
             self._forget(worker)
-            return
-        waiting.popleft()
+            worker = self._idle.pop() if self._idle else self._new_worker()
         self._busy.append(worker)
         self._next_start = time.monotonic() + FIRST_STARTS_S
 

@@ -87,6 +87,11 @@ def note(comparison: Comparison) -> str:
     counts = sorted({one.n for one in estimates})
     seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     text = f"Medians over {seeds} seed{'' if counts == [1] else 's'}"
+    if comparison.cut_short:
+        text = (
+            f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
+            f"their completion times look better than they are. {text}"
+        )
     coverages = [one.coverage for one in estimates if one.low is not None]
     if not coverages:
         return f"{text}; an interval needs several."

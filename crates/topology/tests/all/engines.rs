@@ -10,7 +10,6 @@ use pauseframe_topology::routing::{
 };
 use pauseframe_units::LinkId;
 use proptest::prelude::*;
-use std::time::Instant;
 
 fn up_down(vlans: usize) -> UpDown {
     UpDown { vlans, root: None, seed: 3 }
@@ -333,62 +332,21 @@ fn plans_come_as_near_to_ecmp_as_measured_before() {
 }
 
 #[test]
-fn planning_7200_hosts_takes_little_time() {
+fn a_plan_for_7200_hosts_is_acyclic_and_within_its_budgets() {
     let topology = jellyfish(225, 32, 32, 1);
     let graph = SwitchGraph::new(&topology).unwrap();
-    let start = Instant::now();
     let tables = order_pair(2, 16).plan(&topology, &graph).unwrap();
-    let planned = start.elapsed();
-    let start = Instant::now();
     let dependencies = DependencyGraph::of_tables(&tables).unwrap();
     assert!(dependencies.is_acyclic());
-    println!("plan {planned:?}, proof {:?}, {} dependencies", start.elapsed(), dependencies.len());
     assert_eq!((tables.lanes(), tables.audit().rows_max), (2, 16 * 7200));
-    assert!(planned.as_secs() < 5, "{planned:?}");
 }
 
 #[test]
-#[ignore = "a minute; the figure of the paper at full size"]
-fn figure_14_at_7200_hosts() {
-    // Stephens et al. 2014, figure 14, 1:1. Prototype: Kruskal .905, exact .926, hubs .991, order pair .997 of ECMP.
-    let topology = jellyfish(225, 32, 32, 1);
-    let hops = NextHops::shortest(&topology).unwrap();
-    let engines: [(Box<dyn RoutingEngine>, f64); 6] = [
-        (Box::new(trees(8, Packing::RandomKruskal)), 0.905),
-        (Box::new(trees(8, Packing::Exact)), 0.926),
-        (Box::new(trees(8, Packing::HubSeeded)), 0.991),
-        (Box::new(up_down(8)), 0.950),
-        (Box::new(order_pair(2, 2)), 0.992),
-        (Box::new(order_pair(2, 16)), 0.997),
-    ];
-    for (engine, expected) in engines {
-        let rate = relative_rate(&topology, &hops, engine.as_ref(), 2);
-        println!("{rate:.3} ({expected:.3}) {engine:?}");
-        assert!((rate - expected).abs() < 0.02, "{rate} {engine:?}");
-    }
-    for engine in [&Dfsssp { lanes_max: 8, seed: 1 } as &dyn RoutingEngine, &Lash { lanes_max: 8, seed: 1 }] {
-        let start = Instant::now();
-        let tables = engine.plan(&topology, hops.graph()).unwrap();
-        println!("{engine:?}: {} lanes in {:?}", tables.lanes(), start.elapsed());
-        let rate = relative_rate(&topology, &hops, engine, 2);
-        println!("{rate:.3} {engine:?}");
-    }
-}
-
-#[test]
-#[ignore = "the largest sizes; for measuring"]
-fn packing_2000_switches_takes_little_time() {
-    for (n, packing) in [
-        (1000, Packing::Exact),
-        (2000, Packing::Exact),
-        (225, Packing::HubSeeded),
-        (1000, Packing::HubSeeded),
-    ] {
+fn packing_meets_the_bound_at_2000_switches() {
+    for (n, packing) in [(2000, Packing::Exact), (1000, Packing::HubSeeded)] {
         let topology = jellyfish(n, 32, 1, 1);
         let graph = SwitchGraph::new(&topology).unwrap();
-        let start = Instant::now();
         let trees = pack_spanning_trees(&topology, &graph, packing, 100, 1).unwrap();
-        println!("{n} {packing:?}: {} trees in {:?}", trees.len(), start.elapsed());
         assert_edge_disjoint_spanning(&graph, &trees);
         assert_eq!(trees.len(), 16);
     }
