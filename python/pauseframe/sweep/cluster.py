@@ -40,7 +40,8 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], store: Path) -> It
     if not isinstance(cluster, str):
         yield from _outcomes(cluster, runs, store)
         return
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what matters of it is said here
+    for name in ("distributed", "distributed.client", "tornado"):  # what matters of it is said here
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         client = distributed.Client(cluster, timeout=CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
