@@ -21,6 +21,21 @@ pub struct Thresholds {
     pub headroom: u32,
 }
 
+/// What the accounts need of a packet.
+#[derive(Clone, Copy)]
+struct Held {
+    ingress: PortId,
+    class: u8,
+    size: u16,
+}
+
+impl Held {
+    #[inline]
+    fn of(packet: &Packet) -> Held {
+        Held { ingress: packet.ingress, class: packet.class, size: packet.size }
+    }
+}
+
 impl Network {
     /// Whether `class` is flow-controlled.
     #[inline]
@@ -40,14 +55,14 @@ impl Network {
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
-        let packet = self.packets[index];
+        let packet = Held::of(&self.packets[index]);
         match self.settings.buffer {
-            BufferPolicy::PerPort(_) => self.admit_to_ingress(&packet, now, queue),
+            BufferPolicy::PerPort(_) => self.admit_to_ingress(packet, now, queue),
             BufferPolicy::Shared { alpha, reserved, .. } if self.is_lossless(packet.class) => {
-                self.admit_to_shared_ingress(switch, &packet, alpha, reserved, now, queue)
+                self.admit_to_shared_ingress(switch, packet, alpha, reserved, now, queue)
             }
             BufferPolicy::Shared { alpha, reserved, .. } => {
-                self.admit_to_shared_egress(switch, &packet, egress, alpha, reserved)
+                self.admit_to_shared_egress(switch, packet, egress, alpha, reserved)
             }
         }
     }
@@ -56,7 +71,7 @@ impl Network {
     fn admit_to_shared_egress(
         &mut self,
         switch: u32,
-        packet: &Packet,
+        packet: Held,
         egress: PortId,
         alpha: f64,
         reserved: Bytes,
@@ -78,7 +93,7 @@ impl Network {
     #[inline]
     fn admit_to_ingress(
         &mut self,
-        packet: &Packet,
+        packet: Held,
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
@@ -102,7 +117,7 @@ impl Network {
     fn admit_to_shared_ingress(
         &mut self,
         switch: u32,
-        packet: &Packet,
+        packet: Held,
         alpha: f64,
         reserved: Bytes,
         now: Time,
@@ -135,7 +150,7 @@ impl Network {
     /// Gives back the space of a packet that leaves by `egress`, whose backlog has already been lowered by it.
     #[inline]
     pub(crate) fn release(&mut self, index: u32, egress: PortId, now: Time, queue: &mut EventQueue) {
-        let packet = &{ self.packets[index] };
+        let packet = Held::of(&self.packets[index]);
         let shared = self.hot.shared;
         if self.is_lossless(packet.class) {
             if shared {
@@ -150,7 +165,7 @@ impl Network {
         }
     }
 
-    fn release_shared_egress(&mut self, packet: &Packet, egress: PortId) {
+    fn release_shared_egress(&mut self, packet: Held, egress: PortId) {
         let BufferPolicy::Shared { reserved, .. } = self.settings.buffer else { return };
         let lane = self.lane_index(egress, packet.class);
         let before = u64::from(self.lanes[lane].backlog + u32::from(packet.size));
@@ -160,7 +175,7 @@ impl Network {
     }
 
     /// The headroom empties first, as the last to have been filled.
-    fn release_shared_ingress(&mut self, packet: &Packet, egress: PortId) {
+    fn release_shared_ingress(&mut self, packet: Held, egress: PortId) {
         let BufferPolicy::Shared { reserved, .. } = self.settings.buffer else { return };
         let lane_index = self.lane_index(packet.ingress, packet.class);
         let lane = &mut self.lanes[lane_index];
@@ -174,7 +189,7 @@ impl Network {
     }
 
     #[inline]
-    fn resume_if_low(&mut self, packet: &Packet, egress: PortId, now: Time, queue: &mut EventQueue) {
+    fn resume_if_low(&mut self, packet: Held, egress: PortId, now: Time, queue: &mut EventQueue) {
         let lane_index = self.lane_index(packet.ingress, packet.class);
         let lane = &self.lanes[lane_index];
         if !lane.pause_sent {
