@@ -34,6 +34,13 @@ def test_every_kind_of_scenario(scenario_file, run):
         assert again.summary["fingerprint"] == run.summary["fingerprint"]
 
 
+def test_what_record_asks_for_in_vain_is_said():
+    wanted = {"record.packets.ports": ["*"], "record.series.every": "10 us", "record.series.ports": ["nowhere*"]}
+    warnings = pf.run(SCENARIO, set=wanted, progress=False).summary["warnings"]
+    assert any("results folder" in warning for warning in warnings)
+    assert any("nowhere*" in warning for warning in warnings)
+
+
 def test_seed_and_set_change_the_run(run):
     seeded = pf.run(SCENARIO, seed=99, progress=False)
     assert seeded.summary["seed"] == 99

@@ -129,7 +129,7 @@ impl PacketPool {
     }
 }
 
-// A hop looks at a packet six times; checking the index each time costs 8 % of all instructions
+// A hop looks at a packet six times; checking the index each time costs 5 % of all instructions
 // (docs/performance.md). An index never leaves this crate, comes from `add` alone, and the pool never shrinks; the
 // assertions check it in every test.
 impl std::ops::Index<u32> for PacketPool {

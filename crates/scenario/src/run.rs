@@ -206,6 +206,28 @@ fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
     .collect()
 }
 
+/// What `[record]` asks for and does not get.
+fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut check = |key: &str, globs: &[String]| {
+        if !globs.is_empty() && ports_matching(globs, topology).is_empty() {
+            warnings.push(format!("record.{key}.ports: no port is called {}", globs.join(" or ")));
+        }
+    };
+    if let Some(series) = &scenario.record.series {
+        check("series", &series.ports);
+    }
+    if let Some(packets) = &scenario.record.packets {
+        check("packets", &packets.ports);
+        if !has_folder {
+            warnings.push(
+                "record.packets: packets are written to a results folder only, and none was given".to_owned(),
+            );
+        }
+    }
+    warnings
+}
+
 /// Whether a glob with `*` (any text) and `?` (any one character) names all of `text`.
 fn matches(glob: &str, text: &str) -> bool {
     wildmatch::WildMatch::new(glob).matches(text)
@@ -217,7 +239,9 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
-    let warnings = resolved.warnings.iter().chain(built.network.warnings()).cloned().collect();
+    let mut warnings: Vec<String> =
+        resolved.warnings.iter().chain(built.network.warnings()).cloned().collect();
+    warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
     let facts = RunFacts {
         name: scenario.name.clone(),
         seed: scenario.seed,

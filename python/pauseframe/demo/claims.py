@@ -93,8 +93,9 @@ def dctcp_medium_flows(medium: Tails) -> Claim:
         measured=", ".join(f"{_times(ratio)} at {MEDIUM_NAMES[int(key)]}" for key, ratio in ratios.items()),
         verdict=_verdict(is_reproduced, min(ratios.values()) > 1),
         why="p99 of the slowdown of background flows, DCTCP over TCP-Bolt, by size. Band: at least 4 in every bin and "
-        "8 in most. Here every packet of DCTCP can be marked, so it loses nothing and what is left is its slow start, "
-        "which long flows outgrow. Where SYNs, ACKs and retransmissions are dropped above the threshold, as RED does "
+        "8 in most. Here every packet of DCTCP can be marked, so it loses nothing. What is left is slow start: with a "
+        "window of a BDP at the start its smallest bin falls from 12 to 1.9 times ideal (60 ms, one seed). "
+        "Where SYNs, ACKs and retransmissions are dropped above the threshold, as RED does "
         "with what is not ECT, its time-outs bring 13, 7, 2.6 and 1.2 times (60 ms, one seed, initial RTO 10 ms). "
         "The paper does not say which its simulator did.",
     )
