@@ -11,20 +11,25 @@ import shutil
 import tempfile
 import time
 import uuid
+from asyncio import CancelledError as AsyncCancelledError
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pauseframe import RunError, __version__
 from pauseframe.sweep.store import Store
 from pauseframe.sweep.task import Outcome, compute, task_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from distributed import Client
 
     from pauseframe.sweep.plan import PlannedRun
+
+T = TypeVar("T")
 
 CONNECT_S = 30
 APPEARS_S = 60
@@ -63,21 +68,36 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], store: Path) -> Iterator[
     tasks = [task_for(run, store.absolute()) | {"token": str(token), "version": __version__} for run in runs]
     futures = client.map(compute_there, tasks, key=f"pauseframe-{token.name}", pure=False)
     by_key = {future.key: run for future, run in zip(futures, runs, strict=True)}
+    finished = iter(_distributed().as_completed(futures, loop=client.loop))
     try:
-        for future in _distributed().as_completed(futures, loop=client.loop):
+        while (future := _while_connected(lambda: next(finished, None))) is not None:
             yield _outcome(future, by_key.pop(future.key), store)
             future.release()
     finally:
         shutil.rmtree(token.parent, ignore_errors=True)
-        client.cancel(list(futures))
+        with suppress(*_losses()):  # nobody is left to cancel them for
+            client.cancel(list(futures))
+
+
+def _losses() -> tuple[type[BaseException], ...]:
+    """What Dask raises, by the moment at which the scheduler went away."""
+    return (import_module("distributed.comm").CommClosedError, CancelledError, AsyncCancelledError)
+
+
+def _while_connected(ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    except _losses():
+        raise RunError(LOST) from None
 
 
 def _outcome(future: Any, run: PlannedRun, store: Path) -> Outcome:
     if future.status in ("cancelled", "lost"):
         raise RunError(LOST)
     if future.status == "error":  # a worker died again and again with it
-        return Outcome(run, f"{type(future.exception()).__name__}: {future.exception()}")
-    answer = future.result()
+        reason = _while_connected(future.exception)
+        return Outcome(run, f"{type(reason).__name__}: {reason}")
+    answer = _while_connected(future.result)
     error = answer.get("error")
     if "files" in answer:
         _write(Store(store), run.key, answer["files"])
