@@ -404,8 +404,9 @@ def finished(out):
 
 
 def wait_for(out, count):
-    deadline = time.monotonic() + 30
-    while len(finished(out)) < count and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120  # a loaded machine starts processes slowly
+    while len(finished(out)) < count:
+        assert time.monotonic() < deadline, f"{len(finished(out))} of {count} runs after two minutes"
         time.sleep(0.01)
 
 
@@ -416,7 +417,7 @@ def test_interrupt_keeps_what_is_done(tmp_path):
     with popen("sweep", file, "--seeds", 400, "--out", out) as process:
         wait_for(out, 3)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     kept = re.search(r"(\d+) of 400 runs are kept", stderr)
     assert kept
@@ -451,7 +452,7 @@ def test_kills_lose_and_duplicate_nothing(tmp_path):
 
 
 def gone(process):
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             if Path(f"/proc/{process}/stat").read_text().split()[2] == "Z":

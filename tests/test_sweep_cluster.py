@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from pauseframe.sweep.task import task_for
 from test_cli import cli
 from test_sweep import LONGER, TINY, finished, popen, wait_for
 
-pytest.importorskip("distributed")
+CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def scheduler(start, folder):
     process = start(
         "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", log=folder / "scheduler.log"
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -84,7 +85,7 @@ def test_a_worker_and_the_scheduler_are_killed(tmp_path):
             os.kill(first.pid, signal.SIGKILL)
             wait_for(out, 12)
             boss.kill()
-            _, stderr = process.communicate(timeout=40)
+            _, stderr = process.communicate(timeout=120)
         assert process.returncode == 1
         assert "scheduler was lost" in stderr
         assert "Traceback" not in stderr
@@ -95,6 +96,25 @@ def test_a_worker_and_the_scheduler_are_killed(tmp_path):
     here = pf.sweep(file, seeds=30, out=tmp_path / "here" / "out")
     assert len(here.finished) == len(pf.load_sweep(out).finished) == 30
     assert tables(out) == tables(here.folder)
+
+
+class Unreachable:
+    """A future whose scheduler goes away while it is asked."""
+
+    status = "finished"
+
+    def __init__(self, error):
+        self.error = error
+
+    def result(self):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [CommClosedError("in gather"), CancelledError("gone")])
+def test_a_scheduler_lost_between_an_answer_and_its_fetch(tmp_path, error):
+    (run,) = Source.read(TINY).plan().runs
+    with pytest.raises(pf.RunError, match="scheduler was lost"):
+        cluster._outcome(Unreachable(error), run, tmp_path)
 
 
 def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
