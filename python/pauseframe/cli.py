@@ -296,6 +296,36 @@ def demo(
         typer.launch(path.resolve().as_uri())
 
 
+@app.command(epilog="Example: pauseframe reproduce bolt/fig12 --quick")
+def reproduce(
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="WHAT...", help="Experiment (bolt/fig12), paper, claim, or all.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
+    full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for runs, verdicts and reports.")] = Path(
+        "results/reproduce"
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="The first of the seeds.")] = 1,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one a core].")] = None,
+    experiments: Annotated[
+        Path | None, typer.Option("--experiments", help="Folder of experiments [default: that of the checkout].")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+) -> None:
+    """Run experiments of the four papers and judge what they claim."""
+    from pauseframe.reproduce.command import list_experiments, run_reproduce
+
+    if list_ or not what:
+        list_experiments(experiments, as_json=as_json)
+        return
+    size: Any = "full" if full else "quick"
+    outcomes = run_reproduce(what, experiments, out, size=size, seed=seed, jobs=jobs, as_json=as_json, quiet=quiet)
+    if any(outcome.failures for outcome in outcomes):
+        raise typer.Exit(1)
+
+
 def _resolve(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
     from pauseframe import _core
     from pauseframe.scenario import read_scenario_file

@@ -1,0 +1,13 @@
+"""Experiments of papers: run them, measure, and say for each claim what the paper says and what came out.
+
+An experiment is data (`experiments/PAPER/NAME.toml`): a scenario, its variants, metrics in SQL over the result
+tables, and the paper's claims as bands. One judge, the same for all, gives the verdicts.
+"""
+
+from __future__ import annotations
+
+from pauseframe.reproduce.judge import Judgement
+from pauseframe.reproduce.run import Outcome, reproduce
+from pauseframe.reproduce.spec import Experiment, Paper, find_experiments
+
+__all__ = ["Experiment", "Judgement", "Outcome", "Paper", "find_experiments", "reproduce"]

@@ -1,0 +1,99 @@
+"""What the command `reproduce` prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pauseframe._text import format_number
+from pauseframe.reproduce.judge import VERDICTS
+from pauseframe.reproduce.run import reproduce
+from pauseframe.reproduce.spec import find_experiments, select
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pauseframe.reproduce.judge import Judgement
+    from pauseframe.reproduce.run import Outcome
+    from pauseframe.reproduce.spec import Size
+
+VERDICTS_FILE = "verdicts.json"
+COLOURS = {"reproduced": "green", "shape only": "yellow", "differs": "red", "not run": "dim"}
+
+
+def list_experiments(folder: Path | None, *, as_json: bool) -> None:
+    """All experiments with their claims."""
+    experiments = find_experiments(folder)
+    if as_json:
+        _write_json(
+            [{"experiment": one.id, "title": one.title, "claims": [c.id for c in one.claims]} for one in experiments]
+        )
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("experiment", "figure", "title", "claims"):
+        table.add_column(name, overflow="fold")
+    for one in experiments:
+        table.add_row(one.id, one.figure, one.title, " ".join(claim.id for claim in one.claims))
+    console().print(table)
+
+
+def run_reproduce(
+    wanted: Sequence[str], folder: Path | None, out: Path, *, size: Size, as_json: bool, quiet: bool, **options: Any
+) -> list[Outcome]:
+    """Runs, prints one line a claim (or one JSON array), and writes `verdicts.json` into `out`."""
+    experiments = find_experiments(folder)
+    chosen = list({one.id: one for name in wanted for one in select(experiments, name)}.values())
+    outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
+    records = [record for outcome in outcomes for record in outcome.records()]
+    (out / VERDICTS_FILE).write_text(json.dumps(records, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    if as_json:
+        _write_json(records)
+    elif not quiet:
+        _print(outcomes)
+    return outcomes
+
+
+def _write_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+
+
+def _print(outcomes: Sequence[Outcome]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for name in ("claim", "experiment", "paper", "here", "verdict", "seeds"):
+        table.add_column(name, overflow="fold", no_wrap=name in {"claim", "verdict", "seeds"})
+    counts = dict.fromkeys(VERDICTS, 0)
+    for outcome in outcomes:
+        for judgement in outcome.judgements:
+            counts[judgement.verdict] += 1
+            right, seeds = judgement.holds_in
+            verdict = f"[{COLOURS[judgement.verdict]}]{judgement.verdict}[/]"
+            shown = measured(judgement)
+            table.add_row(
+                judgement.claim.id, outcome.experiment.id, judgement.claim.claimed, shown, verdict, f"{right}/{seeds}"
+            )
+    console().print(table)
+    console().print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    for outcome in outcomes:
+        for failure in outcome.failures:
+            console().print(f"{outcome.experiment.id}: {failure}", markup=False)
+
+
+def measured(judgement: Judgement) -> str:
+    """The medians of a claim's parts, each with its band where it lies outside."""
+    texts = []
+    for part in judgement.parts:
+        name = part.part.get("name") or part.part.get("variant") or part.part.get("of") or ""
+        value = format_number(sorted(part.values)[len(part.values) // 2], 3) if part.values else part.note
+        texts.append(f"{name} {value}".strip() if isinstance(name, str) else value)
+    return ", ".join(texts)
+
+
+def console() -> Console:
+    """Wide where there is no terminal."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=160)

@@ -1,0 +1,145 @@
+"""The judge of claims by hand-made points, metrics on a real run, and an experiment from file to verdict."""
+
+import json
+
+import polars as pl
+import pytest
+from pauseframe import RunError
+from pauseframe.reproduce.judge import judge
+from pauseframe.reproduce.measure import measure
+from pauseframe.reproduce.spec import Claim, Metric, find_experiments, select
+from test_cli import cli
+
+
+def point(variant, value, seed=1, at=None, axes=None, metric="m"):
+    return {"variant": variant, "value": value, "seed": seed, "at": at or {}, "axes": axes or {}, "metric": metric}
+
+
+def verdict(points, **part):
+    judgement = judge(Claim("X-1", "", "", "", [{"metric": "m", **part}]), points)
+    return judgement.verdict, judgement.parts[0].values
+
+
+def test_factor_at_shared_keys():
+    points = [
+        point("a", 8.0, at={"bin": 1}),
+        point("b", 2.0, at={"bin": 1}),
+        point("a", 9.0, at={"bin": 2}),
+        point("b", 3.0, at={"bin": 2}),
+        point("a", 100.0, at={"bin": 3}),
+    ]
+    rule = {"kind": "factor", "of": "a", "over": "b"}
+    assert verdict(points, **rule, across="min", low=2.5) == ("reproduced", [3.0])
+    assert verdict(points, **rule, across="max", low=5) == ("shape only", [4.0])
+    assert verdict(points, **rule, across="mean", high=0.5) == ("differs", [3.5])
+    assert verdict(points, **rule, at={"bin": 2}, low=2.9, high=3.1) == ("reproduced", [3.0])
+    with pytest.raises(ValueError, match="across"):
+        verdict(points, **rule, low=1)
+
+
+def test_best_is_the_smallest_at_each_key():
+    points = [point("a", 6.0), point("b", 3.0), point("c", 2.0)]
+    assert verdict(points, kind="factor", of="a", over="best", low=3)[1] == [3.0]
+    assert verdict(points, kind="factor", of="a", over="best", only=["a", "b"], low=2)[1] == [2.0]
+
+
+def test_the_median_over_seeds_decides():
+    points = [point("a", value, seed=seed) for seed, value in enumerate([1.0, 5.0, 6.0])]
+    rule = {"kind": "within", "metric": "m", "variant": "a", "low": 4, "high": 6}
+    judgement = judge(Claim("X-1", "", "", "", [rule]), points)
+    assert judgement.verdict == "reproduced"
+    assert judgement.holds_in == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1, 2, 3], "reproduced"), ([1, 0.97, 3], "reproduced"), ([2, 1, 3], "differs")]
+)
+def test_order(values, expected):
+    points = [point(name, value) for name, value in zip("abc", values, strict=True)]
+    assert verdict(points, kind="order", order=["a", "b", "c"], slack=0.05)[0] == expected
+
+
+def test_zero_share_crossover_monotone():
+    assert verdict([point("a", 0.0)], kind="zero", variant="a")[0] == "reproduced"
+    assert verdict([point("a", 1.0)], kind="zero", variant="a")[0] == "differs"
+    rising = [point("a", value, axes={"size": size}) for size, value in (("1 KB", 1.0), ("1 MB", 4.0), ("20 KB", 2.0))]
+    assert verdict(rising, kind="monotone", variant="a", along="size") == ("reproduced", [1.0])
+    assert verdict(rising, kind="monotone", variant="a", along="size", direction="falling")[0] == "differs"
+    flat = [point("b", 3.0, axes={"size": size}) for size in ("1 KB", "1 MB", "20 KB")]
+    kind, values = verdict(rising + flat, kind="crossover", of="a", over="b", along="size", low=20e3, high=1e6)
+    assert (kind, values) == ("reproduced", [20e3 + 980e3 / 2])
+    assert verdict(rising + flat, kind="share", of="a", over="b", least=0.6) == ("reproduced", [pytest.approx(2 / 3)])
+
+
+def test_nothing_measured_is_not_run():
+    assert verdict([], kind="within", variant="a", low=0)[0] == "not run"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """One paper with one experiment of two tiny runs."""
+    paper = tmp_path / "experiments" / "tiny"
+    paper.mkdir(parents=True)
+    (paper / "paper.toml").write_text('title = "T"\ncitation = "C"\n')
+    (paper / "two.scenario.toml").write_text(
+        'stop = "2 s"\ntopology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }\n'
+        '[[workload]]\nkind = "flows"\nflows = [{ src = "host0", dst = "host1", size = "100 KB" }]\n'
+    )
+    (paper / "two.toml").write_text(
+        """
+title = "Two"
+scenario = "two.scenario.toml"
+variants = { slow = { "topology.link.rate" = "1 Gbps" }, fast = {} }
+[metrics.fct]
+sql = "SELECT AVG(fct_us) FROM flows"
+[[claims]]
+id = "T-1"
+kind = "factor"
+metric = "fct"
+of = "slow"
+over = "fast"
+low = 8
+high = 10
+"""
+    )
+    return tmp_path / "experiments"
+
+
+def test_from_file_to_verdict(folder, tmp_path):
+    done = cli("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads(done.stdout)
+    assert record["verdict"] == "reproduced"
+    assert record["experiment"] == "tiny/two@1"
+    assert record["measured"][0] > 8
+    assert json.loads((tmp_path / "out" / "verdicts.json").read_text()) == [record]
+    run = next(path.parent for path in (tmp_path / "out" / "runs").rglob("flows.parquet"))
+    (row,) = measure(run, [Metric("n", "SELECT flows_total FROM summary", "", "")])
+    assert row["value"] == pl.read_parquet(run / "flows.parquet").height == 1
+    with pytest.raises(RunError, match="metric n"):
+        measure(run, [Metric("n", "SELECT nothing FROM flows", "", "")])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('over = "fast"', 'over = "huge"', "no variant huge"),
+        ('kind = "factor"', 'kind = "faster"', "kind must be one of"),
+        ("low = 8", "lower = 8", "unknown key lower"),
+        ('metric = "fct"', 'metric = "fast"', "metric must be one of"),
+        ("two.scenario.toml", "none.toml", "does not exist"),
+    ],
+)
+def test_mistakes_name_the_file(folder, old, new, message):
+    path = folder / "tiny" / "two.toml"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(RunError, match=message) as caught:
+        find_experiments(folder)
+    assert str(path) in str(caught.value)
+
+
+def test_select_by_paper_experiment_and_claim(folder):
+    experiments = find_experiments(folder)
+    assert select(experiments, "tiny") == select(experiments, "tiny/two") == select(experiments, "T-1") == experiments
+    with pytest.raises(RunError, match="there are tiny, tiny/two"):
+        select(experiments, "fast")
