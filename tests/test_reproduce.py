@@ -5,6 +5,7 @@ import json
 import polars as pl
 import pytest
 from pauseframe import RunError
+from pauseframe.reproduce import plots
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.spec import Claim, Metric, find_experiments, select
@@ -92,8 +93,13 @@ scenario = "two.scenario.toml"
 variants = { slow = { "topology.link.rate" = "1 Gbps" }, fast = {} }
 [metrics.fct]
 sql = "SELECT AVG(fct_us) FROM flows"
+[[plots]]
+metric = "fct"
+kind = "bars"
+y_label = "µs"
 [[claims]]
 id = "T-1"
+text = "Slow <b>is</b> slower"
 kind = "factor"
 metric = "fct"
 of = "slow"
@@ -113,11 +119,42 @@ def test_from_file_to_verdict(folder, tmp_path):
     assert record["experiment"] == "tiny/two@1"
     assert record["measured"][0] > 8
     assert json.loads((tmp_path / "out" / "verdicts.json").read_text()) == [record]
+    page = (tmp_path / "out" / "tiny.html").read_text()
+    assert "Slow &lt;b&gt;is&lt;/b&gt; slower" in page
+    assert "pauseframe reproduce tiny/two --quick" in page
+    assert "tiny.html#T-1" in (tmp_path / "out" / "index.html").read_text()
     run = next(path.parent for path in (tmp_path / "out" / "runs").rglob("flows.parquet"))
     (row,) = measure(run, [Metric("n", "SELECT flows_total FROM summary", "", "")])
     assert row["value"] == pl.read_parquet(run / "flows.parquet").height == 1
     with pytest.raises(RunError, match="metric n"):
         measure(run, [Metric("n", "SELECT nothing FROM flows", "", "")])
+
+
+def test_plots_for_a_paper(folder, tmp_path):
+    done = cli("reproduce", "T-1", "--experiments", folder, "--out", tmp_path / "out", "--pdf", tmp_path / "pdf", "-q")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "pdf" / "tiny-two-1.pdf").read_bytes().startswith(b"%PDF")
+    assert "<svg" in (tmp_path / "pdf" / "tiny-two-1.svg").read_text()
+
+
+PLOT_POINTS = [
+    point("a", value, seed=seed, at={"bin": name, "time_us": time})
+    for seed in (1, 2, 3)
+    for value, name, time in ((seed * 1.0, "x", 1e6), (seed * 10.0, "y", 0.0))
+]
+
+
+def test_plots_show_medians_over_seeds(folder):
+    (experiment,) = find_experiments(folder)
+    experiment.variants["a"] = {}
+    points = [one | {"metric": "fct"} for one in PLOT_POINTS]
+    plot = {"metric": "fct", "variants": ["a"], "x": "bin"}
+    (bars,) = plots.figure(experiment, plot | {"kind": "bars"}, points)["data"]
+    assert (bars["x"], bars["y"]) == (["x", "y"], [2.0, 20.0])
+    (line,) = plots.figure(experiment, plot | {"kind": "time"}, points)["data"]
+    assert (line["x"], line["y"]) == ([0.0, 1.0], [20.0, 2.0])
+    (cdf,) = plots.figure(experiment, plot | {"kind": "cdf"}, points)["data"]
+    assert (cdf["x"][0], cdf["x"][-1], cdf["y"][-1]) == (1.0, 30.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,9 @@ def reproduce(
     ),
     seed: Annotated[int, typer.Option("--seed", help="The first of the seeds.")] = 1,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one a core].")] = None,
+    pdf: Annotated[
+        Path | None, typer.Option("--pdf", help="Write every plot as PDF and SVG, for a paper, into this folder.")
+    ] = None,
     experiments: Annotated[
         Path | None, typer.Option("--experiments", help="Folder of experiments [default: that of the checkout].")
     ] = None,
@@ -321,7 +324,9 @@ def reproduce(
         list_experiments(experiments, as_json=as_json)
         return
     size: Any = "full" if full else "quick"
-    outcomes = run_reproduce(what, experiments, out, size=size, seed=seed, jobs=jobs, as_json=as_json, quiet=quiet)
+    outcomes = run_reproduce(
+        what, experiments, out, size=size, seed=seed, jobs=jobs, pdf=pdf, as_json=as_json, quiet=quiet
+    )
     if any(outcome.failures for outcome in outcomes):
         raise typer.Exit(1)
 

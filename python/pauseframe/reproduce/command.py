@@ -11,6 +11,7 @@ from rich.table import Table
 
 from pauseframe._text import format_number
 from pauseframe.reproduce.judge import VERDICTS
+from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
 from pauseframe.reproduce.spec import find_experiments, select
 
@@ -43,7 +44,15 @@ def list_experiments(folder: Path | None, *, as_json: bool) -> None:
 
 
 def run_reproduce(
-    wanted: Sequence[str], folder: Path | None, out: Path, *, size: Size, as_json: bool, quiet: bool, **options: Any
+    wanted: Sequence[str],
+    folder: Path | None,
+    out: Path,
+    *,
+    size: Size,
+    pdf: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> list[Outcome]:
     """Runs, prints one line a claim (or one JSON array), and writes `verdicts.json` into `out`."""
     experiments = find_experiments(folder)
@@ -51,10 +60,14 @@ def run_reproduce(
     outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
     (out / VERDICTS_FILE).write_text(json.dumps(records, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    page = build_pages(outcomes, out)
+    if pdf is not None:
+        save_plots(outcomes, pdf)
     if as_json:
         _write_json(records)
     elif not quiet:
         _print(outcomes)
+        console().print(f"\nreport: {page}", highlight=False)
     return outcomes
 
 

@@ -250,3 +250,8 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
     """The confidence interval of the median, None for one seed."""
     guess = estimate(values)
     return None if guess.low is None or guess.high is None else (guess.low, guess.high)
+
+
+def median(values: Sequence[float]) -> float | None:
+    """None of no values."""
+    return statistics.median(values) if values else None

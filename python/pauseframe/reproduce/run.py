@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import RunError, ScenarioError
-from pauseframe.reproduce.judge import Judgement, interval, judge
+from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
 from pauseframe.sweep.local import core_count, run_local
 from pauseframe.sweep.plan import PlannedRun, Source
@@ -159,10 +159,3 @@ def _function(experiment: Experiment) -> Callable[[Size, int], list[Point]]:
     module, _, name = experiment.function.partition(":")
     function: Callable[[Size, int], list[Point]] = getattr(import_module(module), name)
     return function
-
-
-def median(values: Sequence[float]) -> float | None:
-    """None of no values."""
-    import statistics
-
-    return statistics.median(values) if values else None

@@ -221,3 +221,14 @@ def _claim(path: Path, entry: dict[str, Any], metrics: dict[str, Metric], varian
 def _only(path: Path, where: str, table: dict[str, Any], allowed: set[str]) -> None:
     if unknown := sorted(set(table) - allowed):
         raise RunError(f"{path}: {where + ': ' if where else ''}unknown key {', '.join(unknown)}")
+
+
+def flat_settings(experiment: Experiment, size: Size) -> list[tuple[str, str]]:
+    """(key, value) of everything that the experiment changes in its scenario, by variant where it differs."""
+    rows = [(key, str(value)) for key, value in (experiment.settings | experiment.sizes[size].get("set", {})).items()]
+    rows += [(key, ", ".join(map(str, values))) for key, values in experiment.axes_of(size).items()]
+    for variant, settings in experiment.variants.items():
+        rows.append(
+            (variant, ", ".join(f"{key} = {value}" for key, value in settings.items()) or "as the scenario says")
+        )
+    return rows
