@@ -1,6 +1,8 @@
 """The judge of claims by hand-made points, metrics on a real run, and an experiment from file to verdict."""
 
 import json
+import re
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -8,6 +10,7 @@ from pauseframe import RunError
 from pauseframe.reproduce import plots
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.measure import measure
+from pauseframe.reproduce.run import plan
 from pauseframe.reproduce.spec import Claim, Metric, find_experiments, select
 from test_cli import cli
 
@@ -180,3 +183,27 @@ def test_select_by_paper_experiment_and_claim(folder):
     assert select(experiments, "tiny") == select(experiments, "tiny/two") == select(experiments, "T-1") == experiments
     with pytest.raises(RunError, match="there are tiny, tiny/two"):
         select(experiments, "fast")
+
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_all_experiments_of_the_checkout_are_right_and_plan():
+    """Every file reads, every scenario of every variant resolves, at both sizes."""
+    experiments = find_experiments(ROOT / "experiments")
+    for experiment in experiments:
+        for size in ("quick", "full"):
+            if not experiment.function:
+                assert plan(experiment, size, 1)
+
+
+def test_the_example_of_the_guide(tmp_path):
+    page = (ROOT / "docs" / "how-to" / "reproduce-papers.md").read_text()
+    (text,) = re.findall(r"^```toml experiment\n(.*?)^```", page, re.M | re.S)
+    bolt = tmp_path / "bolt"
+    bolt.mkdir()
+    (bolt / "mine.toml").write_text(text)
+    for name in ("paper.toml", "fat_tree.scenario.toml"):
+        (bolt / name).write_bytes((ROOT / "experiments" / "bolt" / name).read_bytes())
+    (experiment,) = find_experiments(tmp_path)
+    assert len(plan(experiment, "full", 1)) == 10

@@ -63,7 +63,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Cell:
+class Cell:
     """One run of one experiment."""
 
     experiment: Experiment
@@ -85,7 +85,7 @@ def reproduce(
     `seed` is the first of the seeds. Raises ScenarioError with every mistake of all scenarios before anything runs;
     KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
-    cells = [cell for one in experiments if not one.function for cell in _plan(one, size, seed)]
+    cells = [cell for one in experiments if not one.function for cell in plan(one, size, seed)]
     store = Store(out / STORE)
     failed = _compute(cells, store, jobs, progress)
     return [
@@ -94,7 +94,8 @@ def reproduce(
     ]
 
 
-def _plan(experiment: Experiment, size: Size, seed: int) -> list[_Cell]:
+def plan(experiment: Experiment, size: Size, seed: int) -> list[Cell]:
+    """All runs of an experiment. Raises ScenarioError with every mistake in any of them."""
     seeds = list(range(seed, seed + experiment.seeds(size)))
     cells = []
     for variant in experiment.variants:
@@ -102,14 +103,14 @@ def _plan(experiment: Experiment, size: Size, seed: int) -> list[_Cell]:
         source.set(experiment.settings_of(variant, size))
         source.vary(experiment.axes_of(size), seeds=seeds)
         try:
-            cells += [_Cell(experiment, variant, run) for run in source.plan().runs]
+            cells += [Cell(experiment, variant, run) for run in source.plan().runs]
         except ScenarioError as error:
             sys.stderr.write(f"{experiment.source}: variant {variant}\n")
             raise error from None
     return cells
 
 
-def _compute(cells: Sequence[_Cell], store: Store, jobs: int | None, progress: bool | None) -> dict[str, str]:
+def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bool | None) -> dict[str, str]:
     """What failed, by key."""
     store.clean()
     wanted = {cell.run.key: cell.run for cell in cells}
@@ -130,7 +131,7 @@ def _compute(cells: Sequence[_Cell], store: Store, jobs: int | None, progress: b
 
 
 def _outcome(
-    experiment: Experiment, size: Size, seed: int, cells: Sequence[_Cell], store: Store, failed: dict[str, str]
+    experiment: Experiment, size: Size, seed: int, cells: Sequence[Cell], store: Store, failed: dict[str, str]
 ) -> Outcome:
     failures = [
         f"{cell.variant}, seed {cell.run.seed}: {failed[cell.run.key]}" for cell in cells if cell.run.key in failed
@@ -146,7 +147,7 @@ def _outcome(
     return Outcome(experiment, size, points, judgements, failures)
 
 
-def _points(cell: _Cell, store: Store) -> list[Point]:
+def _points(cell: Cell, store: Store) -> list[Point]:
     try:
         rows = measure(store.folder(cell.run.key), cell.experiment.metrics.values())
     except RunError as error:

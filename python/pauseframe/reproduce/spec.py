@@ -17,7 +17,7 @@ Size = Literal["quick", "full"]
 KINDS = ("order", "within", "factor", "share", "zero", "crossover", "monotone")
 EXPERIMENT_KEYS = {
     "title", "figure", "revision", "text", "scenario", "set", "variants", "axes", "quick", "full",
-    "metrics", "claims", "plots", "function",
+    "metrics", "claims", "plots", "function", "also",
 }  # fmt: skip
 CLAIM_KEYS = {"id", "text", "claimed", "why", "parts"}
 PART_KEYS = {
@@ -86,6 +86,8 @@ class Experiment:
     function: str = ""
     """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
     source: Path = field(default_factory=Path)
+    also: tuple[str, ...] = ()
+    """Other names, where one experiment makes several figures."""
 
     @property
     def id(self) -> str:
@@ -135,7 +137,8 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
     chosen = [
         one
         for one in experiments
-        if wanted in {"all", one.paper.key, one.id} or wanted in {claim.id for claim in one.claims}
+        if wanted in {"all", one.paper.key, one.id}
+        or wanted in {f"{one.paper.key}/{name}" for name in one.also} | {claim.id for claim in one.claims}
     ]
     if not chosen:
         names = ", ".join(sorted({one.paper.key for one in experiments} | {one.id for one in experiments}))
@@ -190,6 +193,7 @@ def _experiment(paper: Paper, path: Path, table: dict[str, Any]) -> Experiment:
         plots=table.get("plots", []),
         function=table.get("function", ""),
         source=path,
+        also=tuple(table.get("also", [])),
     )
     if (experiment.scenario is None) == (not experiment.function):
         raise RunError(f"{path}: name either a scenario file or a function")
