@@ -25,6 +25,8 @@ pub struct Thresholds {
 #[derive(Clone, Copy)]
 struct Held {
     ingress: PortId,
+    /// Of the lane that it came in by, and of the one that it leaves by.
+    ingress_class: u8,
     class: u8,
     size: u16,
 }
@@ -32,7 +34,12 @@ struct Held {
 impl Held {
     #[inline]
     fn of(packet: &Packet) -> Held {
-        Held { ingress: packet.ingress, class: packet.class, size: packet.size }
+        Held {
+            ingress: packet.ingress,
+            ingress_class: packet.ingress_class,
+            class: packet.class,
+            size: packet.size,
+        }
     }
 }
 
@@ -97,7 +104,7 @@ impl Network {
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
-        let lane_index = self.lane_index(packet.ingress, packet.class);
+        let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
         let limits = self.thresholds[lane_index];
         let lane = &mut self.lanes[lane_index];
         let ingress = lane.ingress + u32::from(packet.size);
@@ -107,7 +114,7 @@ impl Network {
         lane.ingress = ingress;
         lane.ingress_max = lane.ingress_max.max(ingress);
         if ingress > limits.xoff && !lane.pause_sent {
-            self.send_pause(packet.ingress, packet.class, now, queue);
+            self.send_pause(packet.ingress, packet.ingress_class, now, queue);
         }
         Ok(())
     }
@@ -123,7 +130,7 @@ impl Network {
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
-        let lane_index = self.lane_index(packet.ingress, packet.class);
+        let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
         let limits = self.thresholds[lane_index];
         let size = u32::from(packet.size);
         let switch = &mut self.switches[switch as usize];
@@ -142,7 +149,7 @@ impl Network {
         lane.ingress += size;
         lane.ingress_max = lane.ingress_max.max(lane.ingress);
         if lane.in_headroom > 0 && !lane.pause_sent {
-            self.send_pause(packet.ingress, packet.class, now, queue);
+            self.send_pause(packet.ingress, packet.ingress_class, now, queue);
         }
         Ok(())
     }
@@ -156,7 +163,7 @@ impl Network {
             if shared {
                 self.release_shared_ingress(packet, egress);
             } else {
-                let lane = self.lane_index(packet.ingress, packet.class);
+                let lane = self.lane_index(packet.ingress, packet.ingress_class);
                 self.lanes[lane].ingress -= u32::from(packet.size);
             }
             self.resume_if_low(packet, egress, now, queue);
@@ -177,7 +184,7 @@ impl Network {
     /// The headroom empties first, as the last to have been filled.
     fn release_shared_ingress(&mut self, packet: Held, egress: PortId) {
         let BufferPolicy::Shared { reserved, .. } = self.settings.buffer else { return };
-        let lane_index = self.lane_index(packet.ingress, packet.class);
+        let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
         let lane = &mut self.lanes[lane_index];
         let size = u32::from(packet.size);
         let from_headroom = lane.in_headroom.min(size);
@@ -190,7 +197,7 @@ impl Network {
 
     #[inline]
     fn resume_if_low(&mut self, packet: Held, egress: PortId, now: Time, queue: &mut EventQueue) {
-        let lane_index = self.lane_index(packet.ingress, packet.class);
+        let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
         let lane = &self.lanes[lane_index];
         if !lane.pause_sent {
             return;
@@ -208,7 +215,7 @@ impl Network {
             }
         };
         if low {
-            self.send_resume(packet.ingress, packet.class, now, queue);
+            self.send_resume(packet.ingress, packet.ingress_class, now, queue);
         }
     }
 }

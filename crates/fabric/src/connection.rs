@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
+use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
 use pauseframe_transport::{Connection, Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Time};
@@ -27,10 +28,14 @@ pub(crate) struct End {
     peer: u32,
     host: u32,
     nic_queue: u32,
-    /// Path of its packets, or the destination node where they are sprayed.
+    /// Path of its packets, or the destination node where switches look up the next hop.
     route: u32,
     transport: u16,
     class: u8,
+    /// Position of the VLAN of its packets, where they have one.
+    vlan: u16,
+    /// The VLANs that packets choose from, where each chooses anew.
+    vlans: Box<[u16]>,
     /// In the host's line for room in the NIC.
     blocked: bool,
     /// The flow is over; the end goes when nothing is on its way any more.
@@ -107,6 +112,8 @@ impl Network {
         let (here, there) = (nodes[side as usize], nodes[1 - side as usize]);
         let host = self.host_of(here);
         let class = self.class_of_transport[usize::from(spec.transport)];
+        let picked = self.pick_vlan(spec, side, class);
+        let Picked { vlan, class, among } = picked.unwrap_or(Picked { vlan: 0, class, among: Box::default() });
         let end = End {
             connection,
             timer_at: Time::MAX,
@@ -117,6 +124,8 @@ impl Network {
             route: self.find_route(here, there, flow),
             transport: spec.transport,
             class,
+            vlan,
+            vlans: among,
             blocked: false,
             closing: false,
         };
@@ -129,9 +138,9 @@ impl Network {
         }
     }
 
-    /// The path of a flow's packets from `here` to `there`, by ECMP; sprayed packets name their destination.
+    /// The path of a flow's packets from `here` to `there`, by ECMP; packets that switches look up name their destination.
     fn find_route(&mut self, here: NodeId, there: NodeId, flow: u32) -> u32 {
-        if self.settings.spray {
+        if self.hot.look_up {
             return there.0;
         }
         // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
@@ -226,8 +235,23 @@ impl Network {
         true
     }
 
+    /// The next packet of a connection end takes another VLAN.
+    #[cold]
+    fn change_vlan(&mut self, slot: u32) {
+        let end = self.end(slot);
+        let (among, host, class) = (std::mem::take(&mut end.vlans), end.host, end.class);
+        let there = NodeId(end.route);
+        let (vlan, class) = self.pick_again(host, &among, class);
+        let nic_queue = self.hosts[host as usize].queue_for(there, class);
+        let end = self.end(slot);
+        (end.vlans, end.vlan, end.class, end.nic_queue) = (among, vlan, class, nic_queue);
+    }
+
     #[inline]
     fn send_segment(&mut self, slot: u32, segment: &Segment, ecn: Ecn, now: Time, queue: &mut EventQueue) {
+        if self.hot.vlan_per_packet {
+            self.change_vlan(slot);
+        }
         let end = self.ends[slot as usize].as_ref().expect("a sender is open");
         let transport = &self.settings.transports[usize::from(end.transport)];
         let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
@@ -246,6 +270,8 @@ impl Network {
             size: self.settings.overhead.frame_size(ip, transport.priority) as u16,
             hop: 1,
             class: end.class,
+            ingress_class: end.class,
+            vlan: end.vlan,
             ecn,
             flags: segment.flags,
             kind: Kind::Data,
@@ -303,8 +329,11 @@ impl Network {
         let record = *record;
         self.active_flows -= 1;
         self.finished_flows += u64::from(status == FlowStatus::Finished);
-        for slot in self.slots[flow as usize] {
-            self.end(slot).closing = true;
+        for (side, slot) in (0..).zip(self.slots[flow as usize]) {
+            let end = self.end(slot);
+            end.closing = true;
+            let vlan = end.vlan;
+            self.leave_vlan(&record.spec, side, vlan);
         }
         let workload = record.spec.workload;
         self.workloads[usize::from(workload)].on_finished(&record, now);
@@ -342,7 +371,7 @@ impl Network {
         self.collect(flow);
         for slot in std::mem::replace(&mut self.slots[flow as usize], [NIL; 2]) {
             if let Some(end) = self.ends[slot as usize].take()
-                && !self.settings.spray
+                && !self.hot.look_up
             {
                 self.paths.remove(end.route);
             }

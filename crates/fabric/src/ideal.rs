@@ -3,14 +3,15 @@
 //! Packets leave back to back and are stored and forwarded at every switch. n equal packets that are all there at
 //! the start reach the end of link i at the time of the first one plus (n - 1) times the slowest serialisation up
 //! to i; a shorter last packet follows behind them. With a handshake, its round trip comes first. Where shortest
-//! paths differ in rate or delay, the first one (by port number) is taken.
+//! paths differ in rate or delay, the first one (by port number) is taken. Where packets travel in VLANs, it is the
+//! shortest route that the tables have, in the first VLAN that has it: the same network, idle.
 
 use crate::flow::FlowSpec;
 use crate::settings::Settings;
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_transport::{Flags, Options, Segment, SynOptions};
-use pauseframe_units::{LineRate, NodeId, Span, Time};
+use pauseframe_units::{LineRate, NodeId, PortId, Span, Time};
 use std::sync::Arc;
 
 const IP_HEADER: u32 = 20;
@@ -78,14 +79,21 @@ impl IdealTime {
     }
 
     fn path(&self, from: NodeId, to: NodeId) -> Vec<Hop> {
+        let hop = |port: PortId| {
+            let channel = self.topology.channel(port);
+            let latency =
+                if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
+            Hop { rate: LineRate::new(channel.rate), delay: channel.delay + latency }
+        };
+        if let Some(vlans) = &self.settings.vlans {
+            return vlans.shortest_path(from, to).into_iter().map(hop).collect();
+        }
         let mut hops = Vec::new();
         let mut at = from;
         while at != to {
             let port = self.routes.ports(at, to)[0];
-            let channel = self.topology.channel(port);
             at = self.topology.peer(port);
-            let latency = if at == to { Span::ZERO } else { self.settings.switch_latency };
-            hops.push(Hop { rate: LineRate::new(channel.rate), delay: channel.delay + latency });
+            hops.push(hop(port));
         }
         hops
     }

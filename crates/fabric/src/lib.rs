@@ -17,6 +17,7 @@ mod pfc;
 mod port;
 mod settings;
 mod switch;
+mod vlan;
 
 pub use buffer::Thresholds;
 pub use event::Event;
@@ -26,3 +27,4 @@ pub use network::{DropReason, Network, PortReport};
 pub use observe::{CapturedFrame, Entity, FrameContent, Metric, Sample, SamplePlan};
 pub use pfc::headroom;
 pub use settings::{BufferPolicy, Marker, Overhead, PfcSettings, Settings, Transport};
+pub use vlan::{VlanChoice, VlanRoutes};

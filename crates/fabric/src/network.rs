@@ -12,6 +12,7 @@ use crate::pfc::{PauseState, PendingPause, headroom};
 use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
 use crate::settings::{BufferPolicy, Marker, Settings};
 use crate::switch::Switch;
+use crate::vlan::VlanState;
 use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -95,7 +96,10 @@ pub(crate) struct Hot {
     /// Marking threshold at enqueue, `u32::MAX` for none.
     pub(crate) mark_above: u32,
     pub(crate) mark_at_dequeue: bool,
-    pub(crate) spray: bool,
+    /// Switches look up the next hop: packets are sprayed or have VLANs. Otherwise they know their path.
+    pub(crate) look_up: bool,
+    /// Each packet picks its VLAN.
+    pub(crate) vlan_per_packet: bool,
     /// Segments leave their sockets for the NIC at once.
     pub(crate) stackless: bool,
 }
@@ -121,7 +125,8 @@ impl Hot {
             shared,
             mark_above,
             mark_at_dequeue,
-            spray: settings.spray,
+            look_up: settings.spray || settings.vlans.is_some(),
+            vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
         }
     }
@@ -132,6 +137,7 @@ impl Hot {
 pub struct Network {
     pub(crate) topology: Arc<Topology>,
     pub(crate) routes: Arc<NextHops>,
+    pub(crate) vlans: Option<Box<VlanState>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) hot: Hot,
     ideal: IdealTime,
@@ -216,6 +222,7 @@ impl Network {
         stop_when_finished: bool,
     ) -> Network {
         let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
+        priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
         priorities.sort_unstable();
         priorities.dedup();
         let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
@@ -224,7 +231,10 @@ impl Network {
         let class_bits = priorities.len().next_power_of_two().trailing_zeros();
         let lanes = topology.port_count() << class_bits;
         let (hosts, switches, number) = nodes(&topology, settings.seed);
-        let stride = longest_path(&topology, &routes);
+        let stride = if settings.vlans.is_some() { 0 } else { longest_path(&topology, &routes) };
+        let vlans = settings.vlans.as_ref();
+        assert!(vlans.is_none() || settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
+        let vlans = vlans.map(|vlans| Box::new(VlanState::new(vlans, &topology, settings.seed, class)));
         let mut network = Network {
             hot: Hot::new(&settings),
             ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
@@ -261,6 +271,7 @@ impl Network {
             capture: Capture::default(),
             topology,
             routes,
+            vlans,
             settings,
         };
         network.set_thresholds();
@@ -346,7 +357,7 @@ impl Network {
             !self.headroom_covers,
             "a lossless packet was dropped although the headroom covers its link: at {now}, port {}, class {}",
             self.topology.port_name(packet.ingress),
-            packet.class
+            packet.ingress_class
         );
     }
 

@@ -101,6 +101,8 @@ pub enum FrameContent {
         forward: bool,
         /// IEEE 802.1p priority.
         priority: Priority,
+        /// The VLAN that its tag names, where it has one.
+        vlan: Option<u16>,
         /// ECN field.
         ecn: Ecn,
         /// TCP header.
@@ -249,6 +251,7 @@ impl Network {
                 flow,
                 forward,
                 priority: self.priorities[usize::from(packet.class)],
+                vlan: self.vlans.as_ref().map(|vlans| vlans.id(packet.vlan)),
                 ecn: packet.ecn,
                 segment: self.packets.segment(&packet),
             }

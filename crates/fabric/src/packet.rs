@@ -29,7 +29,7 @@ pub(crate) struct Packet {
     pub(crate) next: u32,
     /// The port whose frame this was when it came into the switch that holds it: PFC accounts by it.
     pub(crate) ingress: PortId,
-    /// Offset of its path, or the destination node where it is sprayed.
+    /// Offset of its path, or the destination node where switches look up the next hop.
     pub(crate) route: u32,
     /// Flow * 2 + the side (0 or 1) that it is addressed to.
     pub(crate) to: u32,
@@ -45,6 +45,10 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Index of its priority among the priorities in use.
     pub(crate) class: u8,
+    /// The class in which it came into the switch that holds it: another one only where tables change the lane.
+    pub(crate) ingress_class: u8,
+    /// Position of its VLAN in the tables, where packets have one.
+    pub(crate) vlan: u16,
     pub(crate) ecn: Ecn,
     pub(crate) flags: Flags,
     pub(crate) kind: Kind,

@@ -128,6 +128,8 @@ impl Network {
             size: Overhead::PAUSE_FRAME as u16,
             hop: 0,
             class: 0,
+            ingress_class: 0,
+            vlan: 0,
             ecn: Ecn::NotEct,
             flags: Flags::default(),
             kind: Kind::Pause,

@@ -1,5 +1,6 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
+use crate::vlan::VlanRoutes;
 use pauseframe_transport::Config;
 use pauseframe_units::{Bytes, Priority, Span};
 use std::sync::Arc;
@@ -33,6 +34,9 @@ pub struct Settings {
     pub pfc: Option<PfcSettings>,
     /// Each packet takes a random shortest path instead of its flow's.
     pub spray: bool,
+    /// Packets travel in VLANs by these tables instead of on shortest paths. The tag must be in the overhead
+    /// ([`Overhead::tagged`]).
+    pub vlans: Option<Arc<VlanRoutes>>,
     /// The transports that flows name by index.
     pub transports: Vec<Transport>,
 }
@@ -64,6 +68,12 @@ impl Overhead {
     pub const ETHERNET: Overhead = Overhead { frame: 18, tag: 4, min_frame: 64, gap: 20 };
     /// The IP packet alone.
     pub const NONE: Overhead = Overhead { frame: 0, tag: 0, min_frame: 0, gap: 0 };
+    /// The same where every frame has a tag, whatever its priority.
+    #[must_use]
+    pub fn tagged(self) -> Overhead {
+        Overhead { frame: self.frame + self.tag, tag: 0, ..self }
+    }
+
     /// Size of a pause frame without preamble and gap (IEEE 802.1Qbb: a 64-byte control frame).
     pub const PAUSE_FRAME: u32 = 64;
 

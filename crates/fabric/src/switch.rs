@@ -1,6 +1,7 @@
 //! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it.
 
 use crate::network::{DropReason, Network};
+use crate::packet::Packet;
 use crate::settings::Marker;
 use pauseframe_engine::{EventQueue, Rng};
 use pauseframe_transport::Ecn;
@@ -30,10 +31,11 @@ impl Network {
         queue: &mut EventQueue,
     ) {
         let packet = &mut self.packets[index];
-        let (size, class) = (u32::from(packet.size), packet.class);
-        let egress = if self.hot.spray {
-            let to = NodeId(packet.route);
-            self.spray_to(switch, to)
+        let (size, mut class) = (u32::from(packet.size), packet.class);
+        let egress = if self.hot.look_up {
+            let (egress, sent_in) = self.look_up(switch, index);
+            class = sent_in;
+            egress
         } else {
             let egress = self.paths.port(packet.route, packet.hop);
             packet.hop += 1;
@@ -66,6 +68,16 @@ impl Network {
             self.mark(index, lane);
         }
         self.enqueue(egress, index, now, queue);
+    }
+
+    /// The next hop of a packet that does not know its path, and the class in which it goes there.
+    #[inline(never)]
+    fn look_up(&mut self, switch: u32, index: u32) -> (PortId, u8) {
+        if self.vlans.is_some() {
+            return self.forward_in_vlan(switch, index);
+        }
+        let Packet { route, class, .. } = self.packets[index];
+        (self.spray_to(switch, NodeId(route)), class)
     }
 
     /// The next hop of a sprayed packet: any of the shortest, uniformly at random.

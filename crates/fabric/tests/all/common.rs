@@ -105,6 +105,7 @@ pub(crate) fn settings(config: Config) -> Settings {
         marker: Marker::None,
         pfc: None,
         spray: false,
+        vlans: None,
         transports: vec![Transport { config: Arc::new(config), priority: priority(0) }],
     }
 }

@@ -130,6 +130,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             quanta: one_of(rng, &[1000, u16::MAX]),
         }),
         spray,
+        vlans: None,
         transports,
     }
 }

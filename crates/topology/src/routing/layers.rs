@@ -48,6 +48,11 @@ impl<'a> ShortestTrees<'a> {
         ShortestTrees { graph, next }
     }
 
+    /// The port of every switch towards attachment row `row`.
+    pub(crate) fn tree(&self, row: u32) -> &[PortId] {
+        &self.next[row as usize * self.graph.len()..][..self.graph.len()]
+    }
+
     /// The ports of the route between two attachment rows, into `out`.
     pub(crate) fn route(&self, (from, to): Pair, out: &mut Vec<PortId>) {
         let [mut at, target] = [from, to].map(|row| self.graph.attachments()[row as usize]);

@@ -25,7 +25,7 @@ pub struct Edge {
 
 /// The graph of switches that routing works on. "Switch" here means a node with a dense number: every switch,
 /// and also a host that another host is attached to (two hosts back to back).
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SwitchGraph {
     switches: Vec<NodeId>,
     number: IndexVec<NodeId, u32>,

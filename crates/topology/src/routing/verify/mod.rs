@@ -7,11 +7,13 @@
 //! out: the buffers of hosts (a host does not forward) and whether a cycle fills up in practice, which the
 //! packet simulator shows.
 
+mod choice;
 mod report;
 mod tables;
 mod walk;
 mod what_if;
 
+pub use choice::{Demand, LinkLoad};
 pub use report::{
     Buffer, CycleArc, Failure, Failures, Finding, LaneViolation, Pair, Report, Route, SwitchRows, TableSizes,
     WhatIf,

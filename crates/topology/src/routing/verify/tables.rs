@@ -24,7 +24,7 @@ pub struct Vlan {
 }
 
 /// The rows for some hosts at one switch in one VLAN.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tree {
     /// Position in [`Tables::vlans`].
     pub(crate) vlan: usize,
@@ -46,14 +46,14 @@ impl Tree {
 }
 
 /// Forwarding tables of all switches.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tables {
     pub(crate) graph: SwitchGraph,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) trees: Vec<Tree>,
     /// VLAN position x nodes + host; `u32::MAX` where no switch has a row.
-    tree_of: Vec<u32>,
-    nodes: usize,
+    pub(super) tree_of: Vec<u32>,
+    pub(super) nodes: usize,
 }
 
 impl Tables {
@@ -161,7 +161,7 @@ impl Tables {
     }
 
     /// The lane in which every switch sends the packets of a VLAN: position x switches + switch.
-    pub(crate) fn lane_table(&self) -> Vec<u8> {
+    pub fn lane_table(&self) -> Vec<u8> {
         let lane = |vlan: &Vlan, switch: u32| {
             vlan.lane_at.get(&self.graph.node(switch)).copied().unwrap_or(vlan.lane)
         };

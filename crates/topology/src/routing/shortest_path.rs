@@ -1,0 +1,37 @@
+//! One fixed shortest route from each switch to each destination: what a fabric does that has static routes and
+//! takes no care of deadlock (SSSP: Hoefler, Schneider, Lumsdaine, 2009; in spirit `OpenSM`'s minhop).
+//!
+//! All routes are in one lane, so on a graph with cycles they can deadlock under pause: the verifier says so.
+//! Further VLANs hold further balanced sets of shortest routes.
+
+use super::layers::ShortestTrees;
+use super::{
+    ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
+};
+use crate::Topology;
+
+/// Balanced shortest routes in one lane. Not free of deadlock.
+#[derive(Clone, Debug)]
+pub struct ShortestPath {
+    /// VLANs, 1 to 4094, each with routes of its own.
+    pub vlans: usize,
+    /// Draws the order of destinations.
+    pub seed: u64,
+}
+
+impl RoutingEngine for ShortestPath {
+    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+        bound_parameter("vlans", self.vlans, 1..=4094, "it must be 1 to 4094")?;
+        reachable_switches(topology, graph)?;
+        let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
+        for vlan in 0..self.vlans {
+            // An odd multiplier keeps the seeds of all VLANs apart from each other and from those of seed + 1.
+            let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(vlan as u64);
+            let trees = ShortestTrees::balanced(graph, seed);
+            for row in 0..graph.attachments().len() as u32 {
+                tables.tree_mut(vlan, row).copy_from_slice(trees.tree(row));
+            }
+        }
+        Ok(tables)
+    }
+}
