@@ -2,19 +2,21 @@
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
-    NotEct, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
+    NotEct, Per, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, VlanRoutingSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
-    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport,
+    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport, VlanChoice, VlanRoutes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
     Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// IPv4 and TCP headers without options, bytes.
@@ -46,7 +48,9 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
     let specs =
         || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
-    let mut settings = settings(scenario, specs().map(|spec| transport(spec, &scenario.host)).collect());
+    let transports = specs().map(|spec| transport(spec, &scenario.host)).collect();
+    let vlans = vlan_routes(scenario, &topology).map(Arc::new);
+    let mut settings = settings(scenario, transports, vlans);
     for (index, spec) in specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);
@@ -76,14 +80,19 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
-fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
+fn settings(
+    scenario: &Scenario,
+    transports: Vec<Transport>,
+    vlans: Option<Arc<VlanRoutes>>,
+) -> Settings {
     let host = &scenario.host;
+    let overhead = match host.wire_overhead {
+        WireOverhead::Ethernet => Overhead::ETHERNET,
+        WireOverhead::None => Overhead::NONE,
+    };
     Settings {
         seed: scenario.seed,
-        overhead: match host.wire_overhead {
-            WireOverhead::Ethernet => Overhead::ETHERNET,
-            WireOverhead::None => Overhead::NONE,
-        },
+        overhead: if vlans.is_some() { overhead.tagged() } else { overhead },
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,
@@ -103,8 +112,47 @@ fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
         },
         pfc: scenario.switch.pfc.as_ref().map(pfc),
         spray: scenario.routing.kind == RoutingKind::Spray,
+        vlans,
         transports,
     }
+}
+
+/// The tables, with a priority for each lane. Without PFC lanes mean nothing: every packet keeps its priority.
+fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
+    let spec = scenario.routing.vlans.as_ref()?;
+    let tables = Tables::clone(&spec.tables.0);
+    let choice = match spec.choice {
+        ChoiceName::Random => VlanChoice::Random,
+        ChoiceName::BestOfTwo => VlanChoice::BestOfTwo,
+        ChoiceName::LeastLoaded => VlanChoice::LeastLoaded,
+        ChoiceName::Demand => VlanChoice::Assigned(assigned(spec, &tables, topology)),
+    };
+    let other = Priority::new(scenario.transport.priority).unwrap_or_default();
+    let lossless = scenario.switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let lanes = lossless.iter().filter_map(|p| Priority::new(*p)).chain(std::iter::repeat(other));
+    Some(VlanRoutes {
+        lanes: lanes.take(tables.lanes()).collect(),
+        tables,
+        choice,
+        per_packet: spec.per == Per::Packet,
+        slack: spec.slack,
+    })
+}
+
+fn assigned(
+    spec: &VlanRoutingSpec,
+    tables: &Tables,
+    topology: &Topology,
+) -> BTreeMap<(NodeId, NodeId), u16> {
+    let names: BTreeMap<&str, NodeId> =
+        topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
+    let demand = |entry: &DemandEntry| {
+        let (from, to) = (names.get(entry.src.as_str())?, names.get(entry.dst.as_str())?);
+        Some(Demand { from: *from, to: *to, amount: entry.rate.0 as f64 })
+    };
+    let demands: Vec<Demand> = spec.demand.iter().filter_map(demand).collect();
+    let vlans = tables.assign(topology, &demands, spec.slack);
+    demands.iter().zip(vlans).filter_map(|(d, vlan)| Some(((d.from, d.to), vlan?))).collect()
 }
 
 fn pfc(spec: &PfcSpec) -> PfcSettings {
@@ -168,7 +216,8 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
 }
 
 /// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest
-/// shortest path, in whole packets on the wire, rounded up.
+/// shortest path, in whole packets on the wire, rounded up. With forwarding tables it is the longest of the shortest
+/// routes that they have.
 fn initial_window(
     spec: &TransportSpec,
     index: u16,
@@ -183,7 +232,8 @@ fn initial_window(
         InitialWindow::Bytes(bytes) => bytes.0,
         InitialWindow::Bdp => {
             let ideal = IdealTime::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
-            let rtt = longest_pair(topology, routes).map_or(Span::ZERO, |(a, b)| ideal.base_rtt(a, b, index));
+            let rtt = longest_pair(topology, routes, settings.vlans.as_deref())
+                .map_or(Span::ZERO, |(a, b)| ideal.base_rtt(a, b, index));
             let packet =
                 settings.overhead.frame_size(settings.mtu, transport.priority) + settings.overhead.gap;
             let bytes = slowest_host_link(topology).bytes_in(rtt).0;
@@ -198,12 +248,17 @@ fn slowest_host_link(topology: &Topology) -> BitRate {
 }
 
 /// Two hosts that are as far apart as any: the first of each switch stands for all of its hosts.
-fn longest_pair(topology: &Topology, routes: &NextHops) -> Option<(NodeId, NodeId)> {
+fn longest_pair(
+    topology: &Topology,
+    routes: &NextHops,
+    vlans: Option<&VlanRoutes>,
+) -> Option<(NodeId, NodeId)> {
     let mut by_switch: Vec<(NodeId, NodeId)> =
         topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
     by_switch.sort_unstable();
     let first_two = by_switch.chunk_by(|a, b| a.0 == b.0).flat_map(|hosts| hosts.iter().take(2));
     let hosts: Vec<NodeId> = first_two.map(|(_, host)| *host).collect();
     let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-    pairs.max_by_key(|(a, b)| (routes.distance(*a, *b), std::cmp::Reverse((*a, *b))))
+    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.distance(a, b));
+    pairs.max_by_key(|(a, b)| (distance(*a, *b), std::cmp::Reverse((*a, *b))))
 }

@@ -4,7 +4,6 @@
 //! window of ten segments). Left out: `pfabric`, `cubic`, `vegas` and the old stacks, which need parts that
 //! the simulator does not have yet.
 
-use crate::spec::RoutingKind;
 
 /// A named row of transport settings.
 #[derive(Debug)]
@@ -80,6 +79,6 @@ impl Preset {
 
     /// Every key of `[transport]` with the value that this preset gives it (under ECMP), as TOML.
     pub fn expanded(&'static self) -> Vec<(String, String)> {
-        crate::resolve::transport_row(self, RoutingKind::Ecmp)
+        crate::resolve::transport_row(self)
     }
 }

@@ -3,7 +3,16 @@
 //! These types say what every key of a scenario file means. The reader that fills them, with defaults and
 //! where each came from, is in `resolve`; the same names stand in the file, the CLI and the Python classes.
 
-use pauseframe_units::{BitRate, Bytes, Span};
+mod routing;
+mod topology;
+
+pub use routing::{
+    ChoiceName, DemandEntry, Per, PlannedTables, RoutingEngineSpec, RoutingKind, RoutingSpec, TreePacking,
+    VlanRoutingSpec,
+};
+pub use topology::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
+
+use pauseframe_units::{Bytes, Span};
 use serde::Serialize;
 
 /// A run that can be repeated: the same scenario, seed and version give the same bytes.
@@ -40,114 +49,6 @@ pub struct Stop {
     pub time: Option<Span>,
     /// End when all workloads are exhausted and their flows have finished (default true).
     pub when_finished: bool,
-}
-
-/// `[topology]`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct TopologySpec {
-    /// The family and its parameters.
-    pub kind: TopologyKind,
-    /// Rate and delay of links at hosts (and of all links, unless `fabric_link` says else).
-    pub link: LinkSpec,
-    /// Rate and delay of links between switches.
-    pub fabric_link: LinkSpec,
-}
-
-/// The generators.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum TopologyKind {
-    /// Three-tier fat tree of k-port switches: k^3/4 hosts.
-    FatTree {
-        /// Ports a switch, even.
-        k: u32,
-    },
-    /// XGFT(h; `m_1..m_h`; `w_1..w_h`), Öhring 1995.
-    Xgft {
-        /// Children of a node of each level.
-        m: Vec<u32>,
-        /// Parents of a node of each level.
-        w: Vec<u32>,
-    },
-    /// Every leaf linked to every spine.
-    LeafSpine {
-        /// Leaf switches.
-        leaves: u32,
-        /// Spine switches.
-        spines: u32,
-        /// Hosts at each leaf.
-        hosts_per_leaf: u32,
-    },
-    /// Two switches and the link between them.
-    Dumbbell {
-        /// Hosts at the left switch.
-        left: u32,
-        /// Hosts at the right switch.
-        right: u32,
-    },
-    /// One switch.
-    Star {
-        /// Hosts.
-        hosts: u32,
-    },
-    /// Switches in a line.
-    Line {
-        /// Switches.
-        switches: u32,
-        /// Hosts at each.
-        hosts_per_switch: u32,
-    },
-    /// Switches in a ring.
-    Ring {
-        /// Switches, at least 3.
-        switches: u32,
-        /// Hosts at each.
-        hosts_per_switch: u32,
-    },
-    /// Nodes and links by name.
-    Custom {
-        /// Host names.
-        hosts: Vec<String>,
-        /// Switch names.
-        switches: Vec<String>,
-        /// Pairs of names, with rate and delay where they differ from `link` / `fabric_link`.
-        links: Vec<CustomLink>,
-    },
-}
-
-/// A link of a `custom` topology: `["A", "S1"]` or `{ ends = ["A", "S1"], rate = "40 Gbps", delay = "1 us" }`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct CustomLink {
-    /// The two nodes.
-    pub ends: [String; 2],
-    /// Rate and delay.
-    pub link: LinkSpec,
-}
-
-/// Rate and propagation delay, both directions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct LinkSpec {
-    /// Bits per second.
-    pub rate: BitRate,
-    /// One way.
-    pub delay: Span,
-}
-
-/// `[routing]`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct RoutingSpec {
-    /// How a next hop is chosen among the shortest.
-    pub kind: RoutingKind,
-}
-
-/// How a next hop is chosen among the shortest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RoutingKind {
-    /// By a hash of the flow, salted per switch.
-    Ecmp,
-    /// For every packet anew, uniformly at random.
-    Spray,
 }
 
 /// `[host]`.

@@ -4,6 +4,7 @@ use super::ledger::Ledger;
 use super::value::did_you_mean;
 use crate::error::Problem;
 use crate::spec::{CustomLink, LinkSpec, TopologyKind, TopologySpec};
+use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::generate::{self, GenerateError};
 use pauseframe_topology::{Channel, NodeKind, Topology, check};
 use std::collections::BTreeMap;
@@ -53,10 +54,30 @@ fn build(spec: &TopologySpec) -> Result<Topology, Vec<Flaw>> {
         TopologyKind::Ring { switches, hosts_per_switch } => {
             generate::ring(*switches, *hosts_per_switch, host, fabric)
         }
+        TopologyKind::Jellyfish { switches, network_ports, hosts_per_switch, seed } => {
+            let (switches, network_ports, hosts_per_switch) = (*switches, *network_ports, *hosts_per_switch);
+            let size = generate::Jellyfish { switches, network_ports, hosts_per_switch };
+            generate::jellyfish(size, *seed, host, fabric)
+        }
+        TopologyKind::Torus { lengths, hosts_per_switch } => {
+            generate::torus(lengths, *hosts_per_switch, host, fabric)
+        }
+        TopologyKind::Dragonfly { p, a, h, g } => {
+            generate::dragonfly(generate::Dragonfly { p: *p, a: *a, h: *h, g: *g }, host, fabric)
+        }
+        TopologyKind::File { fabric, .. } => return sound(fabric.0.topology.clone()),
         TopologyKind::Custom { hosts, switches, links } => return custom(hosts, switches, links),
     };
     let topology = generated.map_err(|error| vec![parameter(&error)])?;
     sound(topology)
+}
+
+/// The names of ports and further addresses of nodes, where a file gives them.
+pub(crate) fn labels(spec: &TopologySpec) -> Labels {
+    match &spec.kind {
+        TopologyKind::File { fabric, .. } => fabric.0.labels.clone(),
+        _ => Labels::default(),
+    }
 }
 
 fn channel(link: LinkSpec) -> Channel {

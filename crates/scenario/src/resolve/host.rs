@@ -1,14 +1,8 @@
-//! `[routing]` and `[host]`.
+//! `[host]`.
 
 use super::reader::Table;
-use crate::spec::{HostSpec, NicQueue, RoutingKind, RoutingSpec, WireOverhead};
+use crate::spec::{HostSpec, NicQueue, WireOverhead};
 use pauseframe_units::{Bytes, Span};
-
-pub(crate) fn routing(t: &mut Table) -> RoutingSpec {
-    let doc =
-        "Next hop among the shortest: by a hash of the flow (ecmp), or at random for every packet (spray)";
-    RoutingSpec { kind: t.or("kind", RoutingKind::Ecmp, doc) }
-}
 
 pub(crate) fn host(t: &mut Table) -> HostSpec {
     let second = Span::from_secs(1);

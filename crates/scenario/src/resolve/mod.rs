@@ -8,6 +8,7 @@
 
 mod checks;
 mod document;
+mod file;
 mod graph;
 mod host;
 mod hosts;
@@ -16,6 +17,7 @@ mod nested;
 mod options;
 mod reader;
 mod record;
+mod routing;
 mod shorthand;
 mod sizes;
 mod switch;
@@ -31,7 +33,7 @@ pub use options::options;
 
 use crate::error::{Problem, ScenarioError};
 use crate::presets::Preset;
-use crate::spec::{EcnName, RoutingKind, Scenario, Stop, WorkloadSpec};
+use crate::spec::{EcnName, Scenario, Stop, WorkloadSpec};
 use checks::Named;
 use document::Value;
 use hosts::Hosts;
@@ -117,14 +119,16 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let name = name(t, default_name);
     let seed = t.or("seed", 1, "Master seed of all named random streams");
     let stop = t.section("stop", stop);
-    let topology = t.section("topology", topology::topology);
+    let topology = t.section("topology", |t| topology::topology(t, base_dir));
     let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
-    let routing = t.section("routing", host::routing);
+    let labels = topology.as_ref().map(graph::labels).unwrap_or_default();
+    let fabric = routing::Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
+    let routing = t.section("routing", |t| routing::routing(t, &fabric));
     let host = t.section("host", host::host);
-    let mut transports = read_transports(t, routing.kind);
+    let mut transports = read_transports(t, routing.reorders());
     let hosts = graph.as_ref().map(Hosts::of);
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
-    let demands = demands(&transports);
+    let demands = demands(&transports, routing.lanes());
     let switch = t.section("switch", |t| switch::switch(t, &demands));
     let record = t.section("record", record::record);
     root.finish();
@@ -141,6 +145,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports);
+    routing::judge(ledger, &routing, graph.as_ref(), &switch, &transports);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     Some(Scenario {
@@ -178,8 +183,8 @@ fn stop(t: &mut Table) -> Stop {
 }
 
 /// `[transport]` first, then `[transports.NAME]` in the order of the file.
-fn read_transports(t: &mut Table, routing: RoutingKind) -> Vec<Named> {
-    let (spec, priority) = t.section("transport", |t| transport::transport(t, routing));
+fn read_transports(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
+    let (spec, priority) = t.section("transport", |t| transport::transport(t, reorders));
     let (name, path) = ("default".to_owned(), "transport".to_owned());
     let mut transports = vec![Named { name, path, spec, priority, is_used: false }];
     transports.extend(t.named(
@@ -192,7 +197,7 @@ fn read_transports(t: &mut Table, routing: RoutingKind) -> Vec<Named> {
                 let hint = "use letters, digits, '_' and '-'; \"default\" is [transport] itself";
                 t.check(false, "", || format!("{name:?} is not a name for a transport"), hint);
             }
-            let (spec, priority) = transport::transport(t, routing);
+            let (spec, priority) = transport::transport(t, reorders);
             Named { name: name.to_owned(), path: t.path.clone(), spec, priority, is_used: false }
         },
     ));
@@ -225,17 +230,18 @@ fn given_names(root: &document::Item) -> Vec<String> {
     workloads.iter().filter_map(|workload| String::read(workload.get("name")?).ok()).collect()
 }
 
-fn demands(transports: &[Named]) -> Demands {
+fn demands(transports: &[Named], lanes: usize) -> Demands {
     let used = || transports.iter().filter(|transport| transport.is_used);
     let ecn = used().find(|transport| transport.spec.ecn != EcnName::Off);
     let lossless = used().find(|transport| transport.spec.lossless);
     Demands {
         ecn: ecn.map(|t| format!("{}.ecn = {}", t.path, t.spec.ecn.plain())),
+        lanes,
         lossless: lossless.map(|t| format!("{}.lossless = true", t.path)),
     }
 }
 
 /// Every key of `[transport]` with the value that `preset` gives it, as TOML.
-pub(crate) fn transport_row(preset: &'static Preset, routing: RoutingKind) -> Vec<(String, String)> {
-    transport::row(preset, routing).into_iter().map(|entry| (entry.path, entry.value)).collect()
+pub(crate) fn transport_row(preset: &'static Preset) -> Vec<(String, String)> {
+    transport::row(preset, None).into_iter().map(|entry| (entry.path, entry.value)).collect()
 }

@@ -25,7 +25,8 @@ pub(crate) fn home_of(key: &str) -> String {
         .collect();
     homes.dedup();
     match homes[..] {
-        [""] => format!("{key} stands above the first table"),
+        // A table that has a seed of its own is not what was meant.
+        ["", ..] => format!("{key} stands above the first table"),
         [home] if !home.contains('[') => format!("it belongs in [{home}]"),
         _ => String::new(),
     }

@@ -78,6 +78,11 @@ impl<'a, 'd> Table<'a, 'd> {
         self.item.is_some_and(|item| item.get(key).is_some())
     }
 
+    /// Where the value of `key` was written.
+    pub(crate) fn origin_of(&self, key: &str) -> Origin {
+        self.item.and_then(|item| item.get(key)).map_or(Origin::Default, |item| Origin::from(item.place))
+    }
+
     /// Why this table is read although the file may not have it.
     pub(crate) fn why(&self) -> Origin {
         self.origin.clone()

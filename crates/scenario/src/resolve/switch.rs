@@ -4,7 +4,7 @@ use super::ledger::Origin;
 use super::nested::Absent;
 use super::reader::Table;
 use crate::spec::{BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec};
-use pauseframe_units::{Bytes, Span};
+use pauseframe_units::{Bytes, Priority, Span};
 
 /// The largest buffer: switches of today have hundreds of megabytes.
 const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
@@ -21,6 +21,8 @@ pub(crate) struct Demands {
     pub(crate) ecn: Option<String>,
     /// Lossless priorities: "transport.lossless = true".
     pub(crate) lossless: Option<String>,
+    /// Lanes of the routes, each a lossless priority; 0 where routes have none.
+    pub(crate) lanes: usize,
 }
 
 pub(crate) fn switch(t: &mut Table, demands: &Demands) -> SwitchSpec {
@@ -105,12 +107,23 @@ fn pfc_or_none(t: &mut Table, demands: &Demands) -> Option<PfcSpec> {
     };
     let rule = "a table with its defaults if a transport in use is lossless, else false";
     let doc = "Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless";
-    t.switchable("pfc", absent, rule, doc, pfc)
+    t.switchable("pfc", absent, rule, doc, |t| pfc(t, demands.lanes))
 }
 
-fn pfc(t: &mut Table) -> PfcSpec {
-    let doc = "The lossless priorities, each 0 to 7";
-    let priorities: Vec<u8> = t.or_because("priorities", vec![3], t.why(), "[3]", doc);
+/// The default lossless priorities: 3 and then 4, as SONiC has them; 0 last, which everything else uses.
+const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
+
+fn pfc(t: &mut Table, lanes: usize) -> PfcSpec {
+    let doc = "The lossless priorities, each 0 to 7; the first is that of lane 0 of the routes, and so on";
+    let (default, why) = match lanes {
+        0 | 1 => (vec![3], t.why()),
+        lanes => {
+            let default = LOSSLESS[..lanes.min(LOSSLESS.len())].to_vec();
+            (default, Origin::Computed(format!("one for each of {lanes} lanes of the routes")))
+        }
+    };
+    let priorities: Vec<u8> =
+        t.or_because("priorities", default, why, "[3]; one for each lane of the routes", doc);
     let bad = priorities.iter().find(|priority| **priority > 7);
     t.check(bad.is_none(), "priorities", || format!("{} is outside 0 to 7", bad.unwrap_or(&0)), "");
     let message = || "[] names no priority".to_owned();

@@ -2,9 +2,14 @@
 
 use super::ledger::Origin;
 use super::reader::Table;
-use crate::spec::{CustomLink, LinkSpec, TopologyKind, TopologySpec};
+use super::file;
+use crate::spec::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
+use pauseframe_topology::Channel;
+use pauseframe_topology::interchange::{self, Defaults, Format};
 use pauseframe_units::{BitRate, Span};
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 
 type Reader = fn(&mut Table, &Links) -> Option<TopologyKind>;
 
@@ -17,12 +22,18 @@ const KINDS: &[(&str, Reader)] = &[
     ("star", star),
     ("line", line),
     ("ring", ring),
+    ("jellyfish", jellyfish),
+    ("torus", torus),
+    ("dragonfly", dragonfly),
+    ("file", fabric_file),
     ("custom", custom),
 ];
 
-struct Links {
+struct Links<'a> {
     host: LinkSpec,
     fabric: LinkSpec,
+    /// Where relative names of files begin.
+    base_dir: &'a Path,
 }
 
 /// The slowest link that is taken for intended.
@@ -32,14 +43,17 @@ const RATE_MAX: BitRate = BitRate(4_000_000_000_000);
 /// The longest: the Earth to the Moon is 1.3 s.
 const DELAY_MAX: Span = Span::from_secs(10);
 
-pub(crate) fn topology(t: &mut Table) -> Option<TopologySpec> {
+pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
     let kind = t.variant("kind", None, KINDS, "Family of the fabric");
     let host = t.section("link", |t| LinkSpec {
         rate: t.or_in("rate", BitRate::gbps(10), RATE_MIN..=RATE_MAX, "Rate of the links at hosts, each way"),
         delay: t.or_in("delay", Span::from_us(1), Span::ZERO..=DELAY_MAX, "Propagation delay, one way"),
     });
     let fabric = t.section("fabric_link", |t| fabric_link(t, host));
-    let kind = kind.and_then(|read| read(t, &Links { host, fabric }))?;
+    let is_file = t.chosen() == "file";
+    let message = || "differs from link, but the links of a file all have the same default".to_owned();
+    t.check(!is_file || fabric == host, "fabric_link", message, "give rates and delays in the file");
+    let kind = kind.and_then(|read| read(t, &Links { host, fabric, base_dir }))?;
     Some(TopologySpec { kind, link: host, fabric_link: fabric })
 }
 
@@ -106,6 +120,67 @@ fn ring(t: &mut Table, _: &Links) -> Option<TopologyKind> {
     let switches = t.required("switches", "Switches in the ring, at least 3");
     let hosts_per_switch = t.required("hosts_per_switch", "Hosts at each switch");
     Some(TopologyKind::Ring { switches: switches?, hosts_per_switch: hosts_per_switch? })
+}
+
+fn jellyfish(t: &mut Table, _: &Links) -> Option<TopologyKind> {
+    let switches = t.required("switches", "Switches");
+    let network_ports = t.required("network_ports", "Ports of each switch that lead to other switches");
+    let hosts_per_switch = t.required("hosts_per_switch", "Hosts at each switch");
+    let seed = t.or("seed", 1, "Draws the links");
+    Some(TopologyKind::Jellyfish {
+        switches: switches?,
+        network_ports: network_ports?,
+        hosts_per_switch: hosts_per_switch?,
+        seed,
+    })
+}
+
+fn torus(t: &mut Table, _: &Links) -> Option<TopologyKind> {
+    let lengths = t.required("lengths", "Switches along each dimension");
+    let hosts_per_switch = t.required("hosts_per_switch", "Hosts at each switch");
+    Some(TopologyKind::Torus { lengths: lengths?, hosts_per_switch: hosts_per_switch? })
+}
+
+fn dragonfly(t: &mut Table, _: &Links) -> Option<TopologyKind> {
+    let p = t.required("p", "Hosts at each switch");
+    let a = t.required("a", "Switches in each group");
+    let h = t.required("h", "Links of each switch to other groups");
+    let g = t.required("g", "Groups: 2 to a h + 1");
+    Some(TopologyKind::Dragonfly { p: p?, a: a?, h: h?, g: g? })
+}
+
+fn fabric_file(t: &mut Table, links: &Links) -> Option<TopologyKind> {
+    let load = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let doc = "GraphML, node-link JSON, HPCC, htsim, containerlab or ibnetdiscover file";
+    let source = file::source(t, links.base_dir, doc, load);
+    let known = source.as_ref().and_then(|source| Format::of(Path::new(&source.name), &source.text));
+    let origin = Origin::Computed("by the extension".to_owned());
+    let format = t.or_because(
+        "format",
+        known.unwrap_or(Format::NodeLink),
+        origin,
+        "by the extension of path",
+        "Format of the file",
+    );
+    let source = source?;
+    let told = known.is_some() || t.has("format");
+    t.check(told, "format", || format!("the name {:?} tells no format", source.name), "set format");
+    let channel = Channel { rate: links.host.rate, delay: links.host.delay };
+    match interchange::read(&source.text, format, Defaults { channel }) {
+        Ok(import) => {
+            for note in &import.notes {
+                t.ledger.warn(format!("{}: {note}", source.name));
+            }
+            let fabric = FabricFile(Arc::new(import));
+            Some(TopologyKind::File { path: source.name, digest: source.digest, fabric })
+        }
+        Err(error) => {
+            let place = error.place.map_or(String::new(), |place| format!(", {place}"));
+            let key = if t.has("path") { "path" } else { "text" };
+            t.check(false, key, || format!("{}{place}: {}", source.name, error.message), "");
+            None
+        }
+    }
 }
 
 fn custom(t: &mut Table, links: &Links) -> Option<TopologyKind> {

@@ -4,7 +4,7 @@ use super::ledger::{Entry, Ledger, Origin};
 use super::reader::Table;
 use super::value::{Setting, did_you_mean};
 use crate::presets::{self, PRESETS, Preset};
-use crate::spec::{CongestionControlName, EcnName, InitialWindow, RoutingKind, RtoFormName, TransportSpec};
+use crate::spec::{CongestionControlName, EcnName, InitialWindow, RtoFormName, TransportSpec};
 use pauseframe_units::{Bytes, Span};
 
 /// Timers are shorter than this: an hour.
@@ -13,7 +13,7 @@ const TIME_MAX: Span = Span::from_secs(3600);
 const WINDOW_MAX: Bytes = Bytes(1_000_000_000);
 
 /// Reads one transport. Its priority follows from the switches and is settled later ([`settle_priority`]).
-pub(crate) fn transport(t: &mut Table, routing: RoutingKind) -> (TransportSpec, Option<u8>) {
+pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec, Option<u8>) {
     let name = preset(t);
     let dctcp = Dctcp::read(t);
     let initial_window = t.or(
@@ -26,7 +26,7 @@ pub(crate) fn transport(t: &mut Table, routing: RoutingKind) -> (TransportSpec, 
     let rule =
         "the first of switch.pfc.priorities if lossless, else the lowest priority that is not one of them";
     let priority = t.optional_in("priority", 0..=7, rule, "802.1p priority of all packets of this transport");
-    let recovery = Recovery::read(t, routing);
+    let recovery = Recovery::read(t, reorders);
     let rto = Rto::read(t);
     let spec = TransportSpec {
         preset: name,
@@ -138,15 +138,15 @@ struct Recovery {
 }
 
 impl Recovery {
-    fn read(t: &mut Table, routing: RoutingKind) -> Recovery {
+    fn read(t: &mut Table, reorders: Option<&str>) -> Recovery {
         let sack = t.or("sack", true, "Selective acknowledgements (RFC 2018, RFC 6675)");
         // bolt §IV-A2 turns it off where packets of a flow overtake each other.
-        let (fast, origin) = match routing {
-            RoutingKind::Ecmp => (true, Origin::Default),
-            RoutingKind::Spray => (false, Origin::Computed("because routing.kind = spray".to_owned())),
+        let (fast, origin) = match reorders {
+            None => (true, Origin::Default),
+            Some(why) => (false, Origin::Computed(format!("because {why}"))),
         };
         let doc = "Fast retransmit and fast recovery (RFC 5681 §3.2)";
-        let rule = "true; false if routing.kind = \"spray\"";
+        let rule = "true; false if routing.kind = \"spray\" or routing.per = \"packet\"";
         let fast_retransmit = t.or_because("fast_retransmit", fast, origin, rule, doc);
         let dup_thresh = t.or_in("dup_thresh", 3, 1..=1000, "Duplicate ACKs that trigger it (RFC 5681: 3)");
         let limited_transmit = t.or("limited_transmit", true, "Limited transmit (RFC 3042)");
@@ -234,10 +234,10 @@ pub(crate) fn settle_priority(
 }
 
 /// Every key of `[transport]` with the value that `preset` gives it.
-pub(crate) fn row(preset: &'static Preset, routing: RoutingKind) -> Vec<Entry> {
+pub(crate) fn row(preset: &'static Preset, reorders: Option<&str>) -> Vec<Entry> {
     let mut root = super::document::Item::table(super::document::Place::Nowhere);
     root.insert("preset", super::document::parse_word(preset.name, super::document::Place::Nowhere));
     let mut ledger = Ledger::new(&root, "");
-    transport(&mut Table::root(&mut ledger), routing);
+    transport(&mut Table::root(&mut ledger), reorders);
     ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries)
 }

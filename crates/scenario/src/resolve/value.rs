@@ -2,9 +2,11 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName,
-    WireOverhead,
+    ChoiceName, CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, Per, RtoFormName,
+    TreePacking, WireOverhead,
 };
+use pauseframe_topology::interchange::Format;
+use pauseframe_topology::routing::tables_io::TableFormat;
 use pauseframe_units::{BitRate, Bytes, Span};
 
 /// Why a value was refused.
@@ -36,8 +38,34 @@ pub(crate) trait Choice: Copy + PartialEq + 'static {
     const NAMES: &'static [(&'static str, Self)];
 }
 
-impl Choice for RoutingKind {
-    const NAMES: &'static [(&'static str, Self)] = &[("ecmp", Self::Ecmp), ("spray", Self::Spray)];
+impl Choice for TreePacking {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("random", Self::Random), ("exact", Self::Exact), ("hub_seeded", Self::HubSeeded)];
+}
+impl Choice for ChoiceName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("random", Self::Random),
+        ("best_of_two", Self::BestOfTwo),
+        ("least_loaded", Self::LeastLoaded),
+        ("demand", Self::Demand),
+    ];
+}
+impl Choice for Per {
+    const NAMES: &'static [(&'static str, Self)] = &[("flow", Self::Flow), ("packet", Self::Packet)];
+}
+impl Choice for Format {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("graphml", Self::GraphMl),
+        ("node-link", Self::NodeLink),
+        ("hpcc", Self::Hpcc),
+        ("htsim", Self::Htsim),
+        ("containerlab", Self::Containerlab),
+        ("ibnetdiscover", Self::IbNetDiscover),
+    ];
+}
+impl Choice for TableFormat {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("csv", Self::Csv), ("json", Self::Json), ("opensm", Self::OpenSm)];
 }
 impl Choice for NicQueue {
     const NAMES: &'static [(&'static str, Self)] =
@@ -207,7 +235,7 @@ macro_rules! whole_number {
         }
     )*};
 }
-whole_number!(u8, u16, u32, u64);
+whole_number!(u8, u16, u32, u64, usize);
 
 impl Setting for f64 {
     fn type_name() -> String {

@@ -1,5 +1,5 @@
 //! Captured frames as real packets in a pcapng file, for Wireshark and its like: Ethernet, IEEE 802.1Q tag on
-//! priorities above 0, IPv4, TCP with its options, and PFC frames (IEEE 802.1Qbb). One interface a port.
+//! priorities above 0 and in VLANs, IPv4, TCP with its options, and PFC frames (IEEE 802.1Qbb). One interface a port.
 //!
 //! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept)
 //! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
@@ -141,7 +141,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
 
 /// The headers of a segment's frame, and the length of the whole frame without FCS.
 fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
-    let FrameContent::Segment { source, destination, flow, forward, priority, ecn, segment } = *content
+    let FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment } = *content
     else {
         unreachable!("called for segments only");
     };
@@ -159,7 +159,7 @@ fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> 
     tcp.checksum = tcp
         .calc_checksum_ipv4(&ip, &PAYLOAD[..segment.len as usize])
         .expect("an IP packet is at most 9216 bytes long");
-    let mut bytes = link_header(source, destination, priority);
+    let mut bytes = link_header(source, destination, priority, vlan);
     bytes.extend(ip.to_bytes());
     bytes.extend(tcp.to_bytes());
     let length = (bytes.len() + segment.len as usize).max(MIN_FRAME);
@@ -170,9 +170,9 @@ fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> 
     (bytes, length)
 }
 
-/// Ethernet header, with a tag (VLAN 0: a priority tag) where the priority is not 0.
-fn link_header(source: NodeId, destination: NodeId, priority: Priority) -> Vec<u8> {
-    let tagged = priority.code_point() > 0;
+/// Ethernet header, with a tag where the packet has a VLAN, or where the priority is not 0 (VLAN 0: a priority tag).
+fn link_header(source: NodeId, destination: NodeId, priority: Priority, vlan: Option<u16>) -> Vec<u8> {
+    let tagged = vlan.is_some() || priority.code_point() > 0;
     let ethernet = Ethernet2Header {
         source: mac(source),
         destination: mac(destination),
@@ -183,7 +183,7 @@ fn link_header(source: NodeId, destination: NodeId, priority: Priority) -> Vec<u
         let tag = SingleVlanHeader {
             pcp: VlanPcp::try_new(priority.code_point()).expect("a priority has three bits"),
             drop_eligible_indicator: false,
-            vlan_id: VlanId::ZERO,
+            vlan_id: VlanId::try_new(vlan.unwrap_or(0)).expect("VLANs are numbered up to 4094"),
             ether_type: EtherType::IPV4,
         };
         bytes.extend(tag.to_bytes());

@@ -27,7 +27,7 @@ fn segment_frame(ns: u64, forward: bool, priority: u8, ecn: Ecn, segment: Segmen
     CapturedFrame {
         time: Time::ZERO + Span::from_ns(ns),
         port: if forward { UP } else { DOWN },
-        content: FrameContent::Segment { source, destination, flow: 3, forward, priority, ecn, segment },
+        content: FrameContent::Segment { source, destination, flow: 3, forward, priority, vlan: None, ecn, segment },
     }
 }
 
