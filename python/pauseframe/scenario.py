@@ -7,6 +7,7 @@ from the core, which alone validates.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +101,62 @@ class Ring(_Topology):
 
 
 @dataclass(frozen=True)
+class Jellyfish(_Topology):
+    """A random regular graph: each switch has `network_ports` links to others."""
+
+    _tag: ClassVar = ("kind", "jellyfish")
+    switches: int
+    network_ports: int
+    hosts_per_switch: int
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Torus(_Topology):
+    """Switches on a grid that closes on itself, `lengths[i]` along dimension i."""
+
+    _tag: ClassVar = ("kind", "torus")
+    lengths: Sequence[int]
+    hosts_per_switch: int
+
+
+@dataclass(frozen=True)
+class Dragonfly(_Topology):
+    """p hosts at each switch, a switches in each of g groups, h links of a switch to other groups."""
+
+    _tag: ClassVar = ("kind", "dragonfly")
+    p: int
+    a: int
+    h: int
+    g: int
+
+
+@dataclass(frozen=True)
+class File(_Topology):
+    """A graph from a file of another tool; links without rate or delay get those of `link`.
+
+    Instead of a `path` the `text` of such a file can be given with its `format`; see `from_networkx`.
+    """
+
+    _tag: ClassVar = ("kind", "file")
+    path: str | None = None
+    format: str | None = None
+    digest: str | None = None
+    text: str | None = None
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, link: Link | None = None) -> File:
+        """A NetworkX graph: nodes with `kind` ("host" or "switch"); edges without `rate` and `delay` are like `link`.
+
+        docs/models/routing.md lists the attributes that are understood; others are ignored.
+        """
+        edges = [{"source": a, "target": b} | data for a, b, data in graph.edges(data=True)]
+        nodes = [{"id": node} | data for node, data in graph.nodes(data=True)]
+        document = {"directed": graph.is_directed(), "nodes": nodes, "edges": edges}
+        return cls(text=json.dumps(document, default=str), format="node-link", link=link)
+
+
+@dataclass(frozen=True)
 class CustomLink(Part):
     """A link of a `Custom` topology that differs from the others in rate or delay."""
 
@@ -121,11 +178,41 @@ class Custom(_Topology):
 # --- the network ----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class Demand(Part):
+    """What one host sends another on average."""
+
+    src: str
+    dst: str
+    rate: str
+
+
 @dataclass(frozen=True)
 class Routing(Part):
-    """How a next hop is chosen among the shortest: `Routing("ecmp")` or `Routing("spray")`."""
+    """How packets find their way.
+
+    `Routing("ecmp")` and `Routing("spray")` choose a next hop among the shortest. The other kinds have forwarding
+    tables with VLANs and lanes: `Routing("order_pair", lanes=2, vlans=16)`, `Routing("plan", path="tables.csv")`; each
+    kind has some of the keys, as `pauseframe options` says.
+    """
 
     kind: str | None = None
+    lanes: int | None = field(default=None, kw_only=True)
+    vlans: int | None = field(default=None, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+    root: str | None = field(default=None, kw_only=True)
+    trees_per_lane: int | None = field(default=None, kw_only=True)
+    packing: str | None = field(default=None, kw_only=True)
+    sampled_vlans: int | None = field(default=None, kw_only=True)
+    sample_percent: int | None = field(default=None, kw_only=True)
+    path: str | None = field(default=None, kw_only=True)
+    format: str | None = field(default=None, kw_only=True)
+    digest: str | None = field(default=None, kw_only=True)
+    text: str | None = field(default=None, kw_only=True)
+    choice: str | None = field(default=None, kw_only=True)
+    per: str | None = field(default=None, kw_only=True)
+    slack: int | None = field(default=None, kw_only=True)
+    demand: Sequence[Demand] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -422,7 +509,7 @@ class Stop(Part):
     when_finished: bool | None = None
 
 
-Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Custom
+Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Jellyfish | Torus | Dragonfly | File | Custom
 Workload = Flows | Permutation | NToOne | LongFlows | Incast | Background
 
 

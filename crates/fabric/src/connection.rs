@@ -113,7 +113,8 @@ impl Network {
         let host = self.host_of(here);
         let class = self.class_of_transport[usize::from(spec.transport)];
         let picked = self.pick_vlan(spec, side, class);
-        let Picked { vlan, class, among } = picked.unwrap_or(Picked { vlan: 0, class, among: Box::default() });
+        let Picked { vlan, class, among } =
+            picked.unwrap_or(Picked { vlan: 0, class, among: Box::default() });
         let end = End {
             connection,
             timer_at: Time::MAX,

@@ -2,12 +2,14 @@
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
-    NotEct, Per, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, VlanRoutingSpec, WireOverhead,
+    BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, MarkAt,
+    MarkerSpec, NicQueue, NotEct, Per, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec,
+    VlanRoutingSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
-    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport, VlanChoice, VlanRoutes,
+    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport, VlanChoice,
+    VlanRoutes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -80,11 +82,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
-fn settings(
-    scenario: &Scenario,
-    transports: Vec<Transport>,
-    vlans: Option<Arc<VlanRoutes>>,
-) -> Settings {
+fn settings(scenario: &Scenario, transports: Vec<Transport>, vlans: Option<Arc<VlanRoutes>>) -> Settings {
     let host = &scenario.host;
     let overhead = match host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
@@ -139,11 +137,7 @@ fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
     })
 }
 
-fn assigned(
-    spec: &VlanRoutingSpec,
-    tables: &Tables,
-    topology: &Topology,
-) -> BTreeMap<(NodeId, NodeId), u16> {
+fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTreeMap<(NodeId, NodeId), u16> {
     let names: BTreeMap<&str, NodeId> =
         topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
     let demand = |entry: &DemandEntry| {

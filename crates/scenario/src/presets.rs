@@ -4,7 +4,6 @@
 //! window of ten segments). Left out: `pfabric`, `cubic`, `vegas` and the old stacks, which need parts that
 //! the simulator does not have yet.
 
-
 /// A named row of transport settings.
 #[derive(Debug)]
 pub struct Preset {

@@ -11,3 +11,4 @@ mod fairness;
 mod nic;
 mod pfc;
 mod properties;
+mod vlans;

@@ -25,7 +25,8 @@ pub(crate) fn source(
     what: &str,
     load: impl Fn(&Path) -> Result<String, String>,
 ) -> Option<Source> {
-    let path: Option<String> = t.optional("path", "none: see text", &format!("{what}, relative to the scenario"));
+    let path: Option<String> =
+        t.optional("path", "none: see text", &format!("{what}, relative to the scenario"));
     let given = t.source::<String>("text", "that of the file", "Its text, instead of reading the file");
     let (name, text, origin) = match (path, given) {
         (path, Some(text)) => (path.unwrap_or_else(|| t.at("text")), text, None),

@@ -4,8 +4,8 @@ use super::ledger::Ledger;
 use super::value::did_you_mean;
 use crate::error::Problem;
 use crate::spec::{CustomLink, LinkSpec, TopologyKind, TopologySpec};
-use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::generate::{self, GenerateError};
+use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{Channel, NodeKind, Topology, check};
 use std::collections::BTreeMap;
 

@@ -90,7 +90,8 @@ fn choice(t: &mut Table, fabric: &Fabric) -> (ChoiceName, Per, u16, Vec<DemandEn
     let per = t.or("per", Per::Flow, "How often it picks");
     let message = || "only a random choice can be made for every packet: load is counted in flows".to_owned();
     t.check(per == Per::Flow || choice == ChoiceName::Random, "per", message, "set choice = \"random\"");
-    let doc = "How many links longer than the shortest a route may be; worth it only if the choice looks at load";
+    let doc =
+        "How many links longer than the shortest a route may be; worth it only if the choice looks at load";
     let slack = t.or_in("slack", 0, 0..=16, doc);
     let rows = t.rows("demand", "[]", "What hosts send each other: src, dst, rate", |t| {
         let src = host(t, "src", "Sending host", fabric);
@@ -325,7 +326,8 @@ fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, 
     let given = transports.iter().filter(|t| t.is_used && t.spec.lossless && t.priority.is_some());
     for Named { path, .. } in given {
         if lanes > 1 {
-            ledger.warn(format!("{path}.priority: the lane of its VLAN gives a lossless packet its priority"));
+            ledger
+                .warn(format!("{path}.priority: the lane of its VLAN gives a lossless packet its priority"));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `[topology]`: which graph, and how fast and long its links are.
 
+use super::file;
 use super::ledger::Origin;
 use super::reader::Table;
-use super::file;
 use crate::spec::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
 use pauseframe_topology::Channel;
 use pauseframe_topology::interchange::{self, Defaults, Format};

@@ -27,7 +27,16 @@ fn segment_frame(ns: u64, forward: bool, priority: u8, ecn: Ecn, segment: Segmen
     CapturedFrame {
         time: Time::ZERO + Span::from_ns(ns),
         port: if forward { UP } else { DOWN },
-        content: FrameContent::Segment { source, destination, flow: 3, forward, priority, vlan: None, ecn, segment },
+        content: FrameContent::Segment {
+            source,
+            destination,
+            flow: 3,
+            forward,
+            priority,
+            vlan: None,
+            ecn,
+            segment,
+        },
     }
 }
 
@@ -245,4 +254,17 @@ fn flows_have_ports_of_their_own() {
     let mut seen = std::collections::BTreeSet::new();
     assert!((0..100_000).step_by(7).all(|flow| seen.insert(tcp_ports(flow))));
     assert!(seen.iter().all(|(client, server)| *client >= 49_152 && (20_000..49_152).contains(server)));
+}
+
+/// IEEE 802.1Q: the tag of a VLAN is there whatever the priority; without a VLAN only above priority 0.
+#[test]
+fn frames_in_vlans_carry_their_number() {
+    let header = |priority, vlan| {
+        let priority = Priority::new(priority).unwrap();
+        link_header(NodeId(1), NodeId(2), priority, vlan)[12..].to_vec()
+    };
+    assert_eq!(header(0, None), [0x08, 0x00]);
+    assert_eq!(header(3, None), [0x81, 0x00, 0x60, 0x00, 0x08, 0x00]);
+    assert_eq!(header(0, Some(7)), [0x81, 0x00, 0x00, 0x07, 0x08, 0x00]);
+    assert_eq!(header(4, Some(4094)), [0x81, 0x00, 0x8f, 0xfe, 0x08, 0x00]);
 }

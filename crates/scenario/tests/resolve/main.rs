@@ -4,17 +4,20 @@ mod errors;
 mod examples;
 mod generated;
 mod mutations;
+mod routes;
 
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use std::path::{Path, PathBuf};
 
 /// The example scenarios: name and text.
-pub(crate) const EXAMPLES: [(&str, &str); 5] = [
+pub(crate) const EXAMPLES: [(&str, &str); 7] = [
     ("incast.toml", include_str!("../scenarios/incast.toml")),
     ("coexistence.toml", include_str!("../scenarios/coexistence.toml")),
     ("custom.toml", include_str!("../scenarios/custom.toml")),
     ("spray.toml", include_str!("../scenarios/spray.toml")),
     ("ring.toml", include_str!("../scenarios/ring.toml")),
+    ("jellyfish_plan.toml", include_str!("../scenarios/jellyfish_plan.toml")),
+    ("file_plan.toml", include_str!("../scenarios/file_plan.toml")),
 ];
 
 /// Where the examples lie.

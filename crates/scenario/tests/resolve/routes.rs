@@ -1,0 +1,149 @@
+//! Topologies and forwarding tables: from files and engines into the scenario, and what is refused at load.
+
+use crate::{base_dir, resolve_as};
+use pauseframe_scenario::resolve::build_topology;
+use pauseframe_scenario::spec::{RoutingKind, TopologyKind};
+use pauseframe_scenario::{Resolved, ScenarioError};
+
+const FILE_PLAN: &str = include_str!("../scenarios/file_plan.toml");
+const JELLYFISH: &str = include_str!("../scenarios/jellyfish_plan.toml");
+
+fn file_plan(overrides: &[(&str, &str)]) -> Result<Resolved, ScenarioError> {
+    resolve_as("s.toml", FILE_PLAN, overrides, None)
+}
+
+fn refused(text: &str, overrides: &[(&str, &str)]) -> String {
+    match resolve_as("s.toml", text, overrides, None) {
+        Ok(resolved) => panic!("this was accepted:\n{}", resolved.to_toml()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// GOOD with a ring instead of a triangle, and these routes.
+fn ring(routing: &str, switch: &str) -> String {
+    format!(
+        "[topology]\nkind = \"ring\"\nswitches = 6\nhosts_per_switch = 2\n[routing]\n{routing}\n[switch]\n{switch}\n\
+         [transport]\npreset = \"tcp_dcb\"\n[workload]\nkind = \"permutation\"\nsize = \"1 MB\"\n"
+    )
+}
+
+#[test]
+fn files_become_part_of_the_scenario() {
+    let resolved = file_plan(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let TopologyKind::File { path, digest, .. } = &resolved.scenario.topology.kind else { panic!() };
+    assert_eq!(path, "triangle.json");
+    let text = std::fs::read(base_dir().join("triangle.json")).unwrap();
+    assert_eq!(*digest, sha256sum(&text));
+    let topology = build_topology(&resolved.scenario.topology).unwrap();
+    assert_eq!((topology.hosts().count(), topology.links().len()), (3, 6));
+    let fast = topology.links().iter().filter(|link| link.channels[0].rate.0 == 40_000_000_000).count();
+    assert_eq!(fast, 1);
+    assert_eq!((resolved.scenario.routing.kind, resolved.scenario.routing.lanes()), (RoutingKind::Vlans, 2));
+    assert_eq!(resolved.scenario.switch.pfc.as_ref().unwrap().priorities, [3, 4]);
+    assert!(!resolved.scenario.transport.fast_retransmit, "packets that choose a VLAN each overtake");
+    // It stands alone: it resolves where the files are not.
+    let alone = resolved.to_toml();
+    let elsewhere = pauseframe_scenario::resolve(&pauseframe_scenario::Input {
+        text: &alone,
+        file_name: "alone.toml",
+        base_dir: std::path::Path::new("/nowhere"),
+        overrides: &[],
+        seed: None,
+    });
+    assert_eq!(
+        elsewhere.unwrap_or_else(|error| panic!("{error}")).scenario.topology,
+        resolved.scenario.topology
+    );
+}
+
+/// What coreutils say, so that a digest can be checked by hand.
+fn sha256sum(text: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    format!("sha256:{}", Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+#[test]
+fn a_digest_guards_a_file() {
+    let wrong = "sha256:00";
+    let error = file_plan(&[("topology.digest", wrong)]).unwrap_err().to_string();
+    assert!(error.contains("topology.digest: the text has the digest sha256:"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_its_place() {
+    for (text, expected) in [
+        ("{", "not node-link JSON"),
+        ("{\"nodes\": [{}], \"edges\": []}", "topology.text, nodes[0]: there is no \"id\": name the node"),
+        ("{\"nodes\": [{\"id\": \"a\", \"kind\": \"hots\"}], \"edges\": []}", "topology.text, nodes[0]: "),
+    ] {
+        let text = format!(
+            "[topology]\nkind = \"file\"\nformat = \"node-link\"\ntext = '''{text}'''\n[workload]\nkind = \"permutation\"\nsize = \"1 B\"\n"
+        );
+        let error = refused(&text, &[]);
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = refused(FILE_PLAN, &[("topology.path", "missing.graphml")]);
+    assert!(error.contains("topology.path: ") && error.contains("missing.graphml"), "{error}");
+    let error = refused(FILE_PLAN, &[("routing.text", "switch,vlan,destination,port\ns0,1,s9,eth2\n")]);
+    assert!(error.contains("routing.path: triangle.csv, line 2: \"s9\" is not in the topology"), "{error}");
+    let error = refused(FILE_PLAN, &[("topology.fabric_link.rate", "40 Gbps")]);
+    assert!(error.contains("topology.fabric_link: differs from link"), "{error}");
+}
+
+#[test]
+fn a_pair_without_a_route_is_refused_at_load() {
+    let rows = "switch,vlan,destination,port\ns0,1,s1,eth2\ns1,1,s0,eth2\ns2,1,s0,eth3\ns0,1,s2,eth3\n";
+    let error = refused(FILE_PLAN, &[("routing.text", rows)]);
+    assert!(error.contains("routing: no VLAN leads from \"c\" to \"b\" (2 pairs"), "{error}");
+}
+
+#[test]
+fn budgets_that_do_not_suffice_say_what_would_do() {
+    let text = ring("kind = \"dfsssp\"\nlanes = 1", "");
+    let error = refused(&text, &[]);
+    assert!(
+        error.contains(
+            "routing.lanes: 2 lanes are needed; only 1 are allowed; raise lanes, or plan with order_pair"
+        ),
+        "{error}"
+    );
+    let error = refused(&ring("kind = \"order_pair\"\nvlans = 1", ""), &[]);
+    assert!(error.contains("routing.vlans: vlans = 1 is not possible"), "{error}");
+    let error = refused(&ring("kind = \"order_pair\"", "pfc = { priorities = [3] }"), &[]);
+    assert!(
+        error.contains(
+            "switch.pfc.priorities: 1 lossless priorities for 2 lanes of the routes; name 2, or lower"
+        ),
+        "{error}"
+    );
+    let error = refused(&ring("kind = \"up_down\"\nroot = \"s00\"", ""), &[]);
+    assert!(error.contains("routing.root: there is no switch \"s00\"; did you mean \"s0\"?"), "{error}");
+    let error = refused(&ring("kind = \"up_down\"\nper = \"packet\"\nchoice = \"least_loaded\"", ""), &[]);
+    assert!(error.contains("routing.per: only a random choice"), "{error}");
+    let error = refused(&ring("kind = \"up_down\"\nchoice = \"demand\"", ""), &[]);
+    assert!(error.contains("routing.demand: is required for choice = \"demand\""), "{error}");
+}
+
+#[test]
+fn routes_that_can_deadlock_are_a_warning() {
+    for (routing, warned) in [
+        ("kind = \"ecmp\"", true),
+        ("kind = \"shortest_path\"", true),
+        ("kind = \"order_pair\"", false),
+        ("kind = \"edst\"", false),
+        ("kind = \"lash\"", false),
+    ] {
+        let resolved = resolve_as("s.toml", &ring(routing, ""), &[], None);
+        let warnings = resolved.unwrap_or_else(|error| panic!("{error}")).warnings;
+        let found = warnings.iter().any(|warning| warning.contains("can deadlock under PFC"));
+        assert_eq!(found, warned, "{routing}: {warnings:?}");
+    }
+}
+
+#[test]
+fn lanes_become_lossless_priorities() {
+    let resolved = resolve_as("s.toml", JELLYFISH, &[], None).unwrap_or_else(|error| panic!("{error}"));
+    let entry = resolved.explain().iter().find(|entry| entry.path == "switch.pfc.priorities").unwrap();
+    assert_eq!(entry.value, "[3, 4]");
+    assert_eq!(entry.origin.to_string(), "computed: one for each of 2 lanes of the routes");
+}
