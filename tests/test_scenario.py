@@ -147,4 +147,4 @@ def test_plain_leaves_out_what_is_unset():
     with pytest.raises(ValueError, match=r"switch: unknown key 'bufer'"):
         part_from_plain(pf.Scenario, {"topology": {"kind": "star", "hosts": 2}, "switch": {"bufer": 1}})
     with pytest.raises(ValueError, match="none of fat_tree"):
-        part_from_plain(pf.Scenario, {"topology": {"kind": "torus"}})
+        part_from_plain(pf.Scenario, {"topology": {"kind": "klein_bottle"}})

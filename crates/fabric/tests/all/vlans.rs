@@ -16,6 +16,7 @@ use pauseframe_topology::routing::{
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 fn plan(topology: &Topology, engine: &dyn RoutingEngine) -> Tables {
@@ -146,7 +147,7 @@ fn diamond() -> (Topology, Tables) {
     for (vlan, middle) in [(1, "s1"), (2, "s2")] {
         for (from, to) in [("s0", "s3"), ("s3", "s0")] {
             for (at, next) in [(from, middle), (middle, to)] {
-                text += &format!("{at},{vlan},{to},{}\n", topology.port_name(port(&topology, at, next)));
+                writeln!(text, "{at},{vlan},{to},{}", topology.port_name(port(&topology, at, next))).unwrap();
             }
         }
     }
