@@ -24,12 +24,12 @@ def scenario(graph: nx.Graph) -> pf.Scenario:
     )
 
 
-def test_a_networkx_graph_is_a_topology():
+def test_a_networkx_graph_is_a_topology() -> None:
     run = pf.run(scenario(triangle()), progress=False)
     assert run.summary["flows_finished"] == 3
     assert pf.Scenario.from_toml(scenario(triangle()).to_toml()) == scenario(triangle())
 
 
-def test_a_bad_graph_is_named_by_its_node():
+def test_a_bad_graph_is_named_by_its_node() -> None:
     with pytest.raises(pf.ScenarioError, match=r"nodes\[1\]"):
         scenario(triangle(kind="hots")).resolve()

@@ -61,8 +61,12 @@ pub(crate) fn source(
 
 /// The digest, which must be that of the text if the file gives one.
 fn digest(t: &mut Table, text: &str) -> Option<String> {
-    let hex: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    let found = format!("sha256:{hex}");
+    let mut found = "sha256:".to_owned();
+    for byte in Sha256::digest(text.as_bytes()) {
+        found.extend(
+            [byte >> 4, byte & 15].map(|nibble| char::from(b"0123456789abcdef"[usize::from(nibble)])),
+        );
+    }
     let origin = Origin::Computed("of the text".to_owned());
     let doc = "SHA-256 of the text; if given, another text is refused";
     let wanted = t.or_because("digest", found.clone(), origin, "computed", doc);

@@ -110,7 +110,7 @@ fn pfc_or_none(t: &mut Table, demands: &Demands) -> Option<PfcSpec> {
     t.switchable("pfc", absent, rule, doc, |t| pfc(t, demands.lanes))
 }
 
-/// The default lossless priorities: 3 and then 4, as SONiC has them; 0 last, which everything else uses.
+/// The default lossless priorities: 3 and then 4, as `SONiC` has them; 0 last, which everything else uses.
 const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
 
 fn pfc(t: &mut Table, lanes: usize) -> PfcSpec {

@@ -142,11 +142,11 @@ fn torus(t: &mut Table, _: &Links) -> Option<TopologyKind> {
 }
 
 fn dragonfly(t: &mut Table, _: &Links) -> Option<TopologyKind> {
-    let p = t.required("p", "Hosts at each switch");
-    let a = t.required("a", "Switches in each group");
-    let h = t.required("h", "Links of each switch to other groups");
-    let g = t.required("g", "Groups: 2 to a h + 1");
-    Some(TopologyKind::Dragonfly { p: p?, a: a?, h: h?, g: g? })
+    let hosts = t.required("p", "Hosts at each switch");
+    let switches = t.required("a", "Switches in each group");
+    let global_links = t.required("h", "Links of each switch to other groups");
+    let groups = t.required("g", "Groups: 2 to a h + 1");
+    Some(TopologyKind::Dragonfly { p: hosts?, a: switches?, h: global_links?, g: groups? })
 }
 
 fn fabric_file(t: &mut Table, links: &Links) -> Option<TopologyKind> {
