@@ -14,6 +14,7 @@ mod hosts;
 mod ledger;
 mod nested;
 mod options;
+mod qcn;
 mod reader;
 mod record;
 mod shorthand;
@@ -22,6 +23,7 @@ mod switch;
 mod text;
 mod topology;
 mod transport;
+mod udp;
 mod value;
 mod workload;
 
@@ -31,7 +33,7 @@ pub use options::options;
 
 use crate::error::{Problem, ScenarioError};
 use crate::presets::Preset;
-use crate::spec::{EcnName, RoutingKind, Scenario, Stop, WorkloadSpec};
+use crate::spec::{EcnName, RoutingKind, Scenario, Stop, WorkloadKind, WorkloadSpec};
 use checks::Named;
 use document::Value;
 use hosts::Hosts;
@@ -120,12 +122,13 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let topology = t.section("topology", topology::topology);
     let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
     let routing = t.section("routing", host::routing);
-    let host = t.section("host", host::host);
-    let mut transports = read_transports(t, routing.kind);
     let hosts = graph.as_ref().map(Hosts::of);
+    let host = t.section("host", |t| host::host(t, hosts.as_ref()));
+    let mut transports = read_transports(t, routing.kind);
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
     let demands = demands(&transports);
     let switch = t.section("switch", |t| switch::switch(t, &demands));
+    let qcn = qcn::qcn_or_none(t);
     let record = t.section("record", record::record);
     root.finish();
 
@@ -140,7 +143,9 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
-    checks::transports(ledger, &switch, &transports);
+    checks::transports(ledger, &switch, &transports, &workloads);
+    checks::datagrams(ledger, &host, &workloads);
+    qcn::check(ledger, qcn.as_ref(), &host, &switch);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     Some(Scenario {
@@ -151,6 +156,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         routing,
         host,
         switch,
+        qcn,
         transport: transports.next()?.1,
         transports: transports.collect(),
         workload: workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
@@ -212,7 +218,10 @@ fn read_workloads(
     let mut taken = given_names(t.ledger.root);
     let workloads = t.tables("workload", |t| workload::workload(t, &context, &mut taken));
     for transport in transports {
-        transport.is_used = workloads.iter().any(|workload| workload.transport == transport.name);
+        let names_it = |workload: &Partial| {
+            workload.transport == transport.name && !matches!(workload.kind, Some(WorkloadKind::Udp(_)))
+        };
+        transport.is_used = workloads.iter().any(names_it);
     }
     workloads
 }
