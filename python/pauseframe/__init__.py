@@ -19,6 +19,7 @@ from pauseframe.results import Run, load
 from pauseframe.run import run
 from pauseframe.scenario import (
     Background,
+    Burst,
     Cdf,
     Concurrency,
     Custom,
@@ -43,6 +44,7 @@ from pauseframe.scenario import (
     Permutation,
     PerPort,
     Pfc,
+    Qcn,
     Rate,
     Record,
     Ring,
@@ -50,11 +52,13 @@ from pauseframe.scenario import (
     Scenario,
     Series,
     Shared,
+    SlowReceiver,
     Star,
     Step,
     Stop,
     Switch,
     Transport,
+    Udp,
     Uniform,
     Xgft,
 )
@@ -62,6 +66,7 @@ from pauseframe.sweep import Sweep, load_sweep, sweep
 
 __all__ = [
     "Background",
+    "Burst",
     "Cdf",
     "Concurrency",
     "Custom",
@@ -86,6 +91,7 @@ __all__ = [
     "PerPort",
     "Permutation",
     "Pfc",
+    "Qcn",
     "Rate",
     "Record",
     "Resolved",
@@ -97,6 +103,7 @@ __all__ = [
     "ScenarioError",
     "Series",
     "Shared",
+    "SlowReceiver",
     "Star",
     "Step",
     "Stop",
@@ -104,6 +111,7 @@ __all__ = [
     "Switch",
     "Table",
     "Transport",
+    "Udp",
     "Uniform",
     "Xgft",
     "__version__",

@@ -8,6 +8,8 @@ mod closed_forms;
 mod common;
 mod determinism;
 mod fairness;
+mod link_pause;
 mod nic;
 mod pfc;
 mod properties;
+mod qcn;
