@@ -19,6 +19,7 @@ from pauseframe.results import Run, load
 from pauseframe.run import run
 from pauseframe.scenario import (
     Background,
+    Burst,
     Cdf,
     Concurrency,
     Custom,
@@ -47,6 +48,7 @@ from pauseframe.scenario import (
     Permutation,
     PerPort,
     Pfc,
+    Qcn,
     Rate,
     Record,
     Ring,
@@ -54,12 +56,14 @@ from pauseframe.scenario import (
     Scenario,
     Series,
     Shared,
+    SlowReceiver,
     Star,
     Step,
     Stop,
     Switch,
     Torus,
     Transport,
+    Udp,
     Uniform,
     Xgft,
 )
@@ -67,6 +71,7 @@ from pauseframe.sweep import Sweep, load_sweep, sweep
 
 __all__ = [
     "Background",
+    "Burst",
     "Cdf",
     "Concurrency",
     "Custom",
@@ -95,6 +100,7 @@ __all__ = [
     "PerPort",
     "Permutation",
     "Pfc",
+    "Qcn",
     "Rate",
     "Record",
     "Resolved",
@@ -106,6 +112,7 @@ __all__ = [
     "ScenarioError",
     "Series",
     "Shared",
+    "SlowReceiver",
     "Star",
     "Step",
     "Stop",
@@ -114,6 +121,7 @@ __all__ = [
     "Table",
     "Torus",
     "Transport",
+    "Udp",
     "Uniform",
     "Xgft",
     "__version__",

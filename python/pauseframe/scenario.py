@@ -215,6 +215,15 @@ class Routing(Part):
     demand: Sequence[Demand] | None = field(default=None, kw_only=True)
 
 
+@dataclass(frozen=True)
+class SlowReceiver(Part):
+    """A host that takes frames out of its receive buffer at `rate`."""
+
+    host: str
+    rate: str
+    buffer: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Host(Part):
     """Hosts and their NICs."""
@@ -226,6 +235,7 @@ class Host(Part):
     nic_buffer: str | None = None
     nic_queue: str | None = None
     wire_overhead: str | None = None
+    slow_receivers: Sequence[SlowReceiver] | None = None
 
 
 @dataclass(frozen=True)
@@ -265,9 +275,10 @@ class Step(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Pfc(Part):
-    """Priority flow control (IEEE 802.1Qbb)."""
+    """Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B)."""
 
     priorities: Sequence[int] | None = None
+    whole_link: bool | None = None
     xoff: str | None = None
     xon: str | None = None
     headroom: str | None = None
@@ -283,6 +294,28 @@ class Switch(Part):
     buffer: PerPort | Shared | str | None = None
     marker: Step | NoMarker | str | None = None
     pfc: Pfc | bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qcn(Part):
+    """Quantized congestion notification (IEEE 802.1Qau): `Qcn(preset="qcn66")`, or "qcn66" for short."""
+
+    preset: str | None = None
+    priorities: Sequence[int] | None = None
+    cnm_priority: int | None = None
+    q_eq: str | None = None
+    w: float | None = None
+    sample: str | None = None
+    jitter: float | None = None
+    g_d: float | None = None
+    min_decrease: float | None = None
+    fast_recovery: int | None = None
+    active_increase: str | None = None
+    hyper_active_increase: str | None = None
+    byte_counter: str | None = None
+    timer: str | None = None
+    extra_fast_recovery: bool | None = None
+    min_rate: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -471,6 +504,31 @@ class Background(_Workload):
     stop: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Burst(Part):
+    """Random on and off: bursts of these sizes, and pauses of this mean between them."""
+
+    sizes: Fixed | Uniform | LogUniform | Cdf | str
+    idle: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Udp(Part):
+    """Datagrams without a transport: each source sends at `rate`, all the time or in bursts."""
+
+    _tag: ClassVar = ("kind", "udp")
+    name: str | None = None
+    rate: str
+    sources: Sequence[str] | None = None
+    destinations: Sequence[str] | None = None
+    datagram: str | None = None
+    priority: int | None = None
+    burst: Burst | bool | None = None
+    size: str | None = None
+    start: str | None = None
+    stop: str | None = None
+
+
 # --- what is recorded -----------------------------------------------------------------------------------------
 
 
@@ -510,7 +568,7 @@ class Stop(Part):
 
 
 Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Jellyfish | Torus | Dragonfly | File | Custom
-Workload = Flows | Permutation | NToOne | LongFlows | Incast | Background
+Workload = Flows | Permutation | NToOne | LongFlows | Incast | Background | Udp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -534,6 +592,7 @@ class Scenario(Part):
     routing: Routing | None = None
     host: Host | None = None
     switch: Switch | None = None
+    qcn: Qcn | str | bool | None = None
     transport: Transport | None = None
     transports: Mapping[str, Transport] | None = None
     workload: Sequence[Workload] = ()

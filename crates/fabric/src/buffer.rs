@@ -21,9 +21,19 @@ pub struct Thresholds {
     pub headroom: u32,
 }
 
+impl Thresholds {
+    /// Of a buffer of its own: pause when no more than `headroom` is free, resume two full frames lower.
+    pub(crate) fn of_buffer(buffer: Bytes, headroom: Bytes, max_frame: u32) -> Thresholds {
+        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
+        let xoff = buffer.0.saturating_sub(headroom.0);
+        let xon = xoff.saturating_sub(2 * u64::from(max_frame));
+        Thresholds { xoff: small(xoff), xon: small(xon), headroom: small(buffer.0 - xoff) }
+    }
+}
+
 /// What the accounts need of a packet.
 #[derive(Clone, Copy)]
-struct Held {
+pub(crate) struct Held {
     ingress: PortId,
     /// Of the lane that it came in by, and of the one that it leaves by.
     ingress_class: u8,
@@ -32,12 +42,13 @@ struct Held {
 }
 
 impl Held {
+    /// `account_mask`: see [`crate::network::Hot`].
     #[inline]
-    fn of(packet: &Packet) -> Held {
+    pub(crate) fn of(packet: &Packet, account_mask: u8) -> Held {
         Held {
             ingress: packet.ingress,
-            ingress_class: packet.ingress_class,
-            class: packet.class,
+            ingress_class: packet.ingress_class & account_mask,
+            class: packet.class & account_mask,
             size: packet.size,
         }
     }
@@ -62,7 +73,7 @@ impl Network {
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
-        let packet = Held::of(&self.packets[index]);
+        let packet = Held::of(&self.packets[index], self.hot.account_mask);
         match self.settings.buffer {
             BufferPolicy::PerPort(_) => self.admit_to_ingress(packet, now, queue),
             BufferPolicy::Shared { alpha, reserved, .. } if self.is_lossless(packet.class) => {
@@ -98,7 +109,7 @@ impl Network {
 
     /// Fixed thresholds: everything up to XOFF plus headroom is held.
     #[inline]
-    fn admit_to_ingress(
+    pub(crate) fn admit_to_ingress(
         &mut self,
         packet: Held,
         now: Time,
@@ -157,9 +168,12 @@ impl Network {
     /// Gives back the space of a packet that leaves by `egress`, whose backlog has already been lowered by it.
     #[inline]
     pub(crate) fn release(&mut self, index: u32, egress: PortId, now: Time, queue: &mut EventQueue) {
-        let packet = Held::of(&self.packets[index]);
+        let packet = Held::of(&self.packets[index], self.hot.account_mask);
         let shared = self.hot.shared;
         if self.is_lossless(packet.class) {
+            if packet.ingress == PortId::NONE {
+                return; // A CNM of this switch: it came by no port.
+            }
             if shared {
                 self.release_shared_ingress(packet, egress);
             } else {

@@ -4,7 +4,7 @@
 //! through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`.
 
 use crate::event::Event;
-use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
+use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus};
 use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
@@ -69,6 +69,10 @@ impl Network {
     }
 
     fn open_flow(&mut self, spec: FlowSpec, now: Time, queue: &mut EventQueue) {
+        if self.is_stream(spec.transport) {
+            self.open_stream(spec, now, queue);
+            return;
+        }
         let flow = self.records.len() as u32;
         let ideal = self.ideal_completion(&spec);
         self.records.push(FlowRecord {
@@ -80,6 +84,7 @@ impl Network {
             retransmits: 0,
             timeouts: 0,
             ce_packets: 0,
+            datagrams: Datagrams::default(),
         });
         self.active_flows += 1;
         let iss = |side: u64| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + side)) as u32;
@@ -140,7 +145,7 @@ impl Network {
     }
 
     /// The path of a flow's packets from `here` to `there`, by ECMP; packets that switches look up name their destination.
-    fn find_route(&mut self, here: NodeId, there: NodeId, flow: u32) -> u32 {
+    pub(crate) fn find_route(&mut self, here: NodeId, there: NodeId, flow: u32) -> u32 {
         if self.hot.look_up {
             return there.0;
         }
@@ -164,6 +169,11 @@ impl Network {
     #[inline]
     pub(crate) fn deliver(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
         let packet = self.packets[index];
+        if packet.kind == Kind::Datagram {
+            self.packets.remove(index);
+            self.deliver_datagram(packet, now, queue);
+            return;
+        }
         let segment = self.packets.segment(&packet);
         self.packets.remove(index);
         let slot = self.slots[(packet.to / 2) as usize][(packet.to & 1) as usize];
@@ -225,6 +235,9 @@ impl Network {
 
     /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
     pub(crate) fn send_one_blocked(&mut self, slot: u32, now: Time, queue: &mut EventQueue) -> bool {
+        if self.send_waiting_datagram(slot, now, queue).is_some() {
+            return false;
+        }
         let Some(end) = self.ends[slot as usize].as_mut().filter(|end| end.blocked) else { return false };
         let Some((segment, ecn)) = end.connection.poll_transmit(now) else {
             end.blocked = false;

@@ -30,13 +30,21 @@ pub enum Event {
     FlowStart(u32),
     /// This long flow stops sending.
     FlowStop(u32),
+    /// A slow receiver is through with a frame of its buffer.
+    HostDrain(u32),
+    /// A stream's next datagram is due.
+    DatagramDue(u32),
+    /// A packet of a flow queue limited by QCN may go on.
+    RateRelease(u32),
+    /// A cycle of a QCN limiter's timer is over.
+    RateTimer(u32),
     /// Time to take samples: observation, outside the fingerprint.
     Sample,
 }
 
 const KIND_SHIFT: u32 = 32;
 /// Codes from here on are observation.
-pub(crate) const OBSERVATION: u64 = 15 << KIND_SHIFT;
+pub(crate) const OBSERVATION: u64 = 63 << KIND_SHIFT;
 
 impl Event {
     /// The word that the event queue orders by.
@@ -53,7 +61,11 @@ impl Event {
             Event::Timer(end) => (7, end),
             Event::FlowStart(workload) => (8, workload),
             Event::FlowStop(flow) => (9, flow),
-            Event::Sample => (15, 0),
+            Event::HostDrain(host) => (32, host),
+            Event::DatagramDue(stream) => (33, stream),
+            Event::RateRelease(limiter) => (34, limiter),
+            Event::RateTimer(limiter) => (35, limiter),
+            Event::Sample => (OBSERVATION >> KIND_SHIFT, 0),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -73,6 +85,10 @@ impl Event {
             7 => Event::Timer(index),
             8 => Event::FlowStart(index),
             9 => Event::FlowStop(index),
+            32 => Event::HostDrain(index),
+            33 => Event::DatagramDue(index),
+            34 => Event::RateRelease(index),
+            35 => Event::RateTimer(index),
             _ => Event::Sample,
         }
     }
@@ -95,12 +111,16 @@ mod tests {
             Event::Timer(9),
             Event::FlowStart(0),
             Event::FlowStop(4),
+            Event::HostDrain(3),
+            Event::DatagramDue(0),
+            Event::RateRelease(1),
+            Event::RateTimer(0),
             Event::Sample,
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
-        assert!(Event::Sample.code() >= OBSERVATION && Event::FlowStop(u32::MAX).code() < OBSERVATION);
+        assert!(Event::Sample.code() >= OBSERVATION && Event::RateTimer(u32::MAX).code() < OBSERVATION);
     }
 }

@@ -57,6 +57,35 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Data packets that arrived with CE.
     pub ce_packets: u64,
+    /// What became of the datagrams of a stream; zeros for a connection.
+    pub datagrams: Datagrams,
+}
+
+/// Datagrams of a UDP stream, and their application bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Datagrams {
+    /// Sent by the application.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Received by the application at the other end.
+    pub delivered: u64,
+    /// Dropped anywhere, at the sending host too.
+    pub lost: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+}
+
+impl Datagrams {
+    pub(crate) fn lose(&mut self, bytes: u32) {
+        self.lost += 1;
+        self.lost_bytes += u64::from(bytes);
+    }
+
+    /// Neither delivered nor lost.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.sent - self.delivered - self.lost
+    }
 }
 
 /// A source of flows, pulled lazily so that a million flows need no list.

@@ -5,7 +5,7 @@
 
 use crate::event::Event;
 use crate::network::Network;
-use crate::packet::{Fifo, PacketPool};
+use crate::packet::{Fifo, Kind, NIL, PacketPool};
 use pauseframe_engine::{EventQueue, Rng};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,6 +34,8 @@ pub(crate) struct Host {
 #[derive(Debug)]
 struct DestinationQueue {
     packets: Fifo,
+    /// Its QCN limiter, NIL until a CNM makes one.
+    limiter: u32,
 }
 
 impl Host {
@@ -57,9 +59,24 @@ impl Host {
         let next = self.queues.len() as u32;
         let queue = *self.queue_of.entry((destination, class)).or_insert(next);
         if queue == next {
-            self.queues.push(DestinationQueue { packets: Fifo::EMPTY });
+            self.queues.push(DestinationQueue { packets: Fifo::EMPTY, limiter: NIL });
         }
         queue
+    }
+
+    /// The NIC queue for `destination` and `class`, if there is one.
+    pub(crate) fn known_queue(&self, destination: NodeId, class: u8) -> Option<u32> {
+        self.queue_of.get(&(destination, class)).copied()
+    }
+
+    /// The QCN limiter of a NIC queue, if it has had one.
+    pub(crate) fn limiter(&self, nic_queue: u32) -> Option<u32> {
+        let limiter = self.queues[nic_queue as usize].limiter;
+        (limiter != NIL).then_some(limiter)
+    }
+
+    pub(crate) fn set_limiter(&mut self, nic_queue: u32, limiter: u32) {
+        self.queues[nic_queue as usize].limiter = limiter;
     }
 
     /// The next packet of `class`, from the destination whose turn it is.
@@ -133,9 +150,25 @@ impl Network {
         self.unblock(host, now, queue);
     }
 
-    /// The NIC gets a packet: to the port if nothing of its class waits, else to its destination's queue.
+    /// The NIC gets a packet: a limiter may keep it back.
     #[inline]
     fn enter_nic(&mut self, host: u32, nic_queue: u32, index: u32, now: Time, queue: &mut EventQueue) {
+        if self.hot.qcn && self.is_held(host, nic_queue, index, now, queue) {
+            return;
+        }
+        self.pass_to_port(host, nic_queue, index, now, queue);
+    }
+
+    /// A packet goes on in the NIC: to the port if nothing of its class waits, else to its destination's queue.
+    #[inline]
+    pub(crate) fn pass_to_port(
+        &mut self,
+        host: u32,
+        nic_queue: u32,
+        index: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
         let class = self.packets[index].class;
         let port = self.hosts[host as usize].port;
         if self.ports[port].is_idle(now) {
@@ -184,12 +217,31 @@ impl Network {
 
     /// A packet is in at the NIC, whole.
     #[inline]
-    pub(crate) fn on_nic_receive(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn on_nic_receive(
+        &mut self,
+        port: PortId,
+        index: u32,
+        kind: Kind,
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
+        if kind == Kind::Cnm {
+            self.on_cnm(port, index, now, queue);
+            return;
+        }
+        if self.hot.slow_receivers && self.is_buffered(port, index, now, queue) {
+            return;
+        }
+        self.receive_in_stack(self.ports[port].to_host, index, now, queue);
+    }
+
+    /// A packet enters the receive side of the stack.
+    #[inline]
+    pub(crate) fn receive_in_stack(&mut self, host: u32, index: u32, now: Time, queue: &mut EventQueue) {
         if self.settings.rx_delay == Span::ZERO {
             self.deliver(index, now, queue);
             return;
         }
-        let host = self.ports[port].to_host;
         let through = now + self.settings.rx_delay;
         self.packets[index].at = through;
         if self.hosts[host as usize].receiving.push(&mut self.packets, index) {

@@ -10,8 +10,11 @@ use crate::observe::{Capture, Sampler};
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
 use crate::pfc::{PauseState, PendingPause, headroom};
 use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
+use crate::qcn::Qcn;
+use crate::receiver::Receiver;
 use crate::settings::{BufferPolicy, Marker, Settings};
 use crate::switch::Switch;
+use crate::udp::Stream;
 use crate::vlan::VlanState;
 use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
@@ -44,6 +47,9 @@ pub(crate) struct Counters {
     pub(crate) ecn_marks: u64,
     /// Pause frames sent to this port by the other end.
     pub(crate) pauses_sent: u64,
+    /// CNMs that the congestion point here has sent, and those that came to the NIC here.
+    pub(crate) cnms_sent: u64,
+    pub(crate) cnms_received: u64,
 }
 
 /// What a port did for one priority: the raw row of the `ports` table.
@@ -79,6 +85,10 @@ pub struct PortReport {
     pub paused: Span,
     /// The longest pause.
     pub paused_longest: Span,
+    /// CNMs that the congestion point of this queue has sent (QCN).
+    pub cnms_sent: u64,
+    /// CNMs about this priority that came to the host which this port belongs to.
+    pub cnms_received: u64,
 }
 
 /// Settings that every hop reads, kept beside the arenas.
@@ -102,6 +112,14 @@ pub(crate) struct Hot {
     pub(crate) vlan_per_packet: bool,
     /// Segments leave their sockets for the NIC at once.
     pub(crate) stackless: bool,
+    /// Switches have congestion points, NICs have reaction points.
+    pub(crate) qcn: bool,
+    /// No packet passes a queue of a switch by.
+    pub(crate) queued: bool,
+    /// Some hosts drain slowly.
+    pub(crate) slow_receivers: bool,
+    /// What is left of a class in ingress accounts: nothing where the whole link has one.
+    pub(crate) account_mask: u8,
 }
 
 impl Hot {
@@ -128,6 +146,10 @@ impl Hot {
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
+            qcn: settings.qcn.is_some(),
+            queued: settings.qcn.is_some() || settings.switch_latency > Span::ZERO,
+            slow_receivers: !settings.receivers.is_empty(),
+            account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
         }
     }
 }
@@ -149,7 +171,12 @@ pub struct Network {
     pub(crate) pauses: Vec<PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
     pub(crate) hosts: Vec<Host>,
+    /// By host, if any drains slowly; else empty.
+    pub(crate) receivers: Vec<Option<Box<Receiver>>>,
     pub(crate) switches: Vec<Switch>,
+    pub(crate) qcn: Option<Box<Qcn>>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) free_streams: Vec<u32>,
     /// By node: its number among the hosts or among the switches.
     number: IndexVec<NodeId, u32>,
     pub(crate) paths: Paths,
@@ -223,11 +250,14 @@ impl Network {
     ) -> Network {
         let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
         priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
+        priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
         priorities.sort_unstable();
         priorities.dedup();
         let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
-        let lossless = settings.pfc.iter().flat_map(|pfc| &pfc.priorities);
-        let lossless = lossless.filter(|p| priorities.contains(p)).fold(0, |set, p| set | 1 << class(*p));
+        let is_lossless = |p: &Priority| {
+            settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link || pfc.priorities.contains(p))
+        };
+        let lossless = priorities.iter().filter(|p| is_lossless(p)).fold(0, |set, p| set | 1 << class(*p));
         let class_bits = priorities.len().next_power_of_two().trailing_zeros();
         let lanes = topology.port_count() << class_bits;
         let (hosts, switches, number) = nodes(&topology, settings.seed);
@@ -235,6 +265,9 @@ impl Network {
         let vlans = settings.vlans.as_ref();
         assert!(vlans.is_none() || settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
         let vlans = vlans.map(|vlans| Box::new(VlanState::new(vlans, &topology, settings.seed, class)));
+        let qcn = settings.qcn.clone();
+        let qcn = qcn.map(|qcn| Box::new(Qcn::new(qcn, &priorities, lanes, settings.seed)));
+        let receivers = receivers(&settings, &number, hosts.len());
         let mut network = Network {
             hot: Hot::new(&settings),
             ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
@@ -246,7 +279,11 @@ impl Network {
             pauses: vec![PauseState::default(); lanes],
             pending_pauses: topology.links().ids().flat_map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
             hosts,
+            receivers,
             switches,
+            qcn,
+            streams: Vec::new(),
+            free_streams: Vec::new(),
             number,
             paths: Paths { ports: Vec::new(), stride, free: Vec::new() },
             path_scratch: Vec::new(),
@@ -289,19 +326,24 @@ impl Network {
     /// Computes XOFF, XON and headroom of every lossless ingress, and what the shared pools have left.
     fn set_thresholds(&mut self) {
         let (mut short, mut taken) = (Vec::new(), vec![0u64; self.switches.len()]);
-        for port in self.ports.ids().filter(|port| self.ports[*port].to_switch != NIL) {
+        let ports: Vec<PortId> = self.ports.ids().filter(|port| self.has_ingress_account(*port)).collect();
+        for port in ports {
+            let at_host = self.ports[port].to_switch == NIL;
             let switch = self.ports[port].to_switch as usize;
             for class in 0..self.priorities.len() as u8 {
                 let lane = self.lane_index(port, class);
-                if let BufferPolicy::Shared { reserved, .. } = self.settings.buffer {
+                if let (BufferPolicy::Shared { reserved, .. }, false) = (self.settings.buffer, at_host) {
                     taken[switch] += reserved.0;
                 }
-                if self.is_lossless(class) {
+                // A whole link has one account, that of class 0.
+                if self.is_lossless(class) && class & self.hot.account_mask == class {
                     let (limits, needed) = self.thresholds_of(port, class);
                     if u64::from(limits.headroom) < needed.0 {
                         short.push((port, limits.headroom, needed));
                     }
-                    taken[switch] += u64::from(limits.headroom);
+                    if !at_host {
+                        taken[switch] += u64::from(limits.headroom);
+                    }
                     self.thresholds[lane] = limits;
                 }
             }
@@ -334,9 +376,18 @@ impl Network {
     fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Bytes) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
-        let max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
+        let mut max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
+        if pfc.whole_link {
+            // The one account holds tagged frames too.
+            max_frame = max_frame
+                .max(overhead.frame_size(self.settings.mtu, *self.priorities.last().expect("in use")));
+        }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
-        let needed = headroom(data, back, max_frame, overhead, pfc.reaction, self.lossless.count_ones());
+        let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
+        let needed = headroom(data, back, max_frame, overhead, pfc.reaction, accounts);
+        if let Some(receiver) = self.slow_receiver(port) {
+            return (Thresholds::of_buffer(receiver.buffer, needed, max_frame), needed);
+        }
         let wanted = pfc.headroom.unwrap_or(needed).0;
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
@@ -369,12 +420,17 @@ impl Network {
     /// XOFF, XON and headroom for what arrives by `port` at `priority`, if that is lossless there.
     pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
         let class = self.priorities.iter().position(|p| *p == priority)? as u8;
-        let known = self.is_lossless(class) && self.ports[port].to_switch != NIL;
-        known.then(|| self.thresholds[self.lane_index(port, class)])
+        let known = self.is_lossless(class) && self.has_ingress_account(port);
+        known.then(|| self.thresholds[self.lane_index(port, class & self.hot.account_mask)])
     }
 
     pub(crate) fn host_of(&self, node: NodeId) -> u32 {
         self.number[node]
+    }
+
+    /// The number of the switch that `port` sends from.
+    pub(crate) fn switch_number(&self, port: PortId) -> u32 {
+        self.number[self.topology.owner(port)]
     }
 
     /// The switch that `port` sends from.
@@ -452,7 +508,8 @@ impl Network {
         let index = self.lane_index(port, class);
         let (lane, counters, pauses) = (&self.lanes[index], &self.counters[index], &self.pauses[index]);
         let idle = lane.tx_packets == 0 && counters.drops == [0; 3] && pauses.pauses_received == 0;
-        if idle && lane.backlog == 0 && counters.pauses_sent == 0 {
+        let silent = counters.pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
+        if idle && lane.backlog == 0 && silent {
             return None;
         }
         let (paused, paused_longest) = self.paused_time(port, class, now);
@@ -474,6 +531,8 @@ impl Network {
             resumes_received: pauses.resumes_received,
             paused,
             paused_longest,
+            cnms_sent: counters.cnms_sent,
+            cnms_received: counters.cnms_received,
         })
     }
 }
@@ -494,6 +553,10 @@ impl Model for Network {
             Event::Timer(end) => self.on_timer(end, now, queue),
             Event::FlowStart(workload) => self.on_flow_start(workload, now, queue),
             Event::FlowStop(flow) => self.on_flow_stop(flow, now, queue),
+            Event::HostDrain(host) => self.on_host_drain(host, now, queue),
+            Event::DatagramDue(stream) => self.on_datagram_due(stream, now, queue),
+            Event::RateRelease(limiter) => self.on_rate_release(limiter, now, queue),
+            Event::RateTimer(limiter) => self.on_rate_timer(limiter, now, queue),
             Event::Sample => self.on_sample(now, queue),
         }
     }
@@ -522,6 +585,22 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
         }
     }
     (hosts, switches, number)
+}
+
+/// Receive buffers by host, if any host drains slowly.
+fn receivers(
+    settings: &Settings,
+    number: &IndexVec<NodeId, u32>,
+    hosts: usize,
+) -> Vec<Option<Box<Receiver>>> {
+    if settings.receivers.is_empty() {
+        return Vec::new();
+    }
+    let mut receivers: Vec<Option<Box<Receiver>>> = (0..hosts).map(|_| None).collect();
+    for receiver in &settings.receivers {
+        receivers[number[receiver.host] as usize] = Some(Box::new(Receiver::new(receiver)));
+    }
+    receivers
 }
 
 fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId, Port> {

@@ -1,8 +1,9 @@
 //! What is watched: samples of queues and flows, and captured packets. Nothing in the network reads them back.
 
 use crate::event::Event;
+use crate::flow::FlowStatus;
 use crate::network::Network;
-use crate::packet::Kind;
+use crate::packet::{Kind, Packet};
 use pauseframe_engine::EventQueue;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
@@ -28,6 +29,8 @@ pub enum Metric {
     Srtt,
     /// DCTCP's estimate.
     Alpha,
+    /// Rate that QCN allows the flow queue of the sender, Gb/s: that of the link where it is not limited.
+    QcnRate,
 }
 
 /// Whom a sample tells about.
@@ -114,6 +117,43 @@ pub enum FrameContent {
         priority: Priority,
         /// Pause time; 0 resumes.
         quanta: u16,
+    },
+    /// A PAUSE frame for the whole link (IEEE 802.3 Annex 31B).
+    LinkPause {
+        /// Pause time; 0 resumes.
+        quanta: u16,
+    },
+    /// A UDP datagram in an IP packet.
+    Datagram {
+        /// Hosts.
+        source: NodeId,
+        /// Hosts.
+        destination: NodeId,
+        /// The flow that it belongs to.
+        flow: u32,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+        /// Application bytes.
+        len: u32,
+    },
+    /// A congestion notification message (IEEE 802.1Qau).
+    Cnm {
+        /// The port whose queue was sampled.
+        congestion_point: PortId,
+        /// The host that it goes to: the source of the sampled frame.
+        destination: NodeId,
+        /// Its own priority.
+        priority: Priority,
+        /// Quantised feedback, 1 to 63.
+        fb: u8,
+        /// Queue above the set point, bytes.
+        q_off: i32,
+        /// Growth of the queue since the last sample, bytes.
+        q_delta: i32,
+        /// Priority of the sampled frame.
+        sampled_priority: Priority,
+        /// Where the sampled frame was going to.
+        sampled_destination: NodeId,
     },
 }
 
@@ -214,7 +254,13 @@ impl Network {
             let delivered = self.delivered(*flow);
             add(Metric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
-            let Some(sender) = self.sender(*flow) else { return false };
+            if let Some(rate) = self.limited_rate(*flow) {
+                add(Metric::QcnRate, rate.as_gbps_f64());
+            }
+            // A stream of datagrams has no sender to ask.
+            let Some(sender) = self.sender(*flow) else {
+                return self.records[*flow as usize].status == FlowStatus::Running;
+            };
             add(Metric::Cwnd, sender.cwnd() as f64);
             if sender.ssthresh() != u64::MAX {
                 add(Metric::Ssthresh, sender.ssthresh() as f64);
@@ -235,27 +281,46 @@ impl Network {
             return;
         }
         self.capture.left -= 1;
-        let packet = self.packets[index];
-        let content = if packet.kind == Kind::Pause {
-            let class = packet.seq.trailing_zeros() as usize;
-            FrameContent::Pause { priority: self.priorities[class], quanta: packet.len as u16 }
-        } else {
-            let flow = packet.to / 2;
-            let forward = packet.to & 1 == 1;
-            let spec = &self.records[flow as usize].spec;
-            let (source, destination) =
-                if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) };
-            FrameContent::Segment {
+        let content = self.content_of(&self.packets[index]);
+        self.capture.frames.push(CapturedFrame { time: now, port, content });
+    }
+
+    fn content_of(&self, packet: &Packet) -> FrameContent {
+        if packet.kind == Kind::Pause {
+            let (class, quanta) = (packet.seq.trailing_zeros() as usize, packet.len as u16);
+            return if self.hot.account_mask == 0 {
+                FrameContent::LinkPause { quanta }
+            } else {
+                FrameContent::Pause { priority: self.priorities[class], quanta }
+            };
+        }
+        let (flow, forward) = (packet.to / 2, packet.to & 1 == 1);
+        let spec = &self.records[flow as usize].spec;
+        let (source, destination) =
+            if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) };
+        let priority = self.priorities[usize::from(packet.class)];
+        match packet.kind {
+            Kind::Cnm => FrameContent::Cnm {
+                congestion_point: PortId(packet.len),
+                destination,
+                priority,
+                fb: packet.seq as u8,
+                q_off: packet.ack.cast_signed(),
+                q_delta: packet.window.cast_signed(),
+                sampled_priority: self.priorities[(packet.seq >> 8) as usize],
+                sampled_destination: source,
+            },
+            Kind::Datagram => FrameContent::Datagram { source, destination, flow, priority, len: packet.len },
+            Kind::Data | Kind::Pause => FrameContent::Segment {
                 source,
                 destination,
                 flow,
                 forward,
-                priority: self.priorities[usize::from(packet.class)],
+                priority,
                 vlan: self.vlans.as_ref().map(|vlans| vlans.id(packet.vlan)),
                 ecn: packet.ecn,
-                segment: self.packets.segment(&packet),
-            }
-        };
-        self.capture.frames.push(CapturedFrame { time: now, port, content });
+                segment: self.packets.segment(packet),
+            },
+        }
     }
 }

@@ -17,6 +17,11 @@ pub(crate) enum Kind {
     Data,
     /// A PFC pause frame (IEEE 802.1Qbb): `seq` holds the class-enable vector, `len` the quanta.
     Pause,
+    /// A UDP datagram of `len` bytes in an IP packet.
+    Datagram,
+    /// A congestion notification message (IEEE 802.1Qau): `seq` holds the quantised feedback and above it the class of
+    /// the sampled frame, `ack` and `window` `Q_off` and `Q_delta`, `len` the port of the congestion point.
+    Cnm,
 }
 
 /// A frame. Aligned, so that none lies across two cache lines.

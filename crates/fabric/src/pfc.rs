@@ -1,4 +1,5 @@
-//! Priority flow control, IEEE 802.1Qbb: pause frames on the wire, pause timers, headroom.
+//! Priority flow control, IEEE 802.1Qbb: pause frames on the wire, pause timers, headroom. PAUSE of a whole link
+//! (IEEE 802.3 Annex 31B) is the same with one account, that of class 0, and frames that stop all classes.
 //!
 //! The receiver of a lossless class asks its upstream port to pause when its ingress account passes XOFF. The
 //! pause frame waits for the frame in service on the reverse port, takes the link's time, and acts after the
@@ -104,11 +105,12 @@ impl Network {
     }
 
     fn send_pause_frame(&mut self, port: PortId, class: u8, quanta: u16, now: Time, queue: &mut EventQueue) {
+        let stopped = if self.hot.account_mask == 0 { u32::from(u8::MAX) } else { 1 << class };
         // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
         let mut waiting = self.ports[port].control.head();
         while let Some(index) = waiting {
             let frame = &mut self.packets[index];
-            if frame.seq == 1 << class {
+            if frame.seq == stopped {
                 frame.len = u32::from(quanta);
                 return;
             }
@@ -120,7 +122,7 @@ impl Network {
             ingress: PortId::NONE,
             route: NIL,
             to: NIL,
-            seq: 1 << class,
+            seq: stopped,
             ack: 0,
             len: u32::from(quanta),
             window: 0,
@@ -173,10 +175,11 @@ impl Network {
     }
 
     fn apply_pause(&mut self, port: PortId, pause: PendingPause, now: Time, queue: &mut EventQueue) {
-        for class in (0..8u8).filter(|class| pause.classes & 1 << class != 0) {
+        let in_use = self.priorities.len() as u8;
+        for class in (0..in_use).filter(|class| pause.classes & 1 << class != 0) {
             if pause.quanta == 0 {
                 let lane = self.lane_index(port, class);
-                self.pauses[lane].resumes_received += 1;
+                self.pauses[lane].resumes_received += u64::from(class & self.hot.account_mask == class);
                 self.end_pause(port, class, now);
             } else {
                 self.begin_pause(port, class, now + self.pause_time(port, pause.quanta), now, queue);
@@ -189,7 +192,7 @@ impl Network {
         let lane = self.lane_index(port, class);
         let bit = 1 << class;
         let state = &mut self.pauses[lane];
-        state.pauses_received += 1;
+        state.pauses_received += u64::from(class & self.hot.account_mask == class);
         if self.ports[port].paused & bit == 0 {
             self.ports[port].paused |= bit;
             state.since = now;

@@ -215,6 +215,7 @@ impl Network {
         let index = self.ports[port].control.pop(&self.packets).expect("a pause frame waits");
         let frame = self.packets[index];
         if frame.len > 0 {
+            // Of a whole link class 0 alone counts frames.
             let lane = self.lane_index(port.reverse(), frame.seq.trailing_zeros() as u8);
             self.counters[lane].pauses_sent += 1;
         }
@@ -320,7 +321,7 @@ impl Network {
         }
         self.packet_hops += 1;
         if to_switch == NIL {
-            self.on_nic_receive(port, index, now, queue);
+            self.on_nic_receive(port, index, kind, now, queue);
         } else {
             self.forward(to_switch, port, index, now, queue);
         }

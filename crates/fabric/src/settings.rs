@@ -1,5 +1,8 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
+use crate::qcn::QcnSettings;
+use crate::receiver::ReceiverSettings;
+use crate::udp::DatagramSettings;
 use crate::vlan::VlanRoutes;
 use pauseframe_transport::Config;
 use pauseframe_units::{Bytes, Priority, Span};
@@ -32,6 +35,10 @@ pub struct Settings {
     pub marker: Marker,
     /// Priority flow control.
     pub pfc: Option<PfcSettings>,
+    /// Quantized congestion notification.
+    pub qcn: Option<QcnSettings>,
+    /// Hosts that drain slowly what they receive.
+    pub receivers: Vec<ReceiverSettings>,
     /// Each packet takes a random shortest path instead of its flow's.
     pub spray: bool,
     /// Packets travel in VLANs by these tables instead of on shortest paths. The tag must be in the overhead
@@ -48,6 +55,8 @@ pub struct Transport {
     pub config: Arc<Config>,
     /// IEEE 802.1p priority.
     pub priority: Priority,
+    /// Its flows are streams of datagrams, without a connection; `config` is not used then.
+    pub datagrams: Option<DatagramSettings>,
 }
 
 /// What a packet costs beyond its IP size, in bytes (model.md §1).
@@ -123,6 +132,9 @@ pub enum Marker {
 pub struct PfcSettings {
     /// Lossless priorities.
     pub priorities: Vec<Priority>,
+    /// PAUSE (IEEE 802.3 Annex 31B) instead of PFC: one account for each ingress port, all priorities stop together and
+    /// are lossless, whatever `priorities` says.
+    pub whole_link: bool,
     /// Pause above this many ingress bytes; `None`: what the buffer leaves.
     pub xoff: Option<Bytes>,
     /// Resume at or below; `None`: two full frames below `xoff`.

@@ -1,7 +1,7 @@
 //! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it.
 
 use crate::network::{DropReason, Network};
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet};
 use crate::settings::Marker;
 use pauseframe_engine::{EventQueue, Rng};
 use pauseframe_transport::Ecn;
@@ -42,7 +42,7 @@ impl Network {
             egress
         };
         let lane = ((egress.0 << self.class_bits) | u32::from(class)) as usize;
-        if self.ports[egress].is_idle(now) && !self.hot.pipelined {
+        if self.ports[egress].is_idle(now) && !self.hot.queued {
             self.lanes[lane].count_sent(size);
             self.put_on_wire(egress, index, now, queue);
             return;
@@ -66,6 +66,9 @@ impl Network {
         }
         if over {
             self.mark(index, lane);
+        }
+        if self.hot.qcn {
+            self.on_congestion_point(egress, index, now, queue);
         }
         self.enqueue(egress, index, now, queue);
     }
@@ -126,6 +129,13 @@ impl Network {
         if reason == DropReason::HeadroomExceeded {
             self.check_headroom_drop(&packet, now);
         }
-        self.packets.remove(index);
+        match packet.kind {
+            Kind::Cnm => self.remove_cnm(index),
+            Kind::Datagram => {
+                self.packets.remove(index);
+                self.lose_datagram(&packet, now);
+            }
+            Kind::Data | Kind::Pause => self.packets.remove(index),
+        }
     }
 }

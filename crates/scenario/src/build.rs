@@ -3,13 +3,13 @@
 use crate::resolve::build_topology;
 use crate::spec::{
     BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, MarkAt,
-    MarkerSpec, NicQueue, NotEct, Per, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec,
-    VlanRoutingSpec, WireOverhead,
+    MarkerSpec, NicQueue, NotEct, Per, PfcSpec, QcnSpec, RoutingKind, RtoFormName, Scenario, TransportSpec,
+    UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
-    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport, VlanChoice,
-    VlanRoutes,
+    BufferPolicy, DatagramSettings, IdealTime, Marker, Network, Overhead, PfcSettings, QcnSettings,
+    ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -50,9 +50,12 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
     let specs =
         || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
-    let transports = specs().map(|spec| transport(spec, &scenario.host)).collect();
+    let mut transports: Vec<Transport> = specs().map(|spec| transport(spec, &scenario.host)).collect();
+    let connected = transports.len();
+    transports
+        .extend(udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &transports[0])).collect::<Vec<_>>());
     let vlans = vlan_routes(scenario, &topology).map(Arc::new);
-    let mut settings = settings(scenario, transports, vlans);
+    let mut settings = settings(scenario, &topology, transports, vlans);
     for (index, spec) in specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);
@@ -62,13 +65,17 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     let ideal = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
     let mut transports = vec!["default".to_owned()];
     transports.extend(scenario.transports.iter().map(|(name, _)| name.clone()));
+    let streams: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
+    transports.extend(streams.iter().map(|_| "udp".to_owned()));
     let context = WorkloadContext {
         topology: &topology,
         seed: scenario.seed,
         ideal_of_query: Arc::new(move |flows| ideal.of_query(flows)),
     };
     let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
-        let transport = transports.iter().position(|name| *name == spec.transport).unwrap_or(0);
+        let stream = streams.iter().position(|stream| stream.name == spec.name);
+        let named = || transports.iter().position(|name| *name == spec.transport).unwrap_or(0);
+        let transport = stream.map_or_else(named, |stream| connected + stream);
         workload::build(spec, index as u16, transport as u16, &context)
     });
     let workloads = workloads.collect();
@@ -82,12 +89,36 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
-fn settings(scenario: &Scenario, transports: Vec<Transport>, vlans: Option<Arc<VlanRoutes>>) -> Settings {
+/// The workloads without connections; each has a transport of its own in the network.
+fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
+    scenario.workload.iter().filter_map(|spec| match &spec.kind {
+        WorkloadKind::Udp(udp) => Some((spec, udp)),
+        _ => None,
+    })
+}
+
+/// The TCP settings of `like` stand there without a use.
+fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
+    let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32 };
+    let priority = Priority::new(spec.priority).unwrap_or_default();
+    Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams) }
+}
+
+fn settings(
+    scenario: &Scenario,
+    topology: &Topology,
+    transports: Vec<Transport>,
+    vlans: Option<Arc<VlanRoutes>>,
+) -> Settings {
     let host = &scenario.host;
     let overhead = match host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
         WireOverhead::None => Overhead::NONE,
     };
+    let receivers = host.slow_receivers.iter().filter_map(|receiver| {
+        let node = topology.find(&receiver.host)?;
+        Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer })
+    });
     Settings {
         seed: scenario.seed,
         overhead: if vlans.is_some() { overhead.tagged() } else { overhead },
@@ -109,6 +140,8 @@ fn settings(scenario: &Scenario, transports: Vec<Transport>, vlans: Option<Arc<V
             }
         },
         pfc: scenario.switch.pfc.as_ref().map(pfc),
+        qcn: scenario.qcn.as_ref().map(qcn),
+        receivers: receivers.collect(),
         spray: scenario.routing.kind == RoutingKind::Spray,
         vlans,
         transports,
@@ -151,12 +184,37 @@ fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTr
 
 fn pfc(spec: &PfcSpec) -> PfcSettings {
     PfcSettings {
-        priorities: spec.priorities.iter().filter_map(|p| Priority::new(*p)).collect(),
+        priorities: priorities(&spec.priorities),
+        whole_link: spec.whole_link,
         xoff: spec.xoff,
         xon: spec.xon,
         headroom: spec.headroom,
         reaction: spec.reaction,
         quanta: spec.quanta,
+    }
+}
+
+fn priorities(list: &[u8]) -> Vec<Priority> {
+    list.iter().filter_map(|priority| Priority::new(*priority)).collect()
+}
+
+fn qcn(spec: &QcnSpec) -> QcnSettings {
+    QcnSettings {
+        priorities: spec.priorities.as_deref().map(priorities),
+        cnm_priority: Priority::new(spec.cnm_priority).unwrap_or_default(),
+        q_eq: spec.q_eq,
+        w: spec.w,
+        sample: spec.sample,
+        jitter: spec.jitter,
+        g_d: spec.g_d,
+        min_decrease: spec.min_decrease,
+        fast_recovery: spec.fast_recovery,
+        active_increase: spec.active_increase,
+        hyper_active_increase: spec.hyper_active_increase,
+        byte_counter: spec.byte_counter,
+        timer: spec.timer,
+        extra_fast_recovery: spec.extra_fast_recovery,
+        min_rate: spec.min_rate,
     }
 }
 
@@ -206,7 +264,8 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         syn_retries: spec.syn_retries,
         retries: spec.retries,
     };
-    Transport { config: Arc::new(config), priority: Priority::new(spec.priority).unwrap_or_default() }
+    let priority = Priority::new(spec.priority).unwrap_or_default();
+    Transport { config: Arc::new(config), priority, datagrams: None }
 }
 
 /// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest

@@ -7,7 +7,7 @@
 /// A named row of transport settings.
 #[derive(Debug)]
 pub struct Preset {
-    /// What `transport.preset` says.
+    /// What `transport.preset` or `qcn.preset` says.
     pub name: &'static str,
     /// What it is, in one line.
     pub doc: &'static str,
@@ -59,6 +59,25 @@ pub const PRESETS: &[Preset] = &[
         name: "tcp_bolt",
         doc: "DCTCP in a lossless class, starting at line rate (bolt)",
         row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, BOLT_WINDOW, BOLT_CLASS],
+    },
+];
+
+const QCN_MIN_RATE: PresetValue = set("min_rate", "100 kbps", "cee Table I");
+
+/// The presets of `[qcn]`: below its keys as those above are below the keys of `[transport]`. What cee Table I has beyond
+/// these values is as in the standard: w 2, samples and byte counter 150 KB, timer 15 ms, five cycles, 5 and 50 Mb/s,
+/// factor 0.5, extra fast recovery. Its "Gd 0.5" is read as the largest cut, `g_d` times 63 (docs/models/qcn.md).
+pub const QCN_PRESETS: &[Preset] = &[
+    Preset { name: "standard", doc: "Defaults of IEEE 802.1Q", row: &[] },
+    Preset {
+        name: "qcn20",
+        doc: "cee Table I, Q_eq 20 KB",
+        row: &[set("q_eq", "20 KB", "cee Table I"), QCN_MIN_RATE],
+    },
+    Preset {
+        name: "qcn66",
+        doc: "cee Table I, Q_eq 66 KB",
+        row: &[set("q_eq", "66 KB", "cee Table I"), QCN_MIN_RATE],
     },
 ];
 

@@ -12,7 +12,7 @@ pub use routing::{
 };
 pub use topology::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
 
-use pauseframe_units::{Bytes, Span};
+use pauseframe_units::{BitRate, Bytes, Span};
 use serde::Serialize;
 
 /// A run that can be repeated: the same scenario, seed and version give the same bytes.
@@ -32,6 +32,8 @@ pub struct Scenario {
     pub host: HostSpec,
     /// Switches.
     pub switch: SwitchSpec,
+    /// Quantized congestion notification in switches and NICs; `None` where there is none.
+    pub qcn: Option<QcnSpec>,
     /// `[transport]`: what workloads use that name no other.
     pub transport: TransportSpec,
     /// `[transports.NAME]`: further ones, by name.
@@ -68,6 +70,19 @@ pub struct HostSpec {
     pub nic_queue: NicQueue,
     /// What a packet costs on the wire beyond its IP size.
     pub wire_overhead: WireOverhead,
+    /// Hosts that take frames out of a receive buffer of their own at a rate of their own.
+    pub slow_receivers: Vec<SlowReceiver>,
+}
+
+/// A row of `host.slow_receivers`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SlowReceiver {
+    /// The host.
+    pub host: String,
+    /// Bytes of frames that it takes from the buffer, in bits per second.
+    pub rate: BitRate,
+    /// The receive buffer: lossless classes pause the link before it is full, lossy ones are dropped.
+    pub buffer: Bytes,
 }
 
 /// How the NIC queues.
@@ -165,6 +180,8 @@ pub enum MarkAt {
 pub struct PfcSpec {
     /// The lossless priorities.
     pub priorities: Vec<u8>,
+    /// PAUSE of whole links (IEEE 802.3 Annex 31B) instead: every priority is lossless.
+    pub whole_link: bool,
     /// Pause above this many ingress bytes; `None`: what the buffer leaves after the headroom
     /// (`per_port`), or the dynamic threshold (`shared`).
     pub xoff: Option<Bytes>,
@@ -176,6 +193,43 @@ pub struct PfcSpec {
     pub reaction: Span,
     /// Pause time asked for, in quanta of 512 bit times.
     pub quanta: u16,
+}
+
+/// `[qcn]` (IEEE 802.1Qau): a preset's row with what the file changes in it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QcnSpec {
+    /// The row that the defaults came from.
+    pub preset: String,
+    /// Priorities whose egress queues are watched; `None`: all but that of the CNMs.
+    pub priorities: Option<Vec<u8>>,
+    /// Priority of the CNMs.
+    pub cnm_priority: u8,
+    /// The queue that a congestion point aims at.
+    pub q_eq: Bytes,
+    /// Weight of the queue's growth in the feedback.
+    pub w: f64,
+    /// Bytes between two samples of a queue without congestion.
+    pub sample: Bytes,
+    /// Spread of intervals and cycles: uniform within this share of their mean, either way.
+    pub jitter: f64,
+    /// Share of its rate that a limiter gives up for each step of the six-bit feedback.
+    pub g_d: f64,
+    /// Least factor of one cut.
+    pub min_decrease: f64,
+    /// Cycles of fast recovery.
+    pub fast_recovery: u32,
+    /// Growth of the target rate a cycle after that.
+    pub active_increase: BitRate,
+    /// The same when byte counter and timer are both beyond fast recovery, for each cycle beyond.
+    pub hyper_active_increase: BitRate,
+    /// Bytes of a cycle of the byte counter.
+    pub byte_counter: Bytes,
+    /// Cycle of the timer.
+    pub timer: Span,
+    /// A target rate beyond ten times the current one falls to an eighth after the first cycle.
+    pub extra_fast_recovery: bool,
+    /// Least rate of a limiter.
+    pub min_rate: BitRate,
 }
 
 /// `[transport]`: a preset's row with what the file changes in it.
@@ -300,7 +354,7 @@ impl Serialize for InitialWindow {
 pub struct WorkloadSpec {
     /// Names it in the tables; unique. Default: its kind.
     pub name: String,
-    /// Name of the transport: "default" is `[transport]`.
+    /// Name of the transport: "default" is `[transport]`, "udp" none.
     pub transport: String,
     /// What it does.
     #[serde(flatten)]
@@ -369,6 +423,40 @@ pub enum WorkloadKind {
         /// No new flow from here on.
         stop: Span,
     },
+    /// Datagrams without a transport.
+    Udp(UdpSpec),
+}
+
+/// A `udp` workload: sources of datagrams that do not react.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct UdpSpec {
+    /// Hosts that send; `None`: all.
+    pub sources: Option<Vec<String>>,
+    /// Hosts that they send to; `None`: all. A source takes one at random, never itself.
+    pub destinations: Option<Vec<String>>,
+    /// Rate of a source while it sends, with all that the scenario counts on the wire.
+    pub rate: BitRate,
+    /// Application bytes of a datagram.
+    pub datagram: Bytes,
+    /// The 802.1p priority of the datagrams.
+    pub priority: u8,
+    /// Random on and off; `None`: each source sends all the time.
+    pub burst: Option<BurstSpec>,
+    /// Application bytes that each source sends in all; `None`: until `stop`.
+    pub size: Option<Bytes>,
+    /// First possible start.
+    pub start: Span,
+    /// Nothing is sent from here on.
+    pub stop: Span,
+}
+
+/// Random on and off: bursts at the rate of the workload, and pauses between them.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct BurstSpec {
+    /// Application bytes of a burst.
+    pub sizes: SizesSpec,
+    /// Mean of the pause between the end of a burst and the start of the next; exponential.
+    pub idle: Span,
 }
 
 /// One row of a flow list.

@@ -104,15 +104,18 @@ pub(crate) fn settings(config: Config) -> Settings {
         buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
         marker: Marker::None,
         pfc: None,
+        qcn: None,
+        receivers: vec![],
         spray: false,
         vlans: None,
-        transports: vec![Transport { config: Arc::new(config), priority: priority(0) }],
+        transports: vec![Transport { config: Arc::new(config), priority: priority(0), datagrams: None }],
     }
 }
 
 pub(crate) fn pfc() -> PfcSettings {
     PfcSettings {
         priorities: vec![priority(LOSSLESS)],
+        whole_link: false,
         xoff: None,
         xon: None,
         headroom: None,
@@ -123,7 +126,7 @@ pub(crate) fn pfc() -> PfcSettings {
 
 /// The same with a lossless class for all packets and `buffer` bytes for each ingress.
 pub(crate) fn lossless(config: Config, buffer: u64) -> Settings {
-    let transport = Transport { config: Arc::new(config), priority: priority(LOSSLESS) };
+    let transport = Transport { config: Arc::new(config), priority: priority(LOSSLESS), datagrams: None };
     Settings {
         buffer: BufferPolicy::PerPort(Bytes(buffer)),
         pfc: Some(pfc()),

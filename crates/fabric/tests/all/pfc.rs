@@ -60,7 +60,7 @@ fn pauses_of(frames: &[CapturedFrame]) -> Vec<(Time, u16)> {
             assert_eq!(priority.code_point(), LOSSLESS);
             Some((frame.time, quanta))
         }
-        FrameContent::Segment { .. } => None,
+        _ => None,
     };
     frames.iter().filter_map(pause).collect()
 }
@@ -353,7 +353,11 @@ fn a_pause_stops_its_own_priority_only() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let mut settings = blocked_settings(5, pfc());
-    settings.transports.push(Transport { config: Arc::new(config()), priority: priority(0) });
+    settings.transports.push(Transport {
+        config: Arc::new(config()),
+        priority: priority(0),
+        datagrams: None,
+    });
     let other = FlowSpec { transport: 1, ..flow(&topology, "a", "q", 1000 * MSS) };
     let (mut network, ending) =
         run_until(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS), other], Time(3000 * US));
@@ -389,7 +393,7 @@ fn the_headroom_covers_a_pause_frame_of_another_class() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let quanta = 10_000;
-    let transport = |p| Transport { config: Arc::new(silent()), priority: priority(p) };
+    let transport = |p| Transport { config: Arc::new(silent()), priority: priority(p), datagrams: None };
     // 30 ns short of three whole frames, see `the_headroom_is_tight_to_the_byte`.
     let reaction = Span::from_ns(370);
     let pfc = PfcSettings { priorities: vec![priority(3), priority(4)], quanta, reaction, ..pfc() };

@@ -86,7 +86,7 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> Transport {
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config.rto },
         ..config
     };
-    Transport { config: Arc::new(config), priority: priority(rng.below(8) as u8) }
+    Transport { config: Arc::new(config), priority: priority(rng.below(8) as u8), datagrams: None }
 }
 
 /// `cyclic`: the routes of this fabric can deadlock under pause, so it goes without.
@@ -123,12 +123,15 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         marker: if coin(rng) { marker } else { Marker::None },
         pfc: lossless.then(|| PfcSettings {
             priorities,
+            whole_link: false,
             xoff: coin(rng).then_some(Bytes(size.0 / 2)),
             xon: None,
             headroom: None,
             reaction: Span(rng.below(2) * rng.below(1_000_000)),
             quanta: one_of(rng, &[1000, u16::MAX]),
         }),
+        qcn: None,
+        receivers: vec![],
         spray,
         vlans: None,
         transports,

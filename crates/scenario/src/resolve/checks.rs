@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use super::value::Setting;
 use super::workload::Partial;
 use crate::spec::{BufferSpec, EcnName, HostSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec, TransportSpec};
-use crate::spec::{WireOverhead, WorkloadKind};
+use crate::spec::{UdpSpec, WireOverhead, WorkloadKind};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
 
@@ -71,7 +71,8 @@ fn starts(kind: &WorkloadKind) -> Box<dyn Iterator<Item = Span> + '_> {
         WorkloadKind::Permutation { start, .. }
         | WorkloadKind::NToOne { start, .. }
         | WorkloadKind::Incast { start, .. }
-        | WorkloadKind::Background { start, .. } => Box::new(std::iter::once(*start)),
+        | WorkloadKind::Background { start, .. }
+        | WorkloadKind::Udp(UdpSpec { start, .. }) => Box::new(std::iter::once(*start)),
     }
 }
 
@@ -147,7 +148,12 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
 }
 
 /// What the transports in use expect of the switches.
-pub(crate) fn transports(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named]) {
+pub(crate) fn transports(
+    ledger: &mut Ledger,
+    switch: &SwitchSpec,
+    transports: &[Named],
+    workloads: &[Partial],
+) {
     for Named { name, spec, is_used, .. } in transports {
         if !is_used {
             if name != "default" {
@@ -171,14 +177,41 @@ pub(crate) fn transports(ledger: &mut Ledger, switch: &SwitchSpec, transports: &
             _ => {}
         }
     }
-    if switch.pfc.is_some()
-        && !transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
-    {
+    let streams = workloads.iter().filter_map(|workload| stream(workload.kind.as_ref()));
+    let priorities: Vec<u8> = streams.map(|udp| udp.priority).collect();
+    let pauses = |pfc: &PfcSpec| {
+        let of_streams = priorities.iter().any(|priority| pfc.priorities.contains(priority));
+        pfc.whole_link || of_streams || transports.iter().any(|t| t.is_used && t.spec.lossless)
+    };
+    if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
     if let MarkerSpec::Step { k, .. } = switch.marker
         && k >= size(&switch.buffer)
     {
         ledger.warn(format!("switch.marker.k ({k}) is not below switch.buffer.size: nothing is ever marked"));
+    }
+}
+
+fn stream(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
+    match kind {
+        Some(WorkloadKind::Udp(udp)) => Some(udp),
+        _ => None,
+    }
+}
+
+/// IPv4 and UDP headers, bytes.
+const DATAGRAM_HEADERS: u64 = 28;
+
+/// A datagram fits the MTU: there is no fragmentation.
+pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Partial]) {
+    for (index, workload) in workloads.iter().enumerate() {
+        let Some(udp) = stream(workload.kind.as_ref()) else { continue };
+        let path = format!("workload.{index}.datagram");
+        let most = Bytes(host.mtu.0.saturating_sub(DATAGRAM_HEADERS));
+        if udp.datagram > most && !ledger.failed(&path) && !ledger.failed("host.mtu") {
+            let message = format!("{} and 28 bytes of headers are more than host.mtu", udp.datagram.plain());
+            ledger.problem(&path, message, format!("at most {}", most.plain()));
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! `[host]`.
 
+use super::hosts::Hosts;
+use super::ledger::Origin;
 use super::reader::Table;
-use crate::spec::{HostSpec, NicQueue, WireOverhead};
-use pauseframe_units::{Bytes, Span};
+use crate::spec::{HostSpec, NicQueue, SlowReceiver, WireOverhead};
+use pauseframe_units::{BitRate, Bytes, Span};
 
-pub(crate) fn host(t: &mut Table) -> HostSpec {
+pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
     let second = Span::from_secs(1);
     HostSpec {
         mtu: t.or_in("mtu", Bytes(1500), Bytes(576)..=Bytes(9216), "Largest IP packet"),
@@ -43,5 +45,31 @@ pub(crate) fn host(t: &mut Table) -> HostSpec {
             WireOverhead::Ethernet,
             "Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it",
         ),
+        slow_receivers: slow_receivers(t, hosts),
     }
+}
+
+fn slow_receivers(t: &mut Table, hosts: Option<&Hosts>) -> Vec<SlowReceiver> {
+    let doc = "Hosts that take frames out of a receive buffer of their own at a rate of their own";
+    let mut names: Vec<String> = Vec::new();
+    let rows = t.rows("slow_receivers", "[]", doc, |t| {
+        let host: Option<String> = t.required("host", "Name of the host");
+        let twice = host.as_ref().is_some_and(|name| names.contains(name));
+        t.check(!twice, "host", || "is in an earlier row too".to_owned(), "one row a host");
+        names.extend(host.clone());
+        if let (Some(name), Some(hosts)) = (&host, hosts) {
+            t.check(hosts.contains(name), "host", || hosts.complaint(name), &hosts.suggestion(name));
+        }
+        let rates = BitRate(1000)..=BitRate::gbps(10_000);
+        let rate = t.required_in("rate", rates, "Rate at which it takes frames out of the buffer");
+        // As much as a NIC holds on its way out: cee Table I, 512 KB.
+        let sizes = Bytes(576)..=Bytes(4_000_000_000);
+        let doc = "The buffer: lossless classes pause the link before it is full, lossy ones are dropped";
+        let buffer = t.or_in("buffer", Bytes::kb(512), sizes, doc);
+        Some(SlowReceiver { host: host?, rate: rate?, buffer })
+    });
+    if !t.has("slow_receivers") && !t.is_documenting() {
+        t.ledger.entry(t.at("slow_receivers"), "[]".to_owned(), Origin::Default);
+    }
+    rows.unwrap_or_default()
 }

@@ -15,6 +15,7 @@ mod hosts;
 mod ledger;
 mod nested;
 mod options;
+mod qcn;
 mod reader;
 mod record;
 mod routing;
@@ -24,6 +25,7 @@ mod switch;
 mod text;
 mod topology;
 mod transport;
+mod udp;
 mod value;
 mod workload;
 
@@ -33,7 +35,7 @@ pub use options::options;
 
 use crate::error::{Problem, ScenarioError};
 use crate::presets::Preset;
-use crate::spec::{EcnName, Scenario, Stop, WorkloadSpec};
+use crate::spec::{EcnName, Scenario, Stop, WorkloadKind, WorkloadSpec};
 use checks::Named;
 use document::Value;
 use hosts::Hosts;
@@ -124,12 +126,13 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let labels = topology.as_ref().map(graph::labels).unwrap_or_default();
     let fabric = routing::Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
     let routing = t.section("routing", |t| routing::routing(t, &fabric));
-    let host = t.section("host", host::host);
-    let mut transports = read_transports(t, routing.reorders());
     let hosts = graph.as_ref().map(Hosts::of);
+    let host = t.section("host", |t| host::host(t, hosts.as_ref()));
+    let mut transports = read_transports(t, routing.reorders());
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
     let demands = demands(&transports, routing.lanes());
     let switch = t.section("switch", |t| switch::switch(t, &demands));
+    let qcn = qcn::qcn_or_none(t);
     let record = t.section("record", record::record);
     root.finish();
 
@@ -144,8 +147,10 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
-    checks::transports(ledger, &switch, &transports);
+    checks::transports(ledger, &switch, &transports, &workloads);
     routing::judge(ledger, &routing, graph.as_ref(), &switch, &transports);
+    checks::datagrams(ledger, &host, &workloads);
+    qcn::check(ledger, qcn.as_ref(), &host, &switch, &routing);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     Some(Scenario {
@@ -156,6 +161,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         routing,
         host,
         switch,
+        qcn,
         transport: transports.next()?.1,
         transports: transports.collect(),
         workload: workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
@@ -217,7 +223,10 @@ fn read_workloads(
     let mut taken = given_names(t.ledger.root);
     let workloads = t.tables("workload", |t| workload::workload(t, &context, &mut taken));
     for transport in transports {
-        transport.is_used = workloads.iter().any(|workload| workload.transport == transport.name);
+        let names_it = |workload: &Partial| {
+            workload.transport == transport.name && !matches!(workload.kind, Some(WorkloadKind::Udp(_)))
+        };
+        transport.is_used = workloads.iter().any(names_it);
     }
     workloads
 }

@@ -1,6 +1,6 @@
 //! Short forms of the file, written out before anything is read, so that each table has one form.
 //!
-//! `stop = "50 ms"`, `buffer = "225 KB"`, `marker = "none"`, `pfc = true`, one workload without the array,
+//! `stop = "50 ms"`, `buffer = "225 KB"`, `marker = "none"`, `pfc = true`, `qcn = "qcn66"`, one workload without the array,
 //! `links = [["A", "S1"]]`, `sizes = "web_search"`. `false` (for "off") stays.
 
 use super::document::{Item, Value};
@@ -13,6 +13,12 @@ pub(crate) fn expand(root: &mut Item) {
         as_key(switch.get_mut("buffer"), "size");
         as_key(switch.get_mut("marker"), "kind");
         true_as_table(switch.get_mut("pfc"));
+    }
+    true_as_table(root.get_mut("qcn"));
+    if let Some(qcn) = root.get_mut("qcn")
+        && matches!(qcn.value, Value::Text(_))
+    {
+        wrap(qcn, "preset");
     }
     if let Some(record) = root.get_mut("record") {
         true_as_table(record.get_mut("series"));
@@ -37,8 +43,15 @@ fn expand_workload(workload: &mut Item) {
         workload.value = Value::Array(vec![only]);
     }
     let Value::Array(workloads) = &mut workload.value else { return };
-    for sizes in workloads.iter_mut().filter_map(|workload| workload.get_mut("sizes")) {
-        let Value::Text(text) = &sizes.value else { continue };
+    for workload in workloads {
+        expand_sizes(workload.get_mut("sizes"));
+        expand_sizes(workload.get_mut("burst").and_then(|burst| burst.get_mut("sizes")));
+    }
+}
+
+fn expand_sizes(sizes: Option<&mut Item>) {
+    if let Some(sizes) = sizes {
+        let Value::Text(text) = &sizes.value else { return };
         let (kind, key) = if text.parse::<Bytes>().is_ok() { ("fixed", "size") } else { ("cdf", "source") };
         let place = sizes.place;
         wrap(sizes, key);

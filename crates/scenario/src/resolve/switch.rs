@@ -132,6 +132,9 @@ fn pfc(t: &mut Table, lanes: usize) -> PfcSpec {
     let message = || format!("{} is named twice", twice.map_or(0, |(_, priority)| *priority));
     t.check(twice.is_none(), "priorities", message, "name each priority once");
 
+    let doc = "Pause whole links (PAUSE, IEEE 802.3 Annex 31B) instead of priorities: one ingress account a port, every \
+               priority lossless; then priorities only says which one lossless transports have";
+    let whole_link = t.or("whole_link", false, doc);
     let limits = Bytes::ZERO..=BUFFER_MAX;
     let stand_in = "automatic: what the buffer leaves after the headroom, or the dynamic threshold";
     let doc = "Pause above this many ingress bytes";
@@ -147,6 +150,7 @@ fn pfc(t: &mut Table, lanes: usize) -> PfcSpec {
     }
     PfcSpec {
         priorities,
+        whole_link,
         xoff,
         xon,
         headroom,

@@ -4,7 +4,7 @@ use super::ledger::{Entry, last_segment};
 use std::collections::BTreeMap;
 
 /// The tables in the order in which people read them.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "name",
     "seed",
     "stop",
@@ -12,6 +12,7 @@ const ORDER: [&str; 11] = [
     "routing",
     "host",
     "switch",
+    "qcn",
     "transport",
     "transports",
     "workload",

@@ -5,6 +5,7 @@ use super::ledger::Origin;
 use super::nested::list_of_rows;
 use super::reader::Table;
 use super::sizes;
+use super::udp;
 use super::value::{Setting, did_you_mean, quoted};
 use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, WorkloadKind};
 use crate::{presets, workload::read_flow_list};
@@ -39,6 +40,7 @@ const KINDS: &[(&str, Reader)] = &[
     ("long_flows", long_flows),
     ("incast", incast),
     ("background", background),
+    ("udp", udp::udp),
 ];
 
 /// The largest flow, 1000 TB: far above it sums of sizes would overflow.
@@ -68,6 +70,16 @@ pub(crate) fn workload(t: &mut Table, context: &Context, taken: &mut Vec<String>
         "",
     );
     taken.push(name.clone());
+    if kind == "udp" {
+        let kind = reader.and_then(|read| read(t, context));
+        return Partial { name, transport: "udp".to_owned(), kind };
+    }
+    let transport = transport_name(t, context);
+    let kind = reader.and_then(|read| read(t, context));
+    Partial { name, transport, kind }
+}
+
+fn transport_name(t: &mut Table, context: &Context) -> String {
     let doc = "Name of its transport: one of [transports.NAME], or \"default\" for [transport]";
     let transport: String = t.or("transport", "default".to_owned(), doc);
     let message =
@@ -77,16 +89,15 @@ pub(crate) fn workload(t: &mut Table, context: &Context, taken: &mut Vec<String>
         None => did_you_mean(&transport, context.transports.iter().map(String::as_str)),
     };
     t.check(context.transports.contains(&transport), "transport", message, &hint);
-    let kind = reader.and_then(|read| read(t, context));
-    Partial { name, transport, kind }
+    transport
 }
 
-fn start(t: &mut Table) -> Span {
+pub(super) fn start(t: &mut Table) -> Span {
     t.or_in("start", Span::ZERO, Span::ZERO..=TIME_MAX, "When the first flow can start")
 }
 
 /// The end of the arrivals, which is that of the run unless the workload has its own.
-fn stop(t: &mut Table, start: Span, context: &Context) -> Option<Span> {
+pub(super) fn stop(t: &mut Table, start: Span, context: &Context) -> Option<Span> {
     let doc = "Nothing new starts from here on";
     if context.stop.is_none() && !t.has("stop") && !t.is_documenting() {
         let message = || "this workload has no end and neither has the run".to_owned();
@@ -112,7 +123,7 @@ fn host(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Optio
     Some(name)
 }
 
-fn known_host(t: &mut Table, key: &str, name: &str, context: &Context) {
+pub(super) fn known_host(t: &mut Table, key: &str, name: &str, context: &Context) {
     let Some(hosts) = context.hosts else { return };
     if !hosts.contains(name) {
         let hint = if t.ledger.is_full() { String::new() } else { hosts.suggestion(name) };
@@ -129,7 +140,7 @@ fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     t.check((1..=others).contains(&(count as usize)), key, message, &hint);
 }
 
-fn two_hosts(t: &mut Table, context: &Context) {
+pub(super) fn two_hosts(t: &mut Table, context: &Context) {
     let enough = context.hosts.is_none_or(|hosts| hosts.count() >= 2);
     t.check(enough, "kind", || "this workload needs two hosts".to_owned(), "enlarge the topology");
 }

@@ -1,5 +1,6 @@
 //! Captured frames as real packets in a pcapng file, for Wireshark and its like: Ethernet, IEEE 802.1Q tag on
-//! priorities above 0 and in VLANs, IPv4, TCP with its options, and PFC frames (IEEE 802.1Qbb). One interface a port.
+//! priorities above 0 and in VLANs, IPv4, TCP with its options, UDP, PFC frames (IEEE 802.1Qbb), PAUSE (IEEE 802.3
+//! Annex 31B) and CNMs (IEEE 802.1Qau). One interface a port.
 //!
 //! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept)
 //! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
@@ -9,7 +10,7 @@
 
 use etherparse::{
     EtherType, Ethernet2Header, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader, TcpOptionElement,
-    VlanId, VlanPcp,
+    UdpHeader, VlanId, VlanPcp,
 };
 use pauseframe_fabric::{CapturedFrame, FrameContent};
 use pauseframe_topology::Topology;
@@ -36,6 +37,10 @@ const NANOSECONDS: u8 = 9;
 const PFC_DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 const MAC_CONTROL: EtherType = EtherType(0x8808);
 const PFC_OPCODE: u16 = 0x0101;
+/// IEEE 802.3 Annex 31B: opcode of PAUSE, for the whole link.
+const PAUSE_OPCODE: u16 = 0x0001;
+/// IEEE 802.1Q clause 33.4: EtherType of a CNM PDU. (0x22E9 is that of the CN-TAG, which is not simulated.)
+const CNM: EtherType = EtherType(0x22e7);
 /// Zeros to compute checksums over.
 static PAYLOAD: [u8; SNAP_LENGTH as usize] = [0; SNAP_LENGTH as usize];
 
@@ -112,9 +117,13 @@ impl<'a, W: Write> PacketWriter<'a, W> {
         let (bytes, length) = match &frame.content {
             FrameContent::Pause { priority, quanta } => {
                 let bytes = pause_frame(self.topology.owner(frame.port), *priority, *quanta);
-                let length = bytes.len();
-                (bytes, length)
+                whole(bytes)
             }
+            FrameContent::LinkPause { quanta } => {
+                whole(link_pause_frame(self.topology.owner(frame.port), *quanta))
+            }
+            FrameContent::Cnm { .. } => whole(cnm_frame(&frame.content, self.topology)),
+            FrameContent::Datagram { .. } => datagram_headers(&frame.content),
             FrameContent::Segment { flow, .. } => {
                 segment_headers(frame.time, &frame.content, agreement(*flow))
             }
@@ -139,6 +148,12 @@ impl<'a, W: Write> PacketWriter<'a, W> {
     }
 }
 
+/// A frame of which nothing is left out, and its length.
+fn whole(bytes: Vec<u8>) -> (Vec<u8>, usize) {
+    let length = bytes.len();
+    (bytes, length)
+}
+
 /// The headers of a segment's frame, and the length of the whole frame without FCS.
 fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
     let FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment } = *content
@@ -159,7 +174,7 @@ fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> 
     tcp.checksum = tcp
         .calc_checksum_ipv4(&ip, &PAYLOAD[..segment.len as usize])
         .expect("an IP packet is at most 9216 bytes long");
-    let mut bytes = link_header(source, destination, priority, vlan);
+    let mut bytes = link_header(source, destination, priority, vlan, EtherType::IPV4);
     bytes.extend(ip.to_bytes());
     bytes.extend(tcp.to_bytes());
     let length = (bytes.len() + segment.len as usize).max(MIN_FRAME);
@@ -171,12 +186,18 @@ fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> 
 }
 
 /// Ethernet header, with a tag where the packet has a VLAN, or where the priority is not 0 (VLAN 0: a priority tag).
-fn link_header(source: NodeId, destination: NodeId, priority: Priority, vlan: Option<u16>) -> Vec<u8> {
+fn link_header(
+    source: NodeId,
+    destination: NodeId,
+    priority: Priority,
+    vlan: Option<u16>,
+    ether_type: EtherType,
+) -> Vec<u8> {
     let tagged = vlan.is_some() || priority.code_point() > 0;
     let ethernet = Ethernet2Header {
         source: mac(source),
         destination: mac(destination),
-        ether_type: if tagged { EtherType::VLAN_TAGGED_FRAME } else { EtherType::IPV4 },
+        ether_type: if tagged { EtherType::VLAN_TAGGED_FRAME } else { ether_type },
     };
     let mut bytes = ethernet.to_bytes().to_vec();
     if tagged {
@@ -184,7 +205,7 @@ fn link_header(source: NodeId, destination: NodeId, priority: Priority, vlan: Op
             pcp: VlanPcp::try_new(priority.code_point()).expect("a priority has three bits"),
             drop_eligible_indicator: false,
             vlan_id: VlanId::try_new(vlan.unwrap_or(0)).expect("VLANs are numbered up to 4094"),
-            ether_type: EtherType::IPV4,
+            ether_type,
         };
         bytes.extend(tag.to_bytes());
     }
@@ -253,6 +274,73 @@ fn pause_frame(sender: NodeId, priority: Priority, quanta: u16) -> Vec<u8> {
     }
     bytes.resize(MIN_FRAME, 0);
     bytes
+}
+
+/// A PAUSE frame without its FCS (IEEE 802.3 Annex 31B).
+fn link_pause_frame(sender: NodeId, quanta: u16) -> Vec<u8> {
+    let ethernet =
+        Ethernet2Header { source: mac(sender), destination: PFC_DESTINATION, ether_type: MAC_CONTROL };
+    let mut bytes = ethernet.to_bytes().to_vec();
+    bytes.extend(PAUSE_OPCODE.to_be_bytes());
+    bytes.extend(quanta.to_be_bytes());
+    bytes.resize(MIN_FRAME, 0);
+    bytes
+}
+
+/// A CNM without its FCS (IEEE 802.1Q clause 33.4): version and feedback (6 bits), CPID, `cnmQOffset` and `cnmQDelta` in
+/// units of 64 octets, priority and destination of the sampled frame, and none of its octets.
+fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
+    let FrameContent::Cnm {
+        congestion_point,
+        destination,
+        priority,
+        fb,
+        q_off,
+        q_delta,
+        sampled_priority,
+        sampled_destination,
+    } = *content
+    else {
+        unreachable!("called for CNMs only");
+    };
+    let switch = topology.owner(congestion_point);
+    let units = |bytes: i32| (bytes / 64).clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16;
+    let mut bytes = link_header(switch, destination, priority, None, CNM);
+    bytes.extend(u16::from(fb & 0x3f).to_be_bytes());
+    bytes.extend(mac(switch));
+    bytes.extend((congestion_point.0 as u16).to_be_bytes());
+    bytes.extend(units(q_off).to_be_bytes());
+    bytes.extend(units(q_delta).to_be_bytes());
+    bytes.extend((u16::from(sampled_priority.code_point()) << 13).to_be_bytes());
+    bytes.extend(mac(sampled_destination));
+    bytes.extend(0u16.to_be_bytes());
+    bytes.resize(MIN_FRAME, 0);
+    bytes
+}
+
+/// The headers of a datagram's frame, and the length of the whole frame without FCS.
+fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
+    let FrameContent::Datagram { source, destination, flow, priority, len } = *content else {
+        unreachable!("called for datagrams only");
+    };
+    let payload = &PAYLOAD[..len as usize];
+    let mut ip = Ipv4Header::new(
+        (UdpHeader::LEN + payload.len()) as u16,
+        64,
+        IpNumber::UDP,
+        ipv4(source),
+        ipv4(destination),
+    )
+    .expect("an IP packet is at most 9216 bytes long");
+    ip.header_checksum = ip.calc_header_checksum();
+    let (from, to) = tcp_ports(flow);
+    let udp = UdpHeader::with_ipv4_checksum(from, to, &ip, payload)
+        .expect("an IP packet is at most 9216 bytes long");
+    let mut bytes = link_header(source, destination, priority, None, EtherType::IPV4);
+    bytes.extend(ip.to_bytes());
+    bytes.extend(udp.to_bytes());
+    let length = (bytes.len() + payload.len()).max(MIN_FRAME);
+    (bytes, length)
 }
 
 /// Ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other one; no two of

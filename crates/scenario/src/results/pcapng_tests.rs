@@ -261,10 +261,57 @@ fn flows_have_ports_of_their_own() {
 fn frames_in_vlans_carry_their_number() {
     let header = |priority, vlan| {
         let priority = Priority::new(priority).unwrap();
-        link_header(NodeId(1), NodeId(2), priority, vlan)[12..].to_vec()
+        link_header(NodeId(1), NodeId(2), priority, vlan, EtherType::IPV4)[12..].to_vec()
     };
     assert_eq!(header(0, None), [0x08, 0x00]);
     assert_eq!(header(3, None), [0x81, 0x00, 0x60, 0x00, 0x08, 0x00]);
     assert_eq!(header(0, Some(7)), [0x81, 0x00, 0x00, 0x07, 0x08, 0x00]);
     assert_eq!(header(4, Some(4094)), [0x81, 0x00, 0x8f, 0xfe, 0x08, 0x00]);
+}
+
+/// A PAUSE of the whole link, a CNM with and without a tag, and a datagram.
+fn lossless_frames() -> Vec<CapturedFrame> {
+    let cnm = |priority| FrameContent::Cnm {
+        congestion_point: PortId(3),
+        destination: NodeId(0),
+        priority: Priority::new(priority).unwrap(),
+        fb: 37,
+        q_off: 20_000,
+        q_delta: -640,
+        sampled_priority: Priority::new(3).unwrap(),
+        sampled_destination: NodeId(1),
+    };
+    let datagram = FrameContent::Datagram {
+        source: NodeId(1),
+        destination: NodeId(0),
+        flow: 3,
+        priority: Priority::new(0).unwrap(),
+        len: 1472,
+    };
+    let frames = [FrameContent::LinkPause { quanta: 515 }, cnm(7), cnm(0), datagram];
+    let frame = |(ns, content)| CapturedFrame { time: Time::ZERO + Span::from_ns(ns), port: DOWN, content };
+    (1..).zip(frames).map(frame).collect()
+}
+
+#[test]
+fn tshark_reads_pauses_of_links_cnms_and_datagrams() {
+    let (_folder, path) = written(&lossless_frames(), false);
+    let fields = ["frame.len", "eth.dst", "macc.opcode", "macc.pause_time"];
+    let Some(pauses) = tshark(&path, "macc", &fields) else { return };
+    assert_eq!(pauses, ["60;01:80:c2:00:00:01;0x0001;515"]);
+    // Wireshark has no dissector for CNMs: EtherType and octets. 20,000 / 64 = 312 = 0x138, -640 / 64 = -10.
+    let fields = ["frame.len", "eth.src", "eth.dst", "data.data"];
+    let octets = "0025020000000002000301 38fff6600002000000000100 00".replace(' ', "");
+    let padding = |bytes: usize| "00".repeat(bytes);
+    assert_eq!(
+        tshark(&path, "eth.type == 0x22e7 || vlan.etype == 0x22e7", &fields).unwrap(),
+        [
+            format!("60;02:00:00:00:00:02;02:00:00:00:00:00;{octets}{}", padding(60 - 18 - 24)),
+            format!("60;02:00:00:00:00:02;02:00:00:00:00:00;{octets}{}", padding(60 - 14 - 24)),
+        ]
+    );
+    let fields = ["frame.len", "ip.src", "ip.dst", "udp.srcport", "udp.length"];
+    assert_eq!(tshark(&path, "udp", &fields).unwrap(), ["1514;10.0.0.1;10.0.0.0;49155;1480"]);
+    let bad = tshark(&path, "_ws.malformed || _ws.expert.severity >= 0x00800000", &["frame.number"]).unwrap();
+    assert_eq!(bad, [""; 0]);
 }

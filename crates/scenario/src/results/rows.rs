@@ -63,6 +63,7 @@ pub(super) fn metric_name(metric: Metric) -> &'static str {
         Metric::Ssthresh => "ssthresh_bytes",
         Metric::Srtt => "srtt_us",
         Metric::Alpha => "alpha",
+        Metric::QcnRate => "qcn_rate_gbps",
     }
 }
 
@@ -85,5 +86,7 @@ pub(super) fn idle_report(port: u32) -> PortReport {
         resumes_received: 0,
         paused: pauseframe_units::Span::ZERO,
         paused_longest: pauseframe_units::Span::ZERO,
+        cnms_sent: 0,
+        cnms_received: 0,
     }
 }

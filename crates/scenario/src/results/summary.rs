@@ -89,6 +89,9 @@ pub struct Summary {
     pub pfc_pauses: u64,
     pub retransmits: u64,
     pub timeouts: u64,
+    pub cnms: u64,
+    pub datagrams_sent: u64,
+    pub datagrams_lost: u64,
     pub fct_us: CompletionTimes,
     pub slowdown: Slowdowns,
     pub query_fct_us: CompletionTimes,
@@ -127,6 +130,9 @@ impl Summary {
             pfc_pauses: ports.iter().map(|port| port.pauses_sent).sum(),
             retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum(),
             timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum(),
+            cnms: ports.iter().map(|port| port.cnms_sent).sum(),
+            datagrams_sent: flows.iter().map(|flow| flow.datagrams.sent).sum(),
+            datagrams_lost: flows.iter().map(|flow| flow.datagrams.lost).sum(),
             fct_us: completion_times(flows.iter().filter_map(completion_time)),
             slowdown: slowdowns(flows),
             query_fct_us: completion_times(queries.iter().filter_map(query_time)),
@@ -222,6 +228,7 @@ mod tests {
             retransmits: 1,
             timeouts: 2,
             ce_packets: 0,
+            datagrams: pauseframe_fabric::Datagrams::default(),
         }
     }
 

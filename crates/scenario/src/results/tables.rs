@@ -52,6 +52,10 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> RecordBatch {
         ),
         ("timeouts", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.timeouts))), false),
         ("ce_packets", counts(|r| r.ce_packets), false),
+        ("datagrams_sent", counts(|r| r.datagrams.sent), false),
+        ("datagrams_lost", counts(|r| r.datagrams.lost), false),
+        ("datagram_bytes_sent", counts(|r| r.datagrams.sent_bytes), false),
+        ("datagram_bytes_lost", counts(|r| r.datagrams.lost_bytes), false),
     ])
 }
 
@@ -102,6 +106,8 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> RecordBatch {
         ("resumes_received", counts(|r| r.resumes_received), false),
         ("paused_us", f64s(reports.iter().map(|r| r.paused.as_us_f64())), false),
         ("paused_longest_us", f64s(reports.iter().map(|r| r.paused_longest.as_us_f64())), false),
+        ("cnms_sent", counts(|r| r.cnms_sent), false),
+        ("cnms_received", counts(|r| r.cnms_received), false),
     ])
 }
 
@@ -270,6 +276,7 @@ mod tests {
             retransmits: 3,
             timeouts: 2,
             ce_packets: 7,
+            datagrams: pauseframe_fabric::Datagrams::default(),
         }
     }
 

@@ -18,6 +18,7 @@ mod random;
 mod sizes;
 #[cfg(test)]
 mod test_support;
+mod udp;
 
 pub use cdf::{builtin, builtin_names, read_cdf};
 pub(crate) use flow_list::read_flow_list;
@@ -70,6 +71,7 @@ pub fn build(
             let window = at(*start)..at(*stop);
             Box::new(background::Background::new(sizes.clone(), *arrivals, *intra_rack, window, &maker))
         }
+        WorkloadKind::Udp(spec) => Box::new(udp::Udp::new(spec, &maker)),
     }
 }
 

@@ -70,5 +70,6 @@ pub(super) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         retransmits: timeouts,
         timeouts,
         ce_packets: 0,
+        datagrams: pauseframe_fabric::Datagrams::default(),
     }
 }

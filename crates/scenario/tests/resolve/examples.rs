@@ -52,6 +52,7 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.switch.buffer, BufferSpec::PerPort { size: Bytes::kb(225) });
     let pfc = PfcSpec {
         priorities: vec![3],
+        whole_link: false,
         xoff: None,
         xon: None,
         headroom: None,

@@ -3,6 +3,7 @@
 mod errors;
 mod examples;
 mod generated;
+mod link_layer;
 mod mutations;
 mod routes;
 

@@ -1,0 +1,120 @@
+//! A slow receiver: a host that takes frames out of its receive buffer at a rate below that of its link (model.md §4).
+//!
+//! The buffer is a FIFO between the wire and the receive side of the stack. A lossless class has an account at the host
+//! as at a switch: above XOFF, which is the buffer less the headroom of the link, the host sends pause frames, and
+//! resumes two full frames lower. Lossy classes are dropped at the NIC when the buffer is full, and counted in the
+//! host's row of the ports table. Left out: a buffer for each class; the buffer is shared by all, so each lossless
+//! class owns the whole of it (give it more, or one class).
+
+use crate::event::Event;
+use crate::network::{DropReason, Network};
+use crate::packet::{Fifo, NIL};
+use pauseframe_engine::EventQueue;
+use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Time};
+
+/// A host that drains slowly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiverSettings {
+    /// The host.
+    pub host: NodeId,
+    /// Bytes of frames (without preamble and gap) that it takes from the buffer, in bits per second.
+    pub rate: BitRate,
+    /// Bytes of the receive buffer, headroom included.
+    pub buffer: Bytes,
+}
+
+/// The receive buffer of a host.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    rate: BitRate,
+    buffer: u64,
+    /// Bytes of lossy classes in it.
+    lossy: u64,
+    waiting: Fifo,
+}
+
+impl Receiver {
+    pub(crate) fn new(settings: &ReceiverSettings) -> Receiver {
+        Receiver { rate: settings.rate, buffer: settings.buffer.0, lossy: 0, waiting: Fifo::EMPTY }
+    }
+}
+
+impl Network {
+    /// The receive buffer of the host at the end of `port`, if it drains slowly.
+    pub(crate) fn slow_receiver(&self, port: PortId) -> Option<&ReceiverSettings> {
+        let owner = self.topology.peer(port);
+        self.settings.receivers.iter().find(|receiver| receiver.host == owner)
+    }
+
+    /// A frame is in at the NIC of a slow receiver; false if the host is none.
+    #[cold]
+    pub(crate) fn is_buffered(
+        &mut self,
+        port: PortId,
+        index: u32,
+        now: Time,
+        queue: &mut EventQueue,
+    ) -> bool {
+        let host = self.ports[port].to_host;
+        if self.receivers[host as usize].is_none() {
+            return false;
+        }
+        let (class, size) = (self.packets[index].class, u32::from(self.packets[index].size));
+        self.packets[index].ingress = port;
+        let admitted = if self.is_lossless(class) {
+            self.admit_to_ingress(
+                crate::buffer::Held::of(&self.packets[index], self.hot.account_mask),
+                now,
+                queue,
+            )
+        } else {
+            self.admit_to_receiver(host, size)
+        };
+        if let Err(reason) = admitted {
+            self.drop_packet(index, port.reverse(), reason, now);
+            return true;
+        }
+        let Some(receiver) = self.receivers[host as usize].as_mut() else { return false };
+        if receiver.waiting.push(&mut self.packets, index) {
+            let drained = now + receiver.rate.serialise(Bytes(u64::from(size)));
+            queue.push(drained, Event::HostDrain(host).code());
+        }
+        true
+    }
+
+    fn admit_to_receiver(&mut self, host: u32, size: u32) -> Result<(), DropReason> {
+        let Some(receiver) = self.receivers[host as usize].as_mut() else { return Ok(()) };
+        if receiver.lossy + u64::from(size) > receiver.buffer {
+            return Err(DropReason::BufferFull);
+        }
+        receiver.lossy += u64::from(size);
+        Ok(())
+    }
+
+    /// A slow receiver is through with the first frame of its buffer.
+    pub(crate) fn on_host_drain(&mut self, host: u32, now: Time, queue: &mut EventQueue) {
+        let Some(receiver) = self.receivers[host as usize].as_mut() else { return };
+        let index = receiver.waiting.pop(&self.packets).expect("a drained frame was in the buffer");
+        let packet = self.packets[index];
+        if let Some(next) = receiver.waiting.head() {
+            let drained = now + receiver.rate.serialise(Bytes(u64::from(self.packets[next].size)));
+            queue.push(drained, Event::HostDrain(host).code());
+        }
+        if self.lossless & 1 << packet.class == 0 {
+            receiver.lossy -= u64::from(packet.size);
+        } else {
+            let class = packet.class & self.hot.account_mask;
+            let lane = self.lane_index(packet.ingress, class);
+            self.lanes[lane].ingress -= u32::from(packet.size);
+            if self.lanes[lane].pause_sent && self.lanes[lane].ingress <= self.thresholds[lane].xon {
+                self.send_resume(packet.ingress, class, now, queue);
+            }
+        }
+        self.receive_in_stack(host, index, now, queue);
+    }
+
+    /// Whether frames that come by `port` are accounted at its other end: switches, and hosts that drain slowly.
+    pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
+        self.ports[port].to_switch != NIL || self.slow_receiver(port).is_some()
+    }
+}
