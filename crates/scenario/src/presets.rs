@@ -62,7 +62,7 @@ pub const PRESETS: &[Preset] = &[
     },
 ];
 
-const QCN_MIN_RATE: PresetValue = set("min_rate", "100 kbps", "cee Table I");
+const QCN_MIN_RATE: PresetValue = set("min_rate", "100 Kbps", "cee Table I");
 
 /// The presets of `[qcn]`: below its keys as those above are below the keys of `[transport]`. What cee Table I has beyond
 /// these values is as in the standard: w 2, samples and byte counter 150 KB, timer 15 ms, five cycles, 5 and 50 Mb/s,

@@ -15,6 +15,18 @@ fn qcn66() -> QcnSettings {
     QcnSettings { q_eq: Bytes(66_000), min_rate: BitRate(100_000), ..QcnSettings::standard() }
 }
 
+/// Cuts to a quarter that last: no recovery within a run.
+fn lasting() -> QcnSettings {
+    QcnSettings {
+        byte_counter: Bytes(1_000_000_000),
+        timer: Span::from_secs(1),
+        jitter: 0.0,
+        g_d: 1.0,
+        min_decrease: 0.25,
+        ..qcn66()
+    }
+}
+
 /// Datagrams at the rate of the hosts' links: sources that only QCN can slow down.
 fn greedy(qcn: Option<QcnSettings>) -> Settings {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(10), payload: 1472 });
@@ -124,18 +136,8 @@ fn the_first_cnm_goes_back_to_the_source() {
 #[test]
 fn the_limiter_spaces_frames_exactly() {
     let topology = two_to_two();
-    // One cut that lasts: no recovery within the run.
-    let lasting = QcnSettings {
-        byte_counter: Bytes(1_000_000_000),
-        timer: Span::from_secs(1),
-        jitter: 0.0,
-        g_d: 1.0,
-        min_decrease: 0.25,
-        ..qcn66()
-    };
     let until = Time::ZERO + Span::from_ms(2);
-    let up = [PortId(0), PortId(1)].map(|_| port(&topology, "l0", "left"));
-    let frames = captured(&greedy(Some(lasting)), &up[..1], until);
+    let frames = captured(&greedy(Some(lasting())), &[port(&topology, "l0", "left")], until);
     let times: Vec<u64> = frames.iter().map(|frame| frame.time.0).collect();
     let last = times.windows(2).last().map(|pair| pair[1] - pair[0]);
     // 1538 bytes at 10 Gb/s cut by 4, once or several times: 1230.4 ns times a power of four.
@@ -143,24 +145,31 @@ fn the_limiter_spaces_frames_exactly() {
     assert!((1..6).any(|cuts| last == 1_230_400 * 4u64.pow(cuts)), "{last} ps between frames");
 }
 
-/// TCP is not told, but limited, its SYNs and ACKs too: the ACKs of a reverse flow wait in the limited queue.
+/// TCP is not told, but limited: a SYN of the same flow queue waits for its turn at the limited rate, and is paid for.
 #[test]
-fn acks_of_a_limited_queue_are_limited() {
+fn the_syn_of_a_limited_queue_is_limited() {
     let topology = two_to_two();
-    let forward = flow(&topology, "l0", "r0", 20_000_000);
-    let other = flow(&topology, "l1", "r0", 20_000_000);
-    let late = FlowSpec { start: Time::ZERO + Span::from_ms(2), ..flow(&topology, "l0", "r0", MSS) };
-    let fct_of = |qcn: Option<QcnSettings>| {
-        let settings =
-            Settings { qcn, ..settings(pauseframe_transport::Config { handshake: true, ..config() }) };
-        let (mut network, ending) = run(&topology, &settings, &[forward, other, late]);
-        let records = network.flow_records(ending.now);
-        assert!(records.iter().all(|record| record.delivered == record.spec.size));
-        fct(&records[2])
-    };
-    // A slow limiter: the SYN of the late flow stands behind what waits for the same destination.
-    let slow = QcnSettings { g_d: 1.0, min_decrease: 0.01, min_rate: BitRate(50_000_000), ..qcn66() };
-    assert!(fct_of(Some(slow)) > fct_of(None));
+    let until = Time::ZERO + Span::from_ms(5);
+    let tcp = pauseframe_transport::Config { handshake: true, ..config() };
+    let tcp = Transport { config: Arc::new(tcp), priority: priority(0), datagrams: None };
+    let mut settings = Settings { nic_buffer: 100_000, ..greedy(Some(lasting())) };
+    settings.transports.push(tcp);
+    let late = Time::ZERO + Span::from_ms(1);
+    let mut flows = streams(&topology, until);
+    flows.push(FlowSpec { transport: 1, start: late, ..flow(&topology, "l0", "r0", MSS) });
+    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    network.capture(&[port(&topology, "l0", "left")], 1_000_000);
+    proceed(&mut network, &mut queue, until);
+    let frames = network.take_frames();
+    let syn = frames.iter().position(|frame| matches!(frame.content, FrameContent::Segment { .. }));
+    let syn = syn.expect("the SYN was sent");
+    assert!(frames[syn].time > late + Span::from_us(100), "{}", frames[syn].time);
+    let before = (frames[syn].time - frames[syn - 1].time).0;
+    let after = (frames[syn + 1].time - frames[syn].time).0;
+    // A datagram has 1538 bytes on the wire, the SYN 84 (at least); the rate is 10 Gb/s cut by four, once or more often.
+    let syn_bytes = after * 1538 / before;
+    assert!((1..6).any(|cuts| before == 1_230_400 * 4u64.pow(cuts)), "{before} ps");
+    assert!((84..100).contains(&syn_bytes), "{syn_bytes} bytes were paid for the SYN");
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn the_resolved_text_is_grouped_by_table() {
         "[record]",
     ];
     assert_eq!(headers, expected);
-    assert!(text.starts_with("name = \"spray\"\nseed = 1\n\n[stop]\n# time: none"), "{text}");
+    assert!(text.starts_with("name = \"spray\"\nseed = 1\nqcn = false\n\n[stop]\n# time: none"), "{text}");
 }
 
 #[test]

@@ -89,8 +89,12 @@ fn wrong_datagram_sources_are_refused() {
         errors("datagram = \"1473 B\"\n"),
         "s.toml:10: workload.0.datagram: 1473 B and 28 bytes of headers are more than host.mtu; at most 1472 B"
     );
-    let found = errors("sources = [\"host9\"]\ndestinations = [\"host9\"]\nburst = { sizes = \"1 KB\" }\n");
-    for expected in ["sources: there is no host", "would send to itself", "burst.idle: is required"] {
+    let found = errors(
+        "sources = [\"host9\", \"host1\"]\ndestinations = [\"host1\"]\nburst = { sizes = \"1 KB\" }\n",
+    );
+    for expected in
+        ["sources: there is no host \"host9\"", "\"host1\" would send to itself", "burst.idle: is required"]
+    {
         assert!(found.contains(expected), "{expected}: {found}");
     }
 }
