@@ -30,8 +30,16 @@ pub enum Event {
     FlowStart(u32),
     /// This long flow stops sending.
     FlowStop(u32),
+    /// A link or node goes down or comes back (failure * 2, + 1 for its end).
+    Failure(u32),
+    /// Routing has learnt of that.
+    Reroute(u32),
+    /// The watchdog of this (port, class) looks at it.
+    Watchdog(u32),
     /// Time to take samples: observation, outside the fingerprint.
     Sample,
+    /// Time to look for deadlocks: observation as well.
+    Detect,
 }
 
 const KIND_SHIFT: u32 = 32;
@@ -53,7 +61,11 @@ impl Event {
             Event::Timer(end) => (7, end),
             Event::FlowStart(workload) => (8, workload),
             Event::FlowStop(flow) => (9, flow),
+            Event::Failure(number) => (12, number),
+            Event::Reroute(number) => (13, number),
+            Event::Watchdog(lane) => (14, lane),
             Event::Sample => (15, 0),
+            Event::Detect => (15, 1),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -73,7 +85,11 @@ impl Event {
             7 => Event::Timer(index),
             8 => Event::FlowStart(index),
             9 => Event::FlowStop(index),
-            _ => Event::Sample,
+            12 => Event::Failure(index),
+            13 => Event::Reroute(index),
+            14 => Event::Watchdog(index),
+            _ if index == 0 => Event::Sample,
+            _ => Event::Detect,
         }
     }
 }
@@ -95,12 +111,16 @@ mod tests {
             Event::Timer(9),
             Event::FlowStart(0),
             Event::FlowStop(4),
+            Event::Failure(1),
+            Event::Reroute(1),
+            Event::Watchdog(8),
             Event::Sample,
+            Event::Detect,
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
-        assert!(Event::Sample.code() >= OBSERVATION && Event::FlowStop(u32::MAX).code() < OBSERVATION);
+        assert!(Event::Sample.code() >= OBSERVATION && Event::Watchdog(u32::MAX).code() < OBSERVATION);
     }
 }

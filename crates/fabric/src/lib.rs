@@ -6,23 +6,32 @@
 
 mod buffer;
 mod connection;
+mod deadlock;
 mod event;
+mod failures;
 mod flow;
+mod headroom;
 mod host;
 mod ideal;
 mod network;
 mod observe;
 mod packet;
+mod pause_tree;
 mod pfc;
 mod port;
 mod settings;
 mod switch;
+mod watchdog;
 
 pub use buffer::Thresholds;
+pub use deadlock::{Deadlock, DeadlockedQueue};
 pub use event::Event;
+pub use failures::{ErrorModel, Failed, Failure, LossReason};
 pub use flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+pub use headroom::{Headroom, HeadroomReport, headroom};
 pub use ideal::IdealTime;
 pub use network::{DropReason, Network, PortReport};
 pub use observe::{CapturedFrame, Entity, FrameContent, Metric, Sample, SamplePlan};
-pub use pfc::headroom;
+pub use pause_tree::PauseInterval;
 pub use settings::{BufferPolicy, Marker, Overhead, PfcSettings, Settings, Transport};
+pub use watchdog::{Watchdog, WatchdogAction};

@@ -2,16 +2,21 @@
 
 use crate::buffer::Thresholds;
 use crate::connection::End;
+use crate::deadlock::Detector;
 use crate::event::{Event, OBSERVATION};
+use crate::failures::{Failures, LossReason};
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use crate::headroom::{Headroom, HeadroomReport};
 use crate::host::Host;
 use crate::ideal::IdealTime;
 use crate::observe::{Capture, Sampler};
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
-use crate::pfc::{PauseState, PendingPause, headroom};
+use crate::pause_tree::PauseLog;
+use crate::pfc::{PauseState, PendingPause};
 use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
 use crate::settings::{BufferPolicy, Marker, Settings};
 use crate::switch::Switch;
+use crate::watchdog::Watchdogs;
 use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -40,6 +45,8 @@ impl DropReason {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) drops: [u64; DropReason::ALL.len()],
+    /// Lost with a link, on a bad wire or to a watchdog.
+    pub(crate) lost: [u64; LossReason::ALL.len()],
     pub(crate) ecn_marks: u64,
     /// Pause frames sent to this port by the other end.
     pub(crate) pauses_sent: u64,
@@ -60,6 +67,8 @@ pub struct PortReport {
     pub busy: Span,
     /// Dropped packets that were to leave here, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
+    /// Frames that were lost here or on the wire from here, by [`LossReason`].
+    pub lost: [u64; LossReason::ALL.len()],
     /// Packets marked here.
     pub ecn_marks: u64,
     /// Largest backlog, bytes.
@@ -78,6 +87,8 @@ pub struct PortReport {
     pub paused: Span,
     /// The longest pause.
     pub paused_longest: Span,
+    /// How often the watchdog took the queue out of flow control.
+    pub watchdog_storms: u64,
 }
 
 /// Settings that every hop reads, kept beside the arenas.
@@ -98,6 +109,10 @@ pub(crate) struct Hot {
     pub(crate) spray: bool,
     /// Segments leave their sockets for the NIC at once.
     pub(crate) stackless: bool,
+    /// Frames on some wire are captured or damaged.
+    pub(crate) tapped: bool,
+    /// Links can be down, or queues in a storm.
+    pub(crate) can_refuse: bool,
 }
 
 impl Hot {
@@ -123,6 +138,8 @@ impl Hot {
             mark_at_dequeue,
             spray: settings.spray,
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
+            tapped: false,
+            can_refuse: false,
         }
     }
 }
@@ -172,6 +189,10 @@ pub struct Network {
     finished: bool,
     pub(crate) sampler: Sampler,
     pub(crate) capture: Capture,
+    pub(crate) pause_log: PauseLog,
+    pub(crate) detector: Detector,
+    pub(crate) watchdogs: Watchdogs,
+    pub(crate) failures: Failures,
 }
 
 /// The paths of open flows: rows of ports in one array.
@@ -179,6 +200,8 @@ pub struct Network {
 pub(crate) struct Paths {
     ports: Vec<PortId>,
     stride: usize,
+    /// Rows before this offset are of an older, shorter stride: they are not used again.
+    first_free: u32,
     free: Vec<u32>,
 }
 
@@ -199,7 +222,23 @@ impl Paths {
     }
 
     pub(crate) fn remove(&mut self, route: u32) {
-        self.free.push(route);
+        if route >= self.first_free {
+            self.free.push(route);
+        }
+    }
+
+    /// Whether the row at `route` begins with `path`, which has as many hops.
+    pub(crate) fn is(&self, route: u32, path: &[PortId]) -> bool {
+        self.ports[route as usize..].starts_with(path)
+    }
+
+    /// Makes room for longer paths.
+    pub(crate) fn lengthen(&mut self, stride: usize) {
+        if stride > self.stride {
+            self.stride = stride;
+            self.first_free = self.ports.len() as u32;
+            self.free.clear();
+        }
     }
 }
 
@@ -238,7 +277,7 @@ impl Network {
             hosts,
             switches,
             number,
-            paths: Paths { ports: Vec::new(), stride, free: Vec::new() },
+            paths: Paths { ports: Vec::new(), stride, first_free: 0, free: Vec::new() },
             path_scratch: Vec::new(),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
@@ -259,6 +298,10 @@ impl Network {
             finished: false,
             sampler: Sampler::default(),
             capture: Capture::default(),
+            pause_log: PauseLog::default(),
+            detector: Detector::default(),
+            watchdogs: Watchdogs::default(),
+            failures: Failures::default(),
             topology,
             routes,
             settings,
@@ -287,8 +330,8 @@ impl Network {
                 }
                 if self.is_lossless(class) {
                     let (limits, needed) = self.thresholds_of(port, class);
-                    if u64::from(limits.headroom) < needed.0 {
-                        short.push((port, limits.headroom, needed));
+                    if u64::from(limits.headroom) < needed.total().0 {
+                        short.push((port, limits.headroom, needed.total()));
                     }
                     taken[switch] += u64::from(limits.headroom);
                     self.thresholds[lane] = limits;
@@ -320,13 +363,14 @@ impl Network {
     }
 
     /// The thresholds of what comes by `port`, and the headroom that its link needs.
-    fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Bytes) {
+    fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Headroom) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
         let max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
-        let needed = headroom(data, back, max_frame, overhead, pfc.reaction, self.lossless.count_ones());
-        let wanted = pfc.headroom.unwrap_or(needed).0;
+        let needed =
+            Headroom::of(data, back, max_frame, overhead, pfc.reaction, self.lossless.count_ones());
+        let wanted = pfc.headroom.unwrap_or(needed.total()).0;
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
             BufferPolicy::PerPort(size) => {
@@ -348,6 +392,28 @@ impl Network {
             self.topology.port_name(packet.ingress),
             packet.class
         );
+    }
+
+    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
+    pub(crate) fn expect_losses(&mut self) {
+        self.headroom_covers = false;
+    }
+
+    /// The headroom of every lossless ingress of a switch: what its link needs, and what it has.
+    pub fn headrooms(&self) -> Vec<HeadroomReport> {
+        let to_switches = self.ports.ids().filter(|port| self.ports[*port].to_switch != NIL);
+        let all = to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
+        all.filter(|(_, class)| self.is_lossless(*class))
+            .map(|(port, class)| {
+                let (limits, needed) = self.thresholds_of(port, class);
+                HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
+            })
+            .collect()
+    }
+
+    /// Ends the run after this event.
+    pub(crate) fn stop(&mut self) {
+        self.finished = true;
     }
 
     /// What a person should look at before trusting the run.
@@ -440,7 +506,8 @@ impl Network {
     fn port_report(&self, port: PortId, class: u8, now: Time) -> Option<PortReport> {
         let index = self.lane_index(port, class);
         let (lane, counters, pauses) = (&self.lanes[index], &self.counters[index], &self.pauses[index]);
-        let idle = lane.tx_packets == 0 && counters.drops == [0; 3] && pauses.pauses_received == 0;
+        let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
+        let idle = lane.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
         if idle && lane.backlog == 0 && counters.pauses_sent == 0 {
             return None;
         }
@@ -454,6 +521,7 @@ impl Network {
             tx_bytes: lane.tx_bytes,
             busy: self.ports[port].rate.rate().serialise(Bytes(wire_bytes)),
             drops: counters.drops,
+            lost: counters.lost,
             ecn_marks: counters.ecn_marks,
             backlog_max: u64::from(lane.backlog_max),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
@@ -463,6 +531,7 @@ impl Network {
             resumes_received: pauses.resumes_received,
             paused,
             paused_longest,
+            watchdog_storms: self.storms(index),
         })
     }
 }
@@ -483,7 +552,11 @@ impl Model for Network {
             Event::Timer(end) => self.on_timer(end, now, queue),
             Event::FlowStart(workload) => self.on_flow_start(workload, now, queue),
             Event::FlowStop(flow) => self.on_flow_stop(flow, now, queue),
+            Event::Failure(number) => self.on_failure(number, now, queue),
+            Event::Reroute(_) => self.on_reroute(),
+            Event::Watchdog(lane) => self.on_watchdog(lane, now, queue),
             Event::Sample => self.on_sample(now, queue),
+            Event::Detect => self.on_detect(now, queue),
         }
     }
 

@@ -125,8 +125,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         !self.wanted.is_empty()
     }
 }
@@ -149,6 +148,7 @@ impl Network {
             wanted[port.0 as usize] = true;
         }
         self.capture = Capture { wanted, left: limit, frames: Vec::new() };
+        self.hot.tapped = true;
     }
 
     /// Hands over the samples taken since the last call.
@@ -227,8 +227,16 @@ impl Network {
         });
     }
 
+    /// A frame goes on a wire that may be captured or bad.
     #[cold]
-    pub(crate) fn capture_frame(&mut self, port: PortId, index: u32, now: Time) {
+    pub(crate) fn tap(&mut self, port: PortId, index: u32, now: Time) {
+        if self.capture.is_on() {
+            self.capture_frame(port, index, now);
+        }
+        self.damage(port, index);
+    }
+
+    fn capture_frame(&mut self, port: PortId, index: u32, now: Time) {
         if self.capture.left == 0 || !self.capture.wanted[port.0 as usize] {
             return;
         }

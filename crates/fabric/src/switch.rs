@@ -45,6 +45,13 @@ impl Network {
             self.put_on_wire(egress, index, now, queue);
             return;
         }
+        if self.hot.can_refuse
+            && let Some(reason) = self.refusal(egress, class)
+        {
+            self.count_loss(egress, class, reason);
+            self.packets.remove(index);
+            return;
+        }
         self.packets[index].ingress = ingress;
         let backlog = self.lanes[lane].backlog;
         let over = backlog > self.hot.mark_above;

@@ -6,8 +6,12 @@
 mod buffers;
 mod closed_forms;
 mod common;
+mod deadlock;
 mod determinism;
+mod failures;
 mod fairness;
+mod lossless;
 mod nic;
+mod pause_tree;
 mod pfc;
 mod properties;
