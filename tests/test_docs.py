@@ -8,7 +8,7 @@ import pauseframe as pf
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md"))]
+PAGES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md")), *sorted(DOCS.glob("models/*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

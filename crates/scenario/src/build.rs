@@ -44,10 +44,8 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
         |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
-    let specs =
-        || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
-    let mut settings = settings(scenario, specs().map(|spec| transport(spec, &scenario.host)).collect());
-    for (index, spec) in specs().enumerate() {
+    let mut settings = settings(scenario, transports(scenario));
+    for (index, spec) in transport_specs(scenario).enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);
         config.initial_window = window;
@@ -76,7 +74,16 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
-fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
+fn transport_specs(scenario: &Scenario) -> impl Iterator<Item = &TransportSpec> {
+    std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec))
+}
+
+/// All transports, without their initial windows, which follow from the network.
+pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
+    transport_specs(scenario).map(|spec| transport(spec, &scenario.host)).collect()
+}
+
+pub(crate) fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
     let host = &scenario.host;
     Settings {
         seed: scenario.seed,

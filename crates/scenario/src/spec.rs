@@ -29,6 +29,10 @@ pub struct Scenario {
     pub transports: Vec<(String, TransportSpec)>,
     /// `[[workload]]`, in the order of the file.
     pub workload: Vec<WorkloadSpec>,
+    /// `[[failure]]`: what breaks, and when.
+    pub failure: Vec<FailureSpec>,
+    /// `[[corruption]]`: wires that damage frames.
+    pub corruption: Vec<CorruptionSpec>,
     /// What is written down.
     pub record: RecordSpec,
 }
@@ -40,6 +44,8 @@ pub struct Stop {
     pub time: Option<Span>,
     /// End when all workloads are exhausted and their flows have finished (default true).
     pub when_finished: bool,
+    /// End when a deadlock is found; `None`: unless there is a PFC watchdog to break it.
+    pub on_deadlock: Option<bool>,
 }
 
 /// `[topology]`.
@@ -120,8 +126,10 @@ pub enum TopologyKind {
 pub struct CustomLink {
     /// The two nodes.
     pub ends: [String; 2],
-    /// Rate and delay.
+    /// Rate and delay from the first to the second.
     pub link: LinkSpec,
+    /// The way back.
+    pub back: LinkSpec,
 }
 
 /// Rate and propagation delay, both directions.
@@ -138,6 +146,8 @@ pub struct LinkSpec {
 pub struct RoutingSpec {
     /// How a next hop is chosen among the shortest.
     pub kind: RoutingKind,
+    /// From a failure or a repair to new routes everywhere.
+    pub convergence: Span,
 }
 
 /// How a next hop is chosen among the shortest.
@@ -275,6 +285,63 @@ pub struct PfcSpec {
     pub reaction: Span,
     /// Pause time asked for, in quanta of 512 bit times.
     pub quanta: u16,
+    /// Takes queues that are paused for too long out of flow control.
+    pub watchdog: Option<WatchdogSpec>,
+}
+
+/// `[switch.pfc.watchdog]`: as SONiC's pfcwd.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct WatchdogSpec {
+    /// Paused for this long with packets waiting: a storm.
+    pub detection: Span,
+    /// What happens to the queue then.
+    pub action: WatchdogActionName,
+    /// Without a pause frame for this long the storm is over.
+    pub restoration: Span,
+}
+
+/// What happens to a queue in a storm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchdogActionName {
+    /// What it holds and gets is dropped.
+    Drop,
+    /// It sends in spite of pauses.
+    Forward,
+}
+
+/// `[[failure]]`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FailureSpec {
+    /// What fails.
+    pub what: FailedSpec,
+    /// When it goes down.
+    pub down: Span,
+    /// When it is back; `None`: never.
+    pub up: Option<Span>,
+}
+
+/// What fails.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedSpec {
+    /// All links between two nodes.
+    Link([String; 2]),
+    /// The link at a port.
+    Port(String),
+    /// A node, with all its links.
+    Node(String),
+}
+
+/// `[[corruption]]`: a bit error ratio or a frame error ratio.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CorruptionSpec {
+    /// Globs over the names of the ports that send.
+    pub ports: Vec<String>,
+    /// The share of bits that is damaged, each on its own.
+    pub ber: Option<f64>,
+    /// The share of frames that is damaged.
+    pub fer: Option<f64>,
 }
 
 /// `[transport]`: a preset's row with what the file changes in it.
@@ -561,6 +628,17 @@ pub struct RecordSpec {
     pub series: Option<SeriesSpec>,
     /// Packets, or none.
     pub packets: Option<PacketsSpec>,
+    /// Who pauses whom, or nothing.
+    pub pause_tree: Option<PauseTreeSpec>,
+    /// Deadlocks are looked for when a class has been paused for this long.
+    pub deadlock_after: Span,
+}
+
+/// `[record.pause_tree]`: every pause, with what caused it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct PauseTreeSpec {
+    /// Stop recording after this many pauses.
+    pub limit: u64,
 }
 
 /// `[record.series]`: what is sampled.

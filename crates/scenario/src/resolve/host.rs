@@ -7,7 +7,10 @@ use pauseframe_units::{Bytes, Span};
 pub(crate) fn routing(t: &mut Table) -> RoutingSpec {
     let doc =
         "Next hop among the shortest: by a hash of the flow (ecmp), or at random for every packet (spray)";
-    RoutingSpec { kind: t.or("kind", RoutingKind::Ecmp, doc) }
+    let kind = t.or("kind", RoutingKind::Ecmp, doc);
+    let doc = "From a failure or a repair to new routes in all switches";
+    let range = Span::ZERO..=Span::from_secs(3600);
+    RoutingSpec { kind, convergence: t.or_in("convergence", Span::from_ms(10), range, doc) }
 }
 
 pub(crate) fn host(t: &mut Table) -> HostSpec {

@@ -4,7 +4,7 @@ use super::ledger::{Entry, last_segment};
 use std::collections::BTreeMap;
 
 /// The tables in the order in which people read them.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 13] = [
     "name",
     "seed",
     "stop",
@@ -15,6 +15,8 @@ const ORDER: [&str; 11] = [
     "transport",
     "transports",
     "workload",
+    "failure",
+    "corruption",
     "record",
 ];
 

@@ -2,7 +2,7 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName,
+    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName, WatchdogActionName,
     WireOverhead,
 };
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -49,6 +49,11 @@ impl Choice for WireOverhead {
 impl Choice for MarkAt {
     const NAMES: &'static [(&'static str, Self)] = &[("enqueue", Self::Enqueue), ("dequeue", Self::Dequeue)];
 }
+impl Choice for WatchdogActionName {
+    const NAMES: &'static [(&'static str, WatchdogActionName)] =
+        &[("drop", WatchdogActionName::Drop), ("forward", WatchdogActionName::Forward)];
+}
+
 impl Choice for NotEct {
     const NAMES: &'static [(&'static str, Self)] = &[("drop", Self::Drop), ("queue", Self::Queue)];
 }
