@@ -54,7 +54,7 @@ class Resolved:
     @property
     def warnings(self) -> list[str]: ...
     def headroom(self) -> list[dict[str, Any]]:
-        """The headroom of lossless classes, links that are alike in one row: each term of IEEE 802.1Qbb Annex O (`_ns`),
+        """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
         what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
     def explain(self) -> list[tuple[str, str, str]]:
         """(path, value, origin) of every key in the order of the file; origin: "file", "--set", "preset tcp_bolt",

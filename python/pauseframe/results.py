@@ -18,8 +18,9 @@ TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlo
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without
-    copying. Their columns, and the entries of `summary`, are described in docs/reference/results.md.
+    `flows`, `queries`, `ports`, `series`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
+    DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
+    docs/reference/results.md.
     """
 
     def __init__(

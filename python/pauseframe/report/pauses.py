@@ -1,7 +1,7 @@
 """How pauses spread: how many stand at each depth over time, and the tree of causes at the worst instant.
 
-Depth 0 is a root: a queue that was simply too full. A pause at depth n was asked for because one at depth n - 1 held its
-packets back (docs/reference/results.md, pause_tree).
+Depth 0 is a root: a queue that was simply too full. A pause at depth n was asked for because one at depth n - 1 held
+its packets back (docs/reference/results.md, pause_tree).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
 
 
 def tree_figure(run: RunData) -> dict[str, Any] | None:
-    """The pauses that stand when most do: a point each, by depth, and a line to each of its causes that still stands."""
+    """The pauses that stand when most do: a point each, by depth, a line to each of its causes that still stands."""
     pauses = intervals(run)
     if pauses.is_empty():
         return None
