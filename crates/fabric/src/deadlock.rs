@@ -218,7 +218,9 @@ impl Network {
 /// lane of `stuck` has one, so there is a circle unless it is empty. Each begins with its smallest lane.
 fn cycles(stuck: &BTreeSet<u32>, held: &Held) -> Vec<Vec<u32>> {
     let mut next: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
-    for ((from, at), bytes) in held.iter().filter(|((from, at), _)| stuck.contains(from) && stuck.contains(at)) {
+    for ((from, at), bytes) in
+        held.iter().filter(|((from, at), _)| stuck.contains(from) && stuck.contains(at))
+    {
         let most = next.entry(*from).or_insert((*bytes, *at));
         if *bytes > most.0 {
             *most = (*bytes, *at);
@@ -253,9 +255,10 @@ mod tests {
     #[test]
     fn circles_are_found_from_anywhere_and_once() {
         // 9 → 4 → 7 → 2 → 4 and, apart, 5 → 6 → 5; 4 also waits for 5, for fewer bytes.
-        let held: Held = [((9, 4), 10), ((4, 7), 10), ((4, 5), 3), ((7, 2), 1), ((2, 4), 1), ((5, 6), 8), ((6, 5), 8)]
-            .into_iter()
-            .collect();
+        let held: Held =
+            [((9, 4), 10), ((4, 7), 10), ((4, 5), 3), ((7, 2), 1), ((2, 4), 1), ((5, 6), 8), ((6, 5), 8)]
+                .into_iter()
+                .collect();
         let stuck = [2, 4, 5, 6, 7, 9].into_iter().collect();
         assert_eq!(cycles(&stuck, &held), [vec![2, 4, 7], vec![5, 6]]);
         assert!(cycles(&BTreeSet::new(), &held).is_empty());

@@ -174,13 +174,11 @@ impl Network {
         let failure = self.failures.plan[(number / 2) as usize];
         let links: Vec<LinkId> = match failure.what {
             Failed::Link(link) => vec![link],
-            Failed::Node(node) => {
-                self.topology.nodes()[node].ports.iter().map(|port| port.link()).collect()
-            }
+            Failed::Node(node) => self.topology.nodes()[node].ports.iter().map(|port| port.link()).collect(),
         };
         for link in links {
             let down = &mut self.failures.down[link.0 as usize];
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 *down += 1;
                 if *down == 1 {
                     self.take_down(link, now, queue);

@@ -6,6 +6,8 @@
 //! which is in the headroom but for one byte. Left out: what Annex O grants cables and PHYs beyond the link's delay.
 
 use crate::buffer::Thresholds;
+use crate::network::Network;
+use crate::packet::NIL;
 use crate::settings::Overhead;
 use pauseframe_topology::Channel;
 use pauseframe_units::{Bytes, PortId, Priority, Span};
@@ -93,4 +95,19 @@ pub struct HeadroomReport {
     pub needed: Headroom,
     /// XOFF, XON and the headroom that the switch gives.
     pub limits: Thresholds,
+}
+
+impl Network {
+    /// The headroom of every lossless ingress of a switch: what its link needs, and what it has.
+    pub fn headrooms(&self) -> Vec<HeadroomReport> {
+        let to_switches = self.ports.ids().filter(|port| self.ports[*port].to_switch != NIL);
+        let all =
+            to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
+        all.filter(|(_, class)| self.is_lossless(*class))
+            .map(|(port, class)| {
+                let (limits, needed) = self.thresholds_of(port, class);
+                HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
+            })
+            .collect()
+    }
 }

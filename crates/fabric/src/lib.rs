@@ -16,6 +16,7 @@ mod ideal;
 mod network;
 mod observe;
 mod packet;
+mod paths;
 mod pause_tree;
 mod pfc;
 mod port;

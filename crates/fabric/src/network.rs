@@ -6,11 +6,12 @@ use crate::deadlock::Detector;
 use crate::event::{Event, OBSERVATION};
 use crate::failures::{Failures, LossReason};
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
-use crate::headroom::{Headroom, HeadroomReport};
+use crate::headroom::Headroom;
 use crate::host::Host;
 use crate::ideal::IdealTime;
 use crate::observe::{Capture, Sampler};
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
+use crate::paths::Paths;
 use crate::pause_tree::PauseLog;
 use crate::pfc::{PauseState, PendingPause};
 use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
@@ -195,53 +196,6 @@ pub struct Network {
     pub(crate) failures: Failures,
 }
 
-/// The paths of open flows: rows of ports in one array.
-#[derive(Debug)]
-pub(crate) struct Paths {
-    ports: Vec<PortId>,
-    stride: usize,
-    /// Rows before this offset are of an older, shorter stride: they are not used again.
-    first_free: u32,
-    free: Vec<u32>,
-}
-
-impl Paths {
-    #[inline]
-    pub(crate) fn port(&self, route: u32, hop: u8) -> PortId {
-        self.ports[route as usize + usize::from(hop)]
-    }
-
-    pub(crate) fn add(&mut self, path: &[PortId]) -> u32 {
-        assert!(path.len() <= self.stride, "a path is longer than the diameter of the network");
-        let route = self.free.pop().unwrap_or_else(|| {
-            self.ports.resize(self.ports.len() + self.stride, PortId::NONE);
-            (self.ports.len() - self.stride) as u32
-        });
-        self.ports[route as usize..route as usize + path.len()].copy_from_slice(path);
-        route
-    }
-
-    pub(crate) fn remove(&mut self, route: u32) {
-        if route >= self.first_free {
-            self.free.push(route);
-        }
-    }
-
-    /// Whether the row at `route` begins with `path`, which has as many hops.
-    pub(crate) fn is(&self, route: u32, path: &[PortId]) -> bool {
-        self.ports[route as usize..].starts_with(path)
-    }
-
-    /// Makes room for longer paths.
-    pub(crate) fn lengthen(&mut self, stride: usize) {
-        if stride > self.stride {
-            self.stride = stride;
-            self.first_free = self.ports.len() as u32;
-            self.free.clear();
-        }
-    }
-}
-
 impl Network {
     /// Builds an idle network. Its first events are put into `queue` by [`Network::start`].
     ///
@@ -277,7 +231,7 @@ impl Network {
             hosts,
             switches,
             number,
-            paths: Paths { ports: Vec::new(), stride, first_free: 0, free: Vec::new() },
+            paths: Paths::new(stride),
             path_scratch: Vec::new(),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
@@ -363,13 +317,12 @@ impl Network {
     }
 
     /// The thresholds of what comes by `port`, and the headroom that its link needs.
-    fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Headroom) {
+    pub(crate) fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Headroom) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
         let max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
-        let needed =
-            Headroom::of(data, back, max_frame, overhead, pfc.reaction, self.lossless.count_ones());
+        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, self.lossless.count_ones());
         let wanted = pfc.headroom.unwrap_or(needed.total()).0;
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
@@ -397,18 +350,6 @@ impl Network {
     /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
     pub(crate) fn expect_losses(&mut self) {
         self.headroom_covers = false;
-    }
-
-    /// The headroom of every lossless ingress of a switch: what its link needs, and what it has.
-    pub fn headrooms(&self) -> Vec<HeadroomReport> {
-        let to_switches = self.ports.ids().filter(|port| self.ports[*port].to_switch != NIL);
-        let all = to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
-        all.filter(|(_, class)| self.is_lossless(*class))
-            .map(|(port, class)| {
-                let (limits, needed) = self.thresholds_of(port, class);
-                HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
-            })
-            .collect()
     }
 
     /// Ends the run after this event.

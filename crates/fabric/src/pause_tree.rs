@@ -114,8 +114,7 @@ impl Network {
         }
         let Asked { at: asked, parents } =
             log.asked[lane].clone().unwrap_or(Asked { at: now, parents: Vec::new() });
-        let depth =
-            parents.iter().map(|parent| log.intervals[*parent as usize].depth + 1).max().unwrap_or(0);
+        let depth = parents.iter().map(|parent| log.intervals[*parent as usize].depth + 1).max().unwrap_or(0);
         log.last[lane] = log.intervals.len() as u32;
         log.intervals.push(PauseInterval { port, priority, asked, start: now, end: None, depth, parents });
     }

@@ -1,10 +1,10 @@
 //! The PFC watchdog of a switch: a lossless queue that has been paused for too long is taken out of flow control.
 //!
-//! After SONiC's pfcwd. A queue of a switch with packets in it that has been paused without a break for the detection
+//! After `SONiC`'s pfcwd. A queue of a switch with packets in it that has been paused without a break for the detection
 //! time is in a storm. Until no pause frame for it has come for the restoration time it then either drops what it
 //! holds and gets (`Drop`), or sends in spite of pauses (`Forward`).
-//! Deviates from SONiC: the times are exact, where SONiC polls (every 100 ms or more); `Drop` works on the
-//! stormed egress queue alone, SONiC also drops what arrives by the port in that priority.
+//! Deviates from `SONiC`: the times are exact, where `SONiC` polls (every 100 ms or more); `Drop` works on the
+//! stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
 use crate::event::Event;
 use crate::failures::LossReason;

@@ -232,7 +232,8 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
-    warnings.extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
+    warnings
+        .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));

@@ -3,6 +3,12 @@
 //! These types say what every key of a scenario file means. The reader that fills them, with defaults and
 //! where each came from, is in `resolve`; the same names stand in the file, the CLI and the Python classes.
 
+mod faults;
+mod record;
+
+pub use faults::{CorruptionSpec, FailedSpec, FailureSpec, WatchdogActionName, WatchdogSpec};
+pub use record::{PacketsSpec, PauseTreeSpec, SeriesSpec};
+
 use pauseframe_units::{BitRate, Bytes, Span};
 use serde::Serialize;
 
@@ -287,61 +293,6 @@ pub struct PfcSpec {
     pub quanta: u16,
     /// Takes queues that are paused for too long out of flow control.
     pub watchdog: Option<WatchdogSpec>,
-}
-
-/// `[switch.pfc.watchdog]`: as SONiC's pfcwd.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct WatchdogSpec {
-    /// Paused for this long with packets waiting: a storm.
-    pub detection: Span,
-    /// What happens to the queue then.
-    pub action: WatchdogActionName,
-    /// Without a pause frame for this long the storm is over.
-    pub restoration: Span,
-}
-
-/// What happens to a queue in a storm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WatchdogActionName {
-    /// What it holds and gets is dropped.
-    Drop,
-    /// It sends in spite of pauses.
-    Forward,
-}
-
-/// `[[failure]]`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct FailureSpec {
-    /// What fails.
-    pub what: FailedSpec,
-    /// When it goes down.
-    pub down: Span,
-    /// When it is back; `None`: never.
-    pub up: Option<Span>,
-}
-
-/// What fails.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailedSpec {
-    /// All links between two nodes.
-    Link([String; 2]),
-    /// The link at a port.
-    Port(String),
-    /// A node, with all its links.
-    Node(String),
-}
-
-/// `[[corruption]]`: a bit error ratio or a frame error ratio.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct CorruptionSpec {
-    /// Globs over the names of the ports that send.
-    pub ports: Vec<String>,
-    /// The share of bits that is damaged, each on its own.
-    pub ber: Option<f64>,
-    /// The share of frames that is damaged.
-    pub fer: Option<f64>,
 }
 
 /// `[transport]`: a preset's row with what the file changes in it.
@@ -632,31 +583,4 @@ pub struct RecordSpec {
     pub pause_tree: Option<PauseTreeSpec>,
     /// Deadlocks are looked for when a class has been paused for this long.
     pub deadlock_after: Span,
-}
-
-/// `[record.pause_tree]`: every pause, with what caused it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct PauseTreeSpec {
-    /// Stop recording after this many pauses.
-    pub limit: u64,
-}
-
-/// `[record.series]`: what is sampled.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SeriesSpec {
-    /// Interval.
-    pub every: Span,
-    /// Globs over port names ("edge0:*"): backlog, throughput, time paused.
-    pub ports: Vec<String>,
-    /// Globs over workload names: goodput of each flow, and its sender's cwnd, ssthresh, srtt, alpha.
-    pub flows: Vec<String>,
-}
-
-/// `[record.packets]`: a pcapng file.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct PacketsSpec {
-    /// Globs over port names; both directions of their links are captured.
-    pub ports: Vec<String>,
-    /// Stop capturing after this many packets.
-    pub limit: u64,
 }

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use pauseframe_scenario::{Control, Input, Resolved, RunOptions, RunResults, headroom, resolve, run};
@@ -10,7 +9,8 @@ use std::path::Path;
 
 fn read(text: &str, overrides: &[(&str, &str)]) -> Result<Resolved, String> {
     let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let input = Input { text, file_name: "t.toml", base_dir: Path::new("."), overrides: &overrides, seed: None };
+    let input =
+        Input { text, file_name: "t.toml", base_dir: Path::new("."), overrides: &overrides, seed: None };
     resolve(&input).map_err(|error| error.to_string())
 }
 
@@ -121,7 +121,10 @@ fn damaged_frames_are_counted() {
 #[test]
 fn mistakes_are_named() {
     for (lines, expected) in [
-        ("[[failure]]\nlink = [\"leaf0\", \"leaf1\"]\ndown = \"1 ms\"", "there is no link between \"leaf0\" and \"leaf1\""),
+        (
+            "[[failure]]\nlink = [\"leaf0\", \"leaf1\"]\ndown = \"1 ms\"",
+            "there is no link between \"leaf0\" and \"leaf1\"",
+        ),
         ("[[failure]]\nnode = \"spin0\"\ndown = \"1 ms\"", "there is no node \"spin0\""),
         ("[[failure]]\nport = \"leaf0:9\"\ndown = \"1 ms\"", "there is no port \"leaf0:9\""),
         ("[[failure]]\ndown = \"1 ms\"", "0 of link, port and node"),

@@ -23,7 +23,10 @@ fn round_the_ring(topology: &Topology, size: u64) -> Vec<FlowSpec> {
 }
 
 fn patient() -> Config {
-    Config { rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config().rto }, ..config() }
+    Config {
+        rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config().rto },
+        ..config()
+    }
 }
 
 fn settings(buffer: pauseframe_fabric::BufferPolicy) -> Settings {
@@ -129,7 +132,7 @@ fn the_detector_is_silent_where_everything_finishes() {
     assert!(paused >= 10, "{paused} of 60 networks have paused");
 }
 
-/// SONiC's watchdog: the ring stands still for the detection time, then a queue is emptied or sends, and all flows finish.
+/// The ring stands still for the detection time, then a queue is emptied or sends, and all flows finish.
 #[test]
 fn the_watchdog_breaks_a_deadlock() {
     let topology = five();
@@ -155,7 +158,9 @@ fn the_watchdog_breaks_a_deadlock() {
         assert!(storms >= 1, "{action:?}");
         assert_eq!(lost > 0, action == WatchdogAction::Drop);
         // Hosts have no watchdog.
-        assert!(reports.iter().all(|r| r.watchdog_storms == 0 || topology.nodes()[topology.owner(r.port)].name.starts_with('s')));
+        assert!(reports.iter().all(
+            |r| r.watchdog_storms == 0 || topology.nodes()[topology.owner(r.port)].name.starts_with('s')
+        ));
         // Not before its time: the first pause came some microseconds after the start.
         let first = network.deadlocks()[0].since();
         assert!(records.iter().all(|r| r.end > first + detection));
@@ -175,8 +180,7 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let ending = proceed(&mut network, &mut queue, Time::MAX);
     let (mut bare, bare_ending) = run(&topology, &per_port(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
-    let mut reports = network.port_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     assert!(reports.iter().all(|r| r.watchdog_storms == 0));
-    reports.iter_mut().for_each(|r| r.backlog_mean = 0.0);
     assert!(reports.iter().any(|r| r.pauses_received > 10));
 }

@@ -60,7 +60,8 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
 fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
     let wire = link(10, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
-    let settings = settings(Config { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
+    let settings =
+        settings(Config { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
     let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "a", "b", 100 * MSS)]);
     let (down, up) = (10 * FULL, 500 * US);
     network.fail(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO, &mut queue);
@@ -134,10 +135,10 @@ fn routes_follow_a_failure_after_the_convergence_time() {
 fn a_failed_switch_cuts_its_hosts_off() {
     let wire = link(10, Span::from_us(1));
     let topology = line(3, 1, wire, wire).unwrap();
-    let flows = [flow(&topology, "host0", "host2", 1000 * MSS), flow(&topology, "host0", "host1", 1000 * MSS)];
+    let flows =
+        [flow(&topology, "host0", "host2", 1000 * MSS), flow(&topology, "host0", "host1", 1000 * MSS)];
     let middle = topology.find("s1").unwrap();
-    let failure =
-        Failure { what: Failed::Node(middle), down: Time(300 * US), up: Some(Time(5000 * US)) };
+    let failure = Failure { what: Failed::Node(middle), down: Time(300 * US), up: Some(Time(5000 * US)) };
     for spray in [false, true] {
         let settings = Settings { spray, ..settings(impatient(64 * MSS)) };
         let (mut network, mut queue) = build(&topology, &settings, &flows);
@@ -246,7 +247,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         }
         let mut rng = stream(seed, "failures", 0);
         let links = scenario.topology.links().len() as u64;
-        let plan: Vec<Failure> = (0..1 + rng.below(4))
+        let plan: Vec<Failure> = (0..=rng.below(4))
             .map(|_| {
                 let down = Time(rng.below(2_000_000_000));
                 let what = if rng.below(3) == 0 {
@@ -260,7 +261,8 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
             .collect();
         let convergence = Span(rng.below(2_000_000_000));
         let errors = ErrorModel::FrameErrors(0.002);
-        let corrupt: Vec<_> = (0..rng.below(3)).map(|_| (PortId(rng.below(2 * links) as u32), errors)).collect();
+        let corrupt: Vec<_> =
+            (0..rng.below(3)).map(|_| (PortId(rng.below(2 * links) as u32), errors)).collect();
         let once = || {
             let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
             network.fail(plan.clone(), convergence, &mut queue);

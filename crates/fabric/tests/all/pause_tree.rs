@@ -62,10 +62,13 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     let last = topology.find("s3").unwrap();
     let sink = topology.add_node("sink", NodeKind::Host, None);
     topology.add_link(sink, last, Channel { rate: BitRate(1_000_000), delay: Span::ZERO });
-    let silent =
-        Config { delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) }, ..config() };
+    let silent = Config {
+        delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) },
+        ..config()
+    };
     let settings = lossless(silent, 60_000);
-    let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
+    let (mut network, mut queue) =
+        build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(100);
     proceed(&mut network, &mut queue, Time(2000 * US));
     let intervals = network.pause_intervals();
@@ -79,7 +82,8 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     check_causes(&topology, intervals);
 
     // A limit is kept, and what it costs is said.
-    let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
+    let (mut network, mut queue) =
+        build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(3);
     proceed(&mut network, &mut queue, Time(2000 * US));
     assert_eq!((network.pause_intervals().len(), network.unrecorded_pauses()), (3, 1));

@@ -67,7 +67,11 @@ pub(crate) fn check(
     for (index, wire) in corruption.iter().enumerate() {
         if crate::faults::ports_matching(&wire.ports, graph).is_empty() {
             let message = format!("no port is called {}", wire.ports.join(" or "));
-            ledger.problem(&format!("corruption.{index}.ports"), message, "ports are NODE:NUMBER, as in leaf0:*");
+            ledger.problem(
+                &format!("corruption.{index}.ports"),
+                message,
+                "ports are NODE:NUMBER, as in leaf0:*",
+            );
         }
     }
 }

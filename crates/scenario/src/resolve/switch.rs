@@ -3,7 +3,9 @@
 use super::ledger::Origin;
 use super::nested::Absent;
 use super::reader::Table;
-use crate::spec::{BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec, WatchdogActionName, WatchdogSpec};
+use crate::spec::{
+    BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec, WatchdogActionName, WatchdogSpec,
+};
 use pauseframe_units::{Bytes, Span};
 
 /// The largest buffer: switches of today have hundreds of megabytes.
@@ -150,9 +152,10 @@ fn pfc(t: &mut Table) -> PfcSpec {
     }
 }
 
-/// Defaults as in SONiC's `pfcwd start_default`: 200 ms each, drop.
+/// Defaults as in `SONiC`'s `pfcwd start_default`: 200 ms each, drop.
 fn watchdog(t: &mut Table) -> Option<WatchdogSpec> {
-    let doc = "Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false";
+    let doc =
+        "Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false";
     let range = || Span::from_us(1)..=Span::from_secs(60);
     t.switchable("watchdog", Absent::Off(Origin::Default), "false", doc, |t| WatchdogSpec {
         detection: t.or_in(

@@ -2,8 +2,8 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName, WatchdogActionName,
-    WireOverhead,
+    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName,
+    WatchdogActionName, WireOverhead,
 };
 use pauseframe_units::{BitRate, Bytes, Span};
 

@@ -74,7 +74,8 @@ impl NextHops {
                     hops.distance.push(known);
                 } else {
                     let arcs = hops.graph.arcs(at).iter();
-                    hops.ports.extend(arcs.filter(|arc| distance[arc.to as usize] < here).map(|arc| arc.port));
+                    hops.ports
+                        .extend(arcs.filter(|arc| distance[arc.to as usize] < here).map(|arc| arc.port));
                     hops.distance.push(here);
                 }
                 hops.first.push(hops.ports.len() as u32);
