@@ -54,6 +54,9 @@ SCHEMAS = {
         "drops_buffer_full": pl.UInt64,
         "drops_headroom_exceeded": pl.UInt64,
         "drops_not_ect": pl.UInt64,
+        "drops_link_down": pl.UInt64,
+        "drops_corrupted": pl.UInt64,
+        "drops_watchdog": pl.UInt64,
         "ecn_marks": pl.UInt64,
         "backlog_max_bytes": pl.UInt64,
         "backlog_mean_bytes": pl.Float64,
@@ -148,6 +151,9 @@ def port_row(rng, node, number, tier, lossless):
         "drops_buffer_full": 0 if lossless else int(rng.random() * 50 * use),
         "drops_headroom_exceeded": 0,
         "drops_not_ect": 0,
+        "drops_link_down": 0,
+        "drops_corrupted": 0,
+        "drops_watchdog": 0,
         "ecn_marks": int(use * 9000),
         "backlog_max_bytes": int(use * 225e3),
         "backlog_mean_bytes": use * 2e4,
@@ -187,7 +193,7 @@ def statistics(values):
 def summary_of(frames, *, name, seed, status, warnings=()):
     flows, queries, ports = frames["flows"], frames["queries"], frames["ports"]
     slowdown = statistics(flows["slowdown"].drop_nulls())
-    reasons = ("buffer_full", "headroom_exceeded", "not_ect")
+    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "link_down", "corrupted", "watchdog")
     drops = {reason: int(ports[f"drops_{reason}"].sum()) for reason in reasons}
     return {
         "name": name,
@@ -208,6 +214,8 @@ def summary_of(frames, *, name, seed, status, warnings=()):
         "drops": sum(drops.values()),
         "drops_by_reason": drops,
         "ecn_marks": int(ports["ecn_marks"].sum()),
+        "watchdog_storms": 0,
+        "deadlocks": 0,
         "pfc_pauses": int(ports["pauses_received"].sum()),
         "retransmits": int(flows["retransmits"].sum()),
         "timeouts": int(flows["timeouts"].sum()),

@@ -53,6 +53,9 @@ class Resolved:
         """Every key with its value; resolves to itself."""
     @property
     def warnings(self) -> list[str]: ...
+    def headroom(self) -> list[dict[str, Any]]:
+        """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
+        what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
     def explain(self) -> list[tuple[str, str, str]]:
         """(path, value, origin) of every key in the order of the file; origin: "file", "--set", "preset tcp_bolt",
         "default", "computed: ..."."""
@@ -73,6 +76,10 @@ class Run:
     def ports(self) -> Table: ...
     @property
     def series(self) -> Table: ...
+    @property
+    def pause_tree(self) -> Table: ...
+    @property
+    def deadlocks(self) -> Table: ...
 
 def resolve(
     text: str,

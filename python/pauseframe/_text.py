@@ -137,3 +137,35 @@ def explain_table(resolved: _core.Resolved) -> Table:
     for path, value, origin in resolved.explain():
         table.add_row(path, value, origin, style="bold" if origin in ("file", "--set") else None)
     return table
+
+
+def headroom_table(rows: list[dict[str, Any]]) -> Table:
+    """The headroom of each kind of link, term by term."""
+    from rich.table import Table
+
+    title = "headroom: what still arrives after XOFF (IEEE 802.1Qbb Annex O), bytes and nanoseconds"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("of ports like", no_wrap=True)
+    names = {
+        "ports": "ports",
+        "priority": "priority",
+        "frame_ahead_ns": "frame ahead",
+        "pause_frames_ns": "pause frames",
+        "delay_back_ns": "delay back",
+        "reaction_ns": "reaction",
+        "last_frame_ns": "last frame",
+        "delay_ns": "delay",
+        "arriving_bytes": "= arriving B",
+        "crossing_bytes": "+ crossing B",
+        "needed_bytes": "= needed B",
+        "given_bytes": "given B",
+        "xoff_bytes": "XOFF B",
+        "xon_bytes": "XON B",
+    }
+    for name in names.values():
+        table.add_column(name, justify="right")
+    for row in rows:
+        short = row["given_bytes"] < row["needed_bytes"]
+        cells = [f"{row[key]:.10g}" for key in names]
+        table.add_row(row["port"], *cells, style="bold" if short else None)
+    return table

@@ -81,6 +81,9 @@ def run(
 
         Console().print(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
         print(f"\nresults in {folder}; next: pauseframe report {folder}")
+    for warning in result.summary["warnings"]:
+        if warning not in scenario.warnings:
+            _say(f"warning: {warning}")
     if result.interrupted:
         _say(f"interrupted; what was recorded is kept in {folder}")
         raise typer.Exit(130)
@@ -96,6 +99,7 @@ def show(
     seed: Seed = None,
     as_json: AsJson = False,
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a file.")] = False,
+    headroom: Annotated[bool, typer.Option("--headroom", help="Show the headroom of each kind of link alone.")] = False,
 ) -> None:
     """Show a scenario with every default filled in, and where each value comes from."""
     if (file is None) == (preset is None):
@@ -105,7 +109,9 @@ def show(
         return
     assert file is not None  # by the check above
     scenario = _resolve(file, set_, seed)
-    if as_json:
+    if headroom:
+        _show_headroom(scenario, as_json)
+    elif as_json:
         rows = [{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()]
         print(json.dumps(rows))
     elif as_toml:
@@ -114,8 +120,19 @@ def show(
         from pauseframe._text import explain_table
 
         _print_wide(explain_table(scenario))
+        _show_headroom(scenario, as_json=False)
         for warning in scenario.warnings:
             _say(f"warning: {warning}")
+
+
+def _show_headroom(scenario: Resolved, as_json: bool) -> None:
+    rows = scenario.headroom()
+    if as_json:
+        print(json.dumps(rows))
+    elif rows:
+        from pauseframe._text import headroom_table
+
+        _print_wide(headroom_table(rows))
 
 
 @app.command(epilog="Example: pauseframe validate scenarios/*.toml")

@@ -12,14 +12,15 @@ from pauseframe import _core
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TableName = Literal["flows", "queries", "ports", "series"]
+TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks"]
 
 
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports` and `series` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without
-    copying. Their columns, and the entries of `summary`, are described in docs/reference/results.md.
+    `flows`, `queries`, `ports`, `series`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
+    DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
+    docs/reference/results.md.
     """
 
     def __init__(
@@ -65,6 +66,16 @@ class Run:
     def series(self) -> _core.Table:
         """Time lines in long form, one row a sample."""
         return self._table("series")
+
+    @cached_property
+    def pause_tree(self) -> _core.Table:
+        """Who paused whom and because of what, one row a pause (`record.pause_tree`)."""
+        return self._table("pause_tree")
+
+    @cached_property
+    def deadlocks(self) -> _core.Table:
+        """Queues that wait for each other for good, one row a queue."""
+        return self._table("deadlocks")
 
     def report(self, out: str | Path) -> Path:
         """Writes the HTML report of this run to the file `out`."""

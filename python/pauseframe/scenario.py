@@ -163,6 +163,8 @@ class CustomLink(Part):
     ends: Sequence[str]
     rate: str | None = None
     delay: str | None = None
+    rate_back: str | None = None
+    delay_back: str | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,7 @@ class Routing(Part):
     per: str | None = field(default=None, kw_only=True)
     slack: int | None = field(default=None, kw_only=True)
     demand: Sequence[Demand] | None = field(default=None, kw_only=True)
+    convergence: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -274,6 +277,15 @@ class Step(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Watchdog(Part):
+    """A PFC watchdog: a queue that is paused for too long is taken out of flow control ("drop" or "forward")."""
+
+    detection: str | None = None
+    action: str | None = None
+    restoration: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pfc(Part):
     """Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B)."""
 
@@ -284,6 +296,7 @@ class Pfc(Part):
     headroom: str | None = None
     reaction: str | None = None
     quanta: int | None = None
+    watchdog: Watchdog | bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -529,6 +542,29 @@ class Udp(Part):
     stop: str | None = None
 
 
+# --- what goes wrong ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure(Part):
+    """The links between two nodes, the link at a `port`, or a whole `node`, from `down` to `up`."""
+
+    link: Sequence[str] | None = None
+    port: str | None = None
+    node: str | None = None
+    down: str
+    up: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corruption(Part):
+    """Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`."""
+
+    ports: Sequence[str]
+    ber: float | None = None
+    fer: float | None = None
+
+
 # --- what is recorded -----------------------------------------------------------------------------------------
 
 
@@ -550,6 +586,13 @@ class Packets(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PauseTree(Part):
+    """Every pause with what caused it, up to `limit` of them."""
+
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record(Part):
     """What is written down."""
 
@@ -557,6 +600,8 @@ class Record(Part):
     ports: bool | None = None
     series: Series | bool | None = None
     packets: Packets | bool | None = None
+    pause_tree: PauseTree | bool | None = None
+    deadlock_after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -565,6 +610,7 @@ class Stop(Part):
 
     time: str | None = None
     when_finished: bool | None = None
+    on_deadlock: bool | None = None
 
 
 Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Jellyfish | Torus | Dragonfly | File | Custom
@@ -596,6 +642,8 @@ class Scenario(Part):
     transport: Transport | None = None
     transports: Mapping[str, Transport] | None = None
     workload: Sequence[Workload] = ()
+    failure: Sequence[Failure] | None = None
+    corruption: Sequence[Corruption] | None = None
     record: Record | None = None
     base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
     """Where files named in the scenario are looked for."""

@@ -149,15 +149,45 @@ impl Network {
         if self.hot.look_up {
             return there.0;
         }
+        self.find_path(here, there, flow, None)
+    }
+
+    /// The row of the path that the routes give now: the `known` one if that is it.
+    pub(crate) fn find_path(&mut self, here: NodeId, there: NodeId, flow: u32, known: Option<u32>) -> u32 {
         // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
         let tuple = mix(u64::from(here.0) << 32 | u64::from(there.0)) ^ mix(u64::from(flow));
         let seed = self.settings.seed;
         let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
         let mut path = std::mem::take(&mut self.path_scratch);
         self.routes.ecmp_path(&self.topology, here, there, mix(tuple), salt, &mut path);
-        let route = self.paths.add(&path);
+        let route = if known.is_some_and(|known| self.paths.is(known, &path)) {
+            known.unwrap_or(NIL)
+        } else {
+            self.paths.lengthen(path.len());
+            self.paths.add(&path)
+        };
         self.path_scratch = path;
         route
+    }
+
+    /// Routes have changed: every open flow takes its path anew. Packets under way keep theirs, so the old one is
+    /// not used again.
+    pub(crate) fn reroute_flows(&mut self) {
+        if self.hot.look_up {
+            return;
+        }
+        for flow in 0..self.slots.len() as u32 {
+            let [source, sink] = self.slots[flow as usize];
+            if source == NIL {
+                self.reroute_stream(sink, flow);
+                continue;
+            }
+            let FlowSpec { source: from, destination: to, .. } = self.records[flow as usize].spec;
+            for (slot, here, there) in [(source, from, to), (sink, to, from)] {
+                let route = self.end(slot).route;
+                self.end(slot).route = self.find_path(here, there, flow, Some(route));
+            }
+        }
     }
 
     #[inline]

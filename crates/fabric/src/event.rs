@@ -38,8 +38,16 @@ pub enum Event {
     RateRelease(u32),
     /// A cycle of a QCN limiter's timer is over.
     RateTimer(u32),
+    /// A link or node goes down or comes back (failure * 2, + 1 for its end).
+    Failure(u32),
+    /// Routing has learnt of that.
+    Reroute(u32),
+    /// The watchdog of this (port, class) looks at it.
+    Watchdog(u32),
     /// Time to take samples: observation, outside the fingerprint.
     Sample,
+    /// Time to look for deadlocks: observation as well.
+    Detect,
 }
 
 const KIND_SHIFT: u32 = 32;
@@ -65,7 +73,11 @@ impl Event {
             Event::DatagramDue(stream) => (33, stream),
             Event::RateRelease(limiter) => (34, limiter),
             Event::RateTimer(limiter) => (35, limiter),
+            Event::Failure(number) => (36, number),
+            Event::Reroute(number) => (37, number),
+            Event::Watchdog(lane) => (38, lane),
             Event::Sample => (OBSERVATION >> KIND_SHIFT, 0),
+            Event::Detect => (OBSERVATION >> KIND_SHIFT, 1),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -89,7 +101,11 @@ impl Event {
             33 => Event::DatagramDue(index),
             34 => Event::RateRelease(index),
             35 => Event::RateTimer(index),
-            _ => Event::Sample,
+            36 => Event::Failure(index),
+            37 => Event::Reroute(index),
+            38 => Event::Watchdog(index),
+            _ if index == 0 => Event::Sample,
+            _ => Event::Detect,
         }
     }
 }
@@ -115,12 +131,16 @@ mod tests {
             Event::DatagramDue(0),
             Event::RateRelease(1),
             Event::RateTimer(0),
+            Event::Failure(1),
+            Event::Reroute(1),
+            Event::Watchdog(8),
             Event::Sample,
+            Event::Detect,
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
-        assert!(Event::Sample.code() >= OBSERVATION && Event::RateTimer(u32::MAX).code() < OBSERVATION);
+        assert!(Event::Sample.code() >= OBSERVATION && Event::Watchdog(u32::MAX).code() < OBSERVATION);
     }
 }

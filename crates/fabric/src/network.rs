@@ -2,13 +2,18 @@
 
 use crate::buffer::Thresholds;
 use crate::connection::End;
+use crate::deadlock::Detector;
 use crate::event::{Event, OBSERVATION};
+use crate::failures::{Failures, LossReason};
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use crate::headroom::Headroom;
 use crate::host::Host;
 use crate::ideal::IdealTime;
 use crate::observe::{Capture, Sampler};
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
-use crate::pfc::{PauseState, PendingPause, headroom};
+use crate::paths::Paths;
+use crate::pause_tree::PauseLog;
+use crate::pfc::{PauseState, PendingPause};
 use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
 use crate::qcn::Qcn;
 use crate::receiver::Receiver;
@@ -16,6 +21,7 @@ use crate::settings::{BufferPolicy, Marker, Settings};
 use crate::switch::Switch;
 use crate::udp::Stream;
 use crate::vlan::VlanState;
+use crate::watchdog::Watchdogs;
 use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -44,6 +50,8 @@ impl DropReason {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) drops: [u64; DropReason::ALL.len()],
+    /// Lost with a link, on a bad wire or to a watchdog.
+    pub(crate) lost: [u64; LossReason::ALL.len()],
     pub(crate) ecn_marks: u64,
     /// Pause frames sent to this port by the other end.
     pub(crate) pauses_sent: u64,
@@ -67,6 +75,8 @@ pub struct PortReport {
     pub busy: Span,
     /// Dropped packets that were to leave here, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
+    /// Frames that were lost here or on the wire from here, by [`LossReason`].
+    pub lost: [u64; LossReason::ALL.len()],
     /// Packets marked here.
     pub ecn_marks: u64,
     /// Largest backlog, bytes.
@@ -89,6 +99,8 @@ pub struct PortReport {
     pub cnms_sent: u64,
     /// CNMs about this priority that came to the host which this port belongs to.
     pub cnms_received: u64,
+    /// How often the watchdog took the queue out of flow control.
+    pub watchdog_storms: u64,
 }
 
 /// Settings that every hop reads, kept beside the arenas.
@@ -120,6 +132,10 @@ pub(crate) struct Hot {
     pub(crate) slow_receivers: bool,
     /// What is left of a class in ingress accounts: nothing where the whole link has one.
     pub(crate) account_mask: u8,
+    /// Frames on some wire are captured or damaged.
+    pub(crate) tapped: bool,
+    /// Links can be down, or queues in a storm.
+    pub(crate) can_refuse: bool,
 }
 
 impl Hot {
@@ -150,6 +166,8 @@ impl Hot {
             queued: settings.qcn.is_some() || settings.switch_latency > Span::ZERO,
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
+            tapped: false,
+            can_refuse: false,
         }
     }
 }
@@ -205,35 +223,10 @@ pub struct Network {
     finished: bool,
     pub(crate) sampler: Sampler,
     pub(crate) capture: Capture,
-}
-
-/// The paths of open flows: rows of ports in one array.
-#[derive(Debug)]
-pub(crate) struct Paths {
-    ports: Vec<PortId>,
-    stride: usize,
-    free: Vec<u32>,
-}
-
-impl Paths {
-    #[inline]
-    pub(crate) fn port(&self, route: u32, hop: u8) -> PortId {
-        self.ports[route as usize + usize::from(hop)]
-    }
-
-    pub(crate) fn add(&mut self, path: &[PortId]) -> u32 {
-        assert!(path.len() <= self.stride, "a path is longer than the diameter of the network");
-        let route = self.free.pop().unwrap_or_else(|| {
-            self.ports.resize(self.ports.len() + self.stride, PortId::NONE);
-            (self.ports.len() - self.stride) as u32
-        });
-        self.ports[route as usize..route as usize + path.len()].copy_from_slice(path);
-        route
-    }
-
-    pub(crate) fn remove(&mut self, route: u32) {
-        self.free.push(route);
-    }
+    pub(crate) pause_log: PauseLog,
+    pub(crate) detector: Detector,
+    pub(crate) watchdogs: Watchdogs,
+    pub(crate) failures: Failures,
 }
 
 impl Network {
@@ -285,7 +278,7 @@ impl Network {
             streams: Vec::new(),
             free_streams: Vec::new(),
             number,
-            paths: Paths { ports: Vec::new(), stride, free: Vec::new() },
+            paths: Paths::new(stride),
             path_scratch: Vec::new(),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
@@ -306,6 +299,10 @@ impl Network {
             finished: false,
             sampler: Sampler::default(),
             capture: Capture::default(),
+            pause_log: PauseLog::default(),
+            detector: Detector::default(),
+            watchdogs: Watchdogs::default(),
+            failures: Failures::default(),
             topology,
             routes,
             vlans,
@@ -338,8 +335,8 @@ impl Network {
                 // A whole link has one account, that of class 0.
                 if self.is_lossless(class) && class & self.hot.account_mask == class {
                     let (limits, needed) = self.thresholds_of(port, class);
-                    if u64::from(limits.headroom) < needed.0 {
-                        short.push((port, limits.headroom, needed));
+                    if u64::from(limits.headroom) < needed.total().0 {
+                        short.push((port, limits.headroom, needed.total()));
                     }
                     if !at_host {
                         taken[switch] += u64::from(limits.headroom);
@@ -373,7 +370,7 @@ impl Network {
     }
 
     /// The thresholds of what comes by `port`, and the headroom that its link needs.
-    fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Bytes) {
+    pub(crate) fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Headroom) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
         let mut max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
@@ -384,11 +381,11 @@ impl Network {
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
-        let needed = headroom(data, back, max_frame, overhead, pfc.reaction, accounts);
+        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts);
         if let Some(receiver) = self.slow_receiver(port) {
-            return (Thresholds::of_buffer(receiver.buffer, needed, max_frame), needed);
+            return (Thresholds::of_buffer(receiver.buffer, needed.total(), max_frame), needed);
         }
-        let wanted = pfc.headroom.unwrap_or(needed).0;
+        let wanted = pfc.headroom.unwrap_or(needed.total()).0;
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
             BufferPolicy::PerPort(size) => {
@@ -410,6 +407,16 @@ impl Network {
             self.topology.port_name(packet.ingress),
             packet.ingress_class
         );
+    }
+
+    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
+    pub(crate) fn expect_losses(&mut self) {
+        self.headroom_covers = false;
+    }
+
+    /// Ends the run after this event.
+    pub(crate) fn stop(&mut self) {
+        self.finished = true;
     }
 
     /// What a person should look at before trusting the run.
@@ -507,7 +514,8 @@ impl Network {
     fn port_report(&self, port: PortId, class: u8, now: Time) -> Option<PortReport> {
         let index = self.lane_index(port, class);
         let (lane, counters, pauses) = (&self.lanes[index], &self.counters[index], &self.pauses[index]);
-        let idle = lane.tx_packets == 0 && counters.drops == [0; 3] && pauses.pauses_received == 0;
+        let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
+        let idle = lane.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
         let silent = counters.pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
         if idle && lane.backlog == 0 && silent {
             return None;
@@ -522,6 +530,7 @@ impl Network {
             tx_bytes: lane.tx_bytes,
             busy: self.ports[port].rate.rate().serialise(Bytes(wire_bytes)),
             drops: counters.drops,
+            lost: counters.lost,
             ecn_marks: counters.ecn_marks,
             backlog_max: u64::from(lane.backlog_max),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
@@ -533,6 +542,7 @@ impl Network {
             paused_longest,
             cnms_sent: counters.cnms_sent,
             cnms_received: counters.cnms_received,
+            watchdog_storms: self.storms(index),
         })
     }
 }
@@ -557,7 +567,11 @@ impl Model for Network {
             Event::DatagramDue(stream) => self.on_datagram_due(stream, now, queue),
             Event::RateRelease(limiter) => self.on_rate_release(limiter, now, queue),
             Event::RateTimer(limiter) => self.on_rate_timer(limiter, now, queue),
+            Event::Failure(number) => self.on_failure(number, now, queue),
+            Event::Reroute(_) => self.on_reroute(),
+            Event::Watchdog(lane) => self.on_watchdog(lane, now, queue),
             Event::Sample => self.on_sample(now, queue),
+            Event::Detect => self.on_detect(now, queue),
         }
     }
 

@@ -133,6 +133,8 @@ pub enum FrameContent {
         flow: u32,
         /// IEEE 802.1p priority.
         priority: Priority,
+        /// The number of its VLAN, where packets have one.
+        vlan: Option<u16>,
         /// Application bytes.
         len: u32,
     },
@@ -167,8 +169,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         !self.wanted.is_empty()
     }
 }
@@ -191,6 +192,7 @@ impl Network {
             wanted[port.0 as usize] = true;
         }
         self.capture = Capture { wanted, left: limit, frames: Vec::new() };
+        self.hot.tapped = true;
     }
 
     /// Hands over the samples taken since the last call.
@@ -275,8 +277,16 @@ impl Network {
         });
     }
 
+    /// A frame goes on a wire that may be captured or bad.
     #[cold]
-    pub(crate) fn capture_frame(&mut self, port: PortId, index: u32, now: Time) {
+    pub(crate) fn tap(&mut self, port: PortId, index: u32, now: Time) {
+        if self.capture.is_on() {
+            self.capture_frame(port, index, now);
+        }
+        self.damage(port, index, now);
+    }
+
+    fn capture_frame(&mut self, port: PortId, index: u32, now: Time) {
         if self.capture.left == 0 || !self.capture.wanted[port.0 as usize] {
             return;
         }
@@ -299,6 +309,7 @@ impl Network {
         let (source, destination) =
             if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) };
         let priority = self.priorities[usize::from(packet.class)];
+        let vlan = self.vlans.as_ref().map(|vlans| vlans.id(packet.vlan));
         match packet.kind {
             Kind::Cnm => FrameContent::Cnm {
                 congestion_point: PortId(packet.len),
@@ -310,14 +321,16 @@ impl Network {
                 sampled_priority: self.priorities[(packet.seq >> 8) as usize],
                 sampled_destination: source,
             },
-            Kind::Datagram => FrameContent::Datagram { source, destination, flow, priority, len: packet.len },
-            Kind::Data | Kind::Pause => FrameContent::Segment {
+            Kind::Datagram => {
+                FrameContent::Datagram { source, destination, flow, priority, vlan, len: packet.len }
+            }
+            Kind::Data | Kind::Pause | Kind::Corrupted | Kind::Lost => FrameContent::Segment {
                 source,
                 destination,
                 flow,
                 forward,
                 priority,
-                vlan: self.vlans.as_ref().map(|vlans| vlans.id(packet.vlan)),
+                vlan,
                 ecn: packet.ecn,
                 segment: self.packets.segment(packet),
             },

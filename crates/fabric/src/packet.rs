@@ -22,6 +22,10 @@ pub(crate) enum Kind {
     /// A congestion notification message (IEEE 802.1Qau): `seq` holds the quantised feedback and above it the class of
     /// the sampled frame, `ack` and `window` `Q_off` and `Q_delta`, `len` the port of the congestion point.
     Cnm,
+    /// A frame that was damaged on the wire: discarded where it arrives.
+    Corrupted,
+    /// A frame whose link went down: it never arrives, but keeps its place on the link.
+    Lost,
 }
 
 /// A frame. Aligned, so that none lies across two cache lines.
@@ -98,6 +102,17 @@ impl PacketPool {
             let options = packet.options;
             self.free_options.push(options);
         }
+    }
+
+    /// The packet behind this one.
+    pub(crate) fn behind(&self, index: u32) -> Option<u32> {
+        let next = self[index].next;
+        (next != NIL).then_some(next)
+    }
+
+    /// The packets of a chain, first to last.
+    pub(crate) fn chain(&self, fifo: Fifo) -> impl Iterator<Item = u32> {
+        std::iter::successors(fifo.head(), |index| self.behind(*index))
     }
 
     /// Packets under way: places that are not in the free chain.

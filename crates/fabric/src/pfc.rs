@@ -1,5 +1,5 @@
-//! Priority flow control, IEEE 802.1Qbb: pause frames on the wire, pause timers, headroom. PAUSE of a whole link
-//! (IEEE 802.3 Annex 31B) is the same with one account, that of class 0, and frames that stop all classes.
+//! Priority flow control, IEEE 802.1Qbb: pause frames on the wire, pause timers. PAUSE of a whole link (IEEE 802.3
+//! Annex 31B) is the same with one account, that of class 0, and frames that stop all classes.
 //!
 //! The receiver of a lossless class asks its upstream port to pause when its ingress account passes XOFF. The
 //! pause frame waits for the frame in service on the reverse port, takes the link's time, and acts after the
@@ -11,7 +11,6 @@ use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::settings::Overhead;
 use pauseframe_engine::EventQueue;
-use pauseframe_topology::Channel;
 use pauseframe_transport::{Ecn, Flags};
 use pauseframe_units::{Bytes, PortId, Span, Time};
 use std::collections::VecDeque;
@@ -44,40 +43,13 @@ pub(crate) struct PendingPause {
     quanta: u16,
 }
 
-/// Bytes that can still arrive after a frame has pushed an ingress account over XOFF, on a link whose frames
-/// come by `data` and whose pause frames go by `back`: the arithmetic of IEEE 802.1Qbb Annex O.
-///
-/// In order: a full frame in service on the way back; a pause frame of each of the other `lossless` classes; the
-/// pause frame itself; its propagation; the reaction time; a
-/// full frame that started just before the pause took effect; the propagation of all that. Then the frame that
-/// crossed XOFF itself, which is in the headroom but for one byte. `max_frame`: largest frame without preamble
-/// and gap, bytes.
-pub fn headroom(
-    data: Channel,
-    back: Channel,
-    max_frame: u32,
-    overhead: Overhead,
-    reaction: Span,
-    lossless: u32,
-) -> Bytes {
-    let on_wire = |frame: u32| Bytes(u64::from(frame + overhead.gap));
-    let until_effect = back.rate.serialise(on_wire(max_frame))
-        + back.rate.serialise(on_wire(Overhead::PAUSE_FRAME)) * u64::from(lossless)
-        + back.delay
-        + reaction;
-    let arriving = until_effect + data.rate.serialise(on_wire(max_frame)) + data.delay;
-    // Of the wire time that remains, preamble and gap do not reach the buffer; full frames waste the least.
-    let wire = data.rate.bytes_in(arriving).0 + 1;
-    let buffered = (wire * u64::from(max_frame)).div_ceil(u64::from(max_frame + overhead.gap));
-    Bytes(buffered + u64::from(max_frame) - 1)
-}
-
 impl Network {
     /// Asks the port that sent by (`ingress`, `class`) to pause.
     #[cold]
     pub(crate) fn send_pause(&mut self, ingress: PortId, class: u8, now: Time, queue: &mut EventQueue) {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let lane = self.lane_index(ingress, class);
+        self.log_request(ingress, class, now);
         self.lanes[lane].pause_sent = true;
         self.send_pause_frame(ingress.reverse(), class, quanta, now, queue);
         if self.pauses[lane].refresh_at.is_none() {
@@ -105,6 +77,9 @@ impl Network {
     }
 
     fn send_pause_frame(&mut self, port: PortId, class: u8, quanta: u16, now: Time, queue: &mut EventQueue) {
+        if self.is_down(port) {
+            return;
+        }
         let stopped = if self.hot.account_mask == 0 { u32::from(u8::MAX) } else { 1 << class };
         // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
         let mut waiting = self.ports[port].control.head();
@@ -191,12 +166,18 @@ impl Network {
     fn begin_pause(&mut self, port: PortId, class: u8, until: Time, now: Time, queue: &mut EventQueue) {
         let lane = self.lane_index(port, class);
         let bit = 1 << class;
+        self.pauses[lane].pauses_received += u64::from(class & self.hot.account_mask == class);
+        if self.watchdog_ignores(port, class, now, queue) {
+            return;
+        }
         let state = &mut self.pauses[lane];
-        state.pauses_received += u64::from(class & self.hot.account_mask == class);
         if self.ports[port].paused & bit == 0 {
             self.ports[port].paused |= bit;
             state.since = now;
+            self.log_pause(port, class, now);
+            self.watch_for_deadlock(now, queue);
         }
+        let state = &mut self.pauses[lane];
         state.until = until;
         if state.expiry_at.is_none() {
             state.expiry_at = Some(until);
@@ -204,15 +185,32 @@ impl Network {
         }
     }
 
-    fn end_pause(&mut self, port: PortId, class: u8, now: Time) {
+    /// The class may send again, if it might not, and unless a watchdog keeps it out of service.
+    pub(crate) fn end_pause(&mut self, port: PortId, class: u8, now: Time) {
         let lane = self.lane_index(port, class);
         let bit = 1 << class;
-        if self.ports[port].paused & bit != 0 {
+        if self.ports[port].paused & bit != 0 && !self.in_storm(lane) {
             self.ports[port].paused &= !bit;
+            self.log_resume(port, class, now);
             let state = &mut self.pauses[lane];
             let length = now - state.since;
             state.total += length;
             state.longest = state.longest.max(length);
+        }
+    }
+
+    /// The link of `port` has gone: no pause holds any longer, none is on its way, none waits to be sent.
+    pub(crate) fn reset_pauses(&mut self, port: PortId, now: Time) {
+        // What waits for the reaction time has its event pending; it will do nothing.
+        for pause in &mut self.pending_pauses[port] {
+            pause.classes = 0;
+        }
+        for class in 0..self.priorities.len() as u8 {
+            self.forget_storm(self.lane_index(port, class));
+            self.end_pause(port, class, now);
+        }
+        while let Some(index) = self.ports[port].control.pop(&self.packets) {
+            self.packets.remove(index);
         }
     }
 

@@ -270,7 +270,7 @@ impl Network {
 
     /// Takes the first packet of a class, and counts it.
     #[inline(always)]
-    fn dequeue(&mut self, port: PortId, class: u8, now: Time) -> u32 {
+    pub(crate) fn dequeue(&mut self, port: PortId, class: u8, now: Time) -> u32 {
         let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
         let index = lane.queue.head().expect("a ready class has a packet");
         let packet = &self.packets[index];
@@ -285,12 +285,12 @@ impl Network {
         index
     }
 
-    /// Puts a frame on the wire, and keeps a copy for whoever captures.
+    /// Puts a frame on the wire; who taps it keeps a copy, or damages it.
     #[inline(always)]
     pub(crate) fn put_on_wire(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         self.ports[port].serve(port, &mut self.packets, index, self.hot.gap, now, queue);
-        if self.capture.is_on() {
-            self.capture_frame(port, index, now);
+        if self.hot.tapped {
+            self.tap(port, index, now);
         }
     }
 
@@ -315,8 +315,12 @@ impl Network {
         if next != NIL {
             queue.push(packets[next].at, Event::Arrive(port).code());
         }
-        if kind == Kind::Pause {
-            self.on_pause_frame(port, index, now, queue);
+        if !matches!(kind, Kind::Data | Kind::Datagram | Kind::Cnm) {
+            if kind == Kind::Pause {
+                self.on_pause_frame(port, index, now, queue);
+            } else {
+                self.on_lost_frame(port, index);
+            }
             return;
         }
         self.packet_hops += 1;

@@ -47,6 +47,15 @@ impl Network {
             self.put_on_wire(egress, index, now, queue);
             return;
         }
+        if self.hot.can_refuse
+            && let Some(reason) = self.refusal(egress, class)
+        {
+            self.count_loss(egress, class, reason);
+            let packet = self.packets[index];
+            self.give_up(&packet, now);
+            self.packets.remove(index);
+            return;
+        }
         self.packets[index].ingress = ingress;
         let backlog = self.lanes[lane].backlog;
         let over = backlog > self.hot.mark_above;
@@ -129,13 +138,16 @@ impl Network {
         if reason == DropReason::HeadroomExceeded {
             self.check_headroom_drop(&packet, now);
         }
+        self.give_up(&packet, now);
+        self.packets.remove(index);
+    }
+
+    /// A packet will not arrive: what depends on it learns of it. Segments are missed by their connections alone.
+    pub(crate) fn give_up(&mut self, packet: &Packet, now: Time) {
         match packet.kind {
-            Kind::Cnm => self.remove_cnm(index),
-            Kind::Datagram => {
-                self.packets.remove(index);
-                self.lose_datagram(&packet, now);
-            }
-            Kind::Data | Kind::Pause => self.packets.remove(index),
+            Kind::Cnm => self.free_path_of_cnm(packet),
+            Kind::Datagram => self.lose_datagram(packet, now),
+            Kind::Data | Kind::Pause | Kind::Corrupted | Kind::Lost => {}
         }
     }
 }

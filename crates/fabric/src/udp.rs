@@ -93,6 +93,15 @@ impl Network {
         self.on_datagram_due(slot, now, queue);
     }
 
+    /// Routes have changed: the stream in this slot, if there is one, takes its path anew.
+    pub(crate) fn reroute_stream(&mut self, slot: u32, flow: u32) {
+        if slot != NIL {
+            let FlowSpec { source, destination, .. } = self.records[flow as usize].spec;
+            let route = self.streams[slot as usize].route;
+            self.streams[slot as usize].route = self.find_path(source, destination, flow, Some(route));
+        }
+    }
+
     /// A stream's next datagram is due.
     pub(crate) fn on_datagram_due(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
         let stream = self.streams[slot as usize];

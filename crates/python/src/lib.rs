@@ -105,6 +105,12 @@ impl Resolved {
         self.inner.warnings.clone()
     }
 
+    fn headroom<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let rows = pauseframe_scenario::headroom(&self.inner.scenario);
+        let text = serde_json::to_string(&rows).map_err(|error| RunError::new_err(error.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
     fn explain(&self) -> Vec<(String, String, String)> {
         let row = |entry: &pauseframe_scenario::resolve::Entry| {
             (entry.path.clone(), entry.value.clone(), entry.origin.to_string())
@@ -151,6 +157,16 @@ impl Run {
     #[getter]
     fn series(&self) -> Table {
         Table { batch: self.results.series.clone() }
+    }
+
+    #[getter]
+    fn pause_tree(&self) -> Table {
+        Table { batch: self.results.pause_tree.clone() }
+    }
+
+    #[getter]
+    fn deadlocks(&self) -> Table {
+        Table { batch: self.results.deadlocks.clone() }
     }
 }
 

@@ -48,15 +48,12 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
         |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
-    let specs =
-        || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
-    let mut transports: Vec<Transport> = specs().map(|spec| transport(spec, &scenario.host)).collect();
+    let mut transports = transports(scenario);
     let connected = transports.len();
     transports
         .extend(udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &transports[0])).collect::<Vec<_>>());
-    let vlans = vlan_routes(scenario, &topology).map(Arc::new);
-    let mut settings = settings(scenario, &topology, transports, vlans);
-    for (index, spec) in specs().enumerate() {
+    let mut settings = settings(scenario, &topology, transports);
+    for (index, spec) in transport_specs(scenario).enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);
         config.initial_window = window;
@@ -89,6 +86,15 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
+fn transport_specs(scenario: &Scenario) -> impl Iterator<Item = &TransportSpec> {
+    std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec))
+}
+
+/// All transports, without their initial windows, which follow from the network.
+pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
+    transport_specs(scenario).map(|spec| transport(spec, &scenario.host)).collect()
+}
+
 /// The workloads without connections; each has a transport of its own in the network.
 fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
     scenario.workload.iter().filter_map(|spec| match &spec.kind {
@@ -104,13 +110,9 @@ fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
     Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams) }
 }
 
-fn settings(
-    scenario: &Scenario,
-    topology: &Topology,
-    transports: Vec<Transport>,
-    vlans: Option<Arc<VlanRoutes>>,
-) -> Settings {
+pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
     let host = &scenario.host;
+    let vlans = vlan_routes(scenario, topology).map(Arc::new);
     let overhead = match host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
         WireOverhead::None => Overhead::NONE,

@@ -2,6 +2,8 @@
 
 mod build;
 pub mod error;
+mod faults;
+mod headroom;
 pub mod presets;
 pub mod resolve;
 pub mod results;
@@ -10,6 +12,7 @@ pub mod spec;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};
+pub use headroom::{HeadroomRow, headroom};
 pub use pauseframe_engine::Control;
 pub use pauseframe_units::Time;
 pub use resolve::{Input, Resolved, resolve};

@@ -1,10 +1,11 @@
 //! From a complete scenario to results: build, run, record, write.
 
 use crate::build::{Built, build};
+use crate::faults::{self, matches, ports_matching};
 use crate::resolve::Resolved;
 use crate::results::pcapng::{Agreement, PacketWriter};
 use crate::results::{
-    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Summary, tables,
+    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, tables,
 };
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use arrow_array::RecordBatch;
@@ -58,6 +59,10 @@ pub struct RunResults {
     pub ports: RecordBatch,
     /// See there.
     pub series: RecordBatch,
+    /// See there.
+    pub pause_tree: RecordBatch,
+    /// See there.
+    pub deadlocks: RecordBatch,
 }
 
 /// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept.
@@ -110,6 +115,7 @@ fn simulate(
         built.settings.transports.iter().map(|transport| Agreement::of(&transport.config)).collect();
     let mut queue = EventQueue::new();
     built.network.start(&mut queue);
+    faults::install(scenario, &topology, &mut built.network, &mut queue);
     if let Some(spec) = &scenario.record.series {
         built.network.sample(sample_plan(spec, scenario, &topology), &mut queue);
     }
@@ -197,15 +203,6 @@ fn begin_capture<'a>(
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))
 }
 
-fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
-    let all = topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)]);
-    all.filter(|port| {
-        let name = topology.port_name(*port);
-        globs.iter().any(|glob| matches(glob, &name))
-    })
-    .collect()
-}
-
 /// What `[record]` asks for and does not get.
 fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -228,19 +225,22 @@ fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec
     warnings
 }
 
-/// Whether a glob with `*` (any text) and `?` (any one character) names all of `text`.
-fn matches(glob: &str, text: &str) -> bool {
-    wildmatch::WildMatch::new(glob).matches(text)
-}
-
 fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> RunResults {
     let scenario = &resolved.scenario;
     let Finished { mut built, ending, samples, wall_s } = finished;
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
-    let mut warnings: Vec<String> =
-        resolved.warnings.iter().chain(built.network.warnings()).cloned().collect();
+    let mut warnings = resolved.warnings.clone();
+    warnings
+        .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
+    let deadlocks = built.network.deadlocks();
+    let ends = faults::ends_at_deadlock(scenario);
+    warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
+    if built.network.unrecorded_pauses() > 0 {
+        let count = built.network.unrecorded_pauses();
+        warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
+    }
     warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
     let facts = RunFacts {
         name: scenario.name.clone(),
@@ -250,10 +250,13 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         wall_s,
         events: ending.events,
         packet_hops: built.network.packet_hops(),
+        deadlocks: deadlocks.len() as u64,
         status: if ending.interrupted { RunStatus::Interrupted } else { RunStatus::Complete },
         warnings,
         out,
     };
+    let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
+    let deadlocks = lossless::deadlocks(deadlocks, &names);
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
     let flows = built.network.flow_records(ending.now);
@@ -269,6 +272,8 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
             ending.now.saturating_since(Time::ZERO),
         ),
         series: tables::series(&samples, &names),
+        pause_tree,
+        deadlocks,
     }
 }
 
@@ -279,6 +284,8 @@ fn write(mut folder: ResultsFolder, scenario: &Scenario, results: &RunResults) -
         ("queries.parquet", &results.queries, true),
         ("ports.parquet", &results.ports, record.ports),
         ("series.parquet", &results.series, true),
+        ("pause_tree.parquet", &results.pause_tree, true),
+        ("deadlocks.parquet", &results.deadlocks, true),
     ];
     for (name, table, wanted) in asked {
         if wanted {

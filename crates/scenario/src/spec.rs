@@ -3,9 +3,13 @@
 //! These types say what every key of a scenario file means. The reader that fills them, with defaults and
 //! where each came from, is in `resolve`; the same names stand in the file, the CLI and the Python classes.
 
+mod faults;
+mod record;
 mod routing;
 mod topology;
 
+pub use faults::{CorruptionSpec, FailedSpec, FailureSpec, WatchdogActionName, WatchdogSpec};
+pub use record::{PacketsSpec, PauseTreeSpec, SeriesSpec};
 pub use routing::{
     ChoiceName, DemandEntry, Per, PlannedTables, RoutingEngineSpec, RoutingKind, RoutingSpec, TreePacking,
     VlanRoutingSpec,
@@ -40,6 +44,10 @@ pub struct Scenario {
     pub transports: Vec<(String, TransportSpec)>,
     /// `[[workload]]`, in the order of the file.
     pub workload: Vec<WorkloadSpec>,
+    /// `[[failure]]`: what breaks, and when.
+    pub failure: Vec<FailureSpec>,
+    /// `[[corruption]]`: wires that damage frames.
+    pub corruption: Vec<CorruptionSpec>,
     /// What is written down.
     pub record: RecordSpec,
 }
@@ -51,6 +59,8 @@ pub struct Stop {
     pub time: Option<Span>,
     /// End when all workloads are exhausted and their flows have finished (default true).
     pub when_finished: bool,
+    /// End when a deadlock is found; `None`: unless there is a PFC watchdog to break it.
+    pub on_deadlock: Option<bool>,
 }
 
 /// `[host]`.
@@ -193,6 +203,8 @@ pub struct PfcSpec {
     pub reaction: Span,
     /// Pause time asked for, in quanta of 512 bit times.
     pub quanta: u16,
+    /// Takes queues that are paused for too long out of flow control.
+    pub watchdog: Option<WatchdogSpec>,
 }
 
 /// `[qcn]` (IEEE 802.1Qau): a preset's row with what the file changes in it.
@@ -550,24 +562,8 @@ pub struct RecordSpec {
     pub series: Option<SeriesSpec>,
     /// Packets, or none.
     pub packets: Option<PacketsSpec>,
-}
-
-/// `[record.series]`: what is sampled.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SeriesSpec {
-    /// Interval.
-    pub every: Span,
-    /// Globs over port names ("edge0:*"): backlog, throughput, time paused.
-    pub ports: Vec<String>,
-    /// Globs over workload names: goodput of each flow, and its sender's cwnd, ssthresh, srtt, alpha.
-    pub flows: Vec<String>,
-}
-
-/// `[record.packets]`: a pcapng file.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct PacketsSpec {
-    /// Globs over port names; both directions of their links are captured.
-    pub ports: Vec<String>,
-    /// Stop capturing after this many packets.
-    pub limit: u64,
+    /// Who pauses whom, or nothing.
+    pub pause_tree: Option<PauseTreeSpec>,
+    /// Deadlocks are looked for when a class has been paused for this long.
+    pub deadlock_after: Span,
 }

@@ -27,6 +27,7 @@ fn write_for_ever(path: &Path) -> ! {
         wall_s: 0.0,
         events: 0,
         packet_hops: 0,
+        deadlocks: 0,
         status: RunStatus::Complete,
         warnings: Vec::new(),
         out: None,

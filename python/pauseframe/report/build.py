@@ -18,7 +18,7 @@ from pauseframe._text import (
     format_rate,
     format_us,
 )
-from pauseframe.report import data, figures
+from pauseframe.report import data, figures, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,6 +118,7 @@ def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
             (title, [(label, note, page.add(figure)) for label, note, figure in parts])
             for title, parts in figures.line_figures(runs)
         ],
+        "pauses": _pauses(runs, page),
         "drops": _counts(runs, page, lambda run: run.summary["drops_by_reason"]),
         "timeouts": _counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
         "heat": None if heat is None else _script_json(heat),
@@ -294,6 +295,13 @@ def _counts(runs: Sequence[RunData], page: _Figures, of: Callable[[RunData], dic
     kinds = {kind: [of(run).get(kind, 0) for run in runs] for run in runs for kind in of(run)}
     kinds = {kind: counts for kind, counts in kinds.items() if any(counts)}
     return page.add(figures.counts_figure(runs, kinds)) if kinds else None
+
+
+def _pauses(runs: Sequence[RunData], page: _Figures) -> list[tuple[str, int, int]]:
+    """Per run that recorded pauses: its label, the figure of depths over time, the tree at the worst instant."""
+    until = max(map(data.busy_until, runs))
+    found = [(run.label, pauses.depth_figure(run, until), pauses.tree_figure(run)) for run in runs]
+    return [(label, page.add(depth), page.add(tree)) for label, depth, tree in found if depth and tree]
 
 
 def _busiest(run: RunData) -> list[list[str]]:

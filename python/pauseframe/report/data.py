@@ -40,6 +40,8 @@ class RunData:
     queries: pl.LazyFrame
     ports: pl.LazyFrame
     series: pl.LazyFrame
+    pause_tree: pl.LazyFrame | None = None
+    """None in folders of a version that did not write it."""
 
 
 def from_folder(folder: Path) -> RunData:
@@ -47,14 +49,16 @@ def from_folder(folder: Path) -> RunData:
     manifest = read_manifest(folder)
     scenario = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
     tables = [pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")]
-    return RunData(manifest["summary"]["name"], manifest["status"], manifest["summary"], scenario, *tables)
+    tree = folder / "pause_tree.parquet"
+    pauses = pl.scan_parquet(tree) if tree.is_file() else None
+    return RunData(manifest["summary"]["name"], manifest["status"], manifest["summary"], scenario, *tables, pauses)
 
 
 def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
         run = load(run.folder)
-    tables = [pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series)]
+    tables = [pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series, run.pause_tree)]
     return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, *tables)
 
 

@@ -215,6 +215,7 @@ impl Network {
         let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
         let mut path = std::mem::take(&mut self.path_scratch);
         self.routes.ecmp_path(&self.topology, here, source, mix(tuple), salt, &mut path);
+        self.paths.lengthen(path.len());
         let (route, first) = (self.paths.add(&path), path[0]);
         self.path_scratch = path;
         (route, first)
@@ -224,7 +225,8 @@ impl Network {
     #[cold]
     pub(crate) fn on_cnm(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         let cnm = self.packets[index];
-        self.remove_cnm(index);
+        self.free_path_of_cnm(&cnm);
+        self.packets.remove(index);
         let host = self.ports[port].to_host;
         let (fb, class) = (cnm.seq as u8, (cnm.seq >> 8) as u8);
         let lane = self.lane_index(port.reverse(), class);
@@ -257,12 +259,11 @@ impl Network {
         self.set_release(limiter, now, queue);
     }
 
-    /// Gives back a CNM and its path.
-    pub(crate) fn remove_cnm(&mut self, index: u32) {
+    /// Gives back the path of a CNM that ends.
+    pub(crate) fn free_path_of_cnm(&mut self, cnm: &Packet) {
         if !self.settings.spray {
-            self.paths.remove(self.packets[index].route);
+            self.paths.remove(cnm.route);
         }
-        self.packets.remove(index);
     }
 
     /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.

@@ -6,10 +6,14 @@
 mod buffers;
 mod closed_forms;
 mod common;
+mod deadlock;
 mod determinism;
+mod failures;
 mod fairness;
 mod link_pause;
+mod lossless;
 mod nic;
+mod pause_tree;
 mod pfc;
 mod properties;
 mod qcn;

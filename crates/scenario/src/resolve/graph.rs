@@ -105,10 +105,10 @@ fn custom(hosts: &[String], switches: &[String], links: &[CustomLink]) -> Result
     }
     let mut flaws = Vec::new();
     let near = |name: &str| did_you_mean(name, ids.keys().copied());
-    for (index, CustomLink { ends: [a, b], link }) in links.iter().enumerate() {
+    for (index, CustomLink { ends: [a, b], link, back }) in links.iter().enumerate() {
         match (ids.get(a.as_str()), ids.get(b.as_str())) {
             (Some(a), Some(b)) => {
-                topology.add_link(*a, *b, channel(*link));
+                topology.add_asymmetric_link(*a, *b, [*link, *back].map(channel));
             }
             (a_id, _) => {
                 let name = if a_id.is_none() { a } else { b };

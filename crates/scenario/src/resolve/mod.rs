@@ -8,6 +8,7 @@
 
 mod checks;
 mod document;
+mod failures;
 mod file;
 mod graph;
 mod host;
@@ -29,6 +30,7 @@ mod udp;
 mod value;
 mod workload;
 
+pub(crate) use failures::no_such_node;
 pub use graph::build_topology;
 pub use ledger::{Entry, OptionDoc, Origin};
 pub use options::options;
@@ -96,9 +98,10 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     ledger.extend(problems);
     let stem = Path::new(input.file_name).file_stem().and_then(|stem| stem.to_str());
     let scenario = scenario(&mut ledger, input.base_dir, stem.unwrap_or("scenario"));
-    let (mut entries, warnings) = ledger.close().map_err(refused)?;
+    let (mut entries, mut warnings) = ledger.close().map_err(refused)?;
     entries.sort_by_key(|entry| text::rank(&entry.path));
     let scenario = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
+    warnings.extend(crate::headroom::warnings(&scenario));
     Ok(Resolved { scenario, warnings, entries })
 }
 
@@ -134,6 +137,8 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let switch = t.section("switch", |t| switch::switch(t, &demands));
     let qcn = qcn::qcn_or_none(t);
     let record = t.section("record", record::record);
+    let failure = failures::failures(t);
+    let corruption = failures::corruption(t);
     root.finish();
 
     if ledger.documentation.is_some() {
@@ -144,6 +149,9 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         transport::settle_priority(ledger, path, spec, *priority, &lossless, *is_used);
     }
     checks::workloads(ledger, &workloads);
+    if let Some(graph) = &graph {
+        failures::check(ledger, graph, &failure, &corruption, &stop);
+    }
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
@@ -165,6 +173,8 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         transport: transports.next()?.1,
         transports: transports.collect(),
         workload: workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
+        failure,
+        corruption,
         record,
     })
 }
@@ -185,7 +195,10 @@ fn stop(t: &mut Table) -> Stop {
     let range = Span(1)..=workload::TIME_MAX;
     let time = t.optional_in("time", range, "none: when everything is finished", doc);
     let doc = "End when all workloads are exhausted and their flows have finished";
-    Stop { time, when_finished: t.or("when_finished", true, doc) }
+    let when_finished = t.or("when_finished", true, doc);
+    let stand_in = "automatic: true, or false if there is a switch.pfc.watchdog";
+    let doc = "End when queues wait for each other in a circle and none can ever send again";
+    Stop { time, when_finished, on_deadlock: t.optional("on_deadlock", stand_in, doc) }
 }
 
 /// `[transport]` first, then `[transports.NAME]` in the order of the file.

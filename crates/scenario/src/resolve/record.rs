@@ -3,7 +3,7 @@
 use super::ledger::Origin;
 use super::nested::Absent;
 use super::reader::Table;
-use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec};
+use crate::spec::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec};
 use pauseframe_units::Span;
 
 pub(crate) fn record(t: &mut Table) -> RecordSpec {
@@ -49,6 +49,26 @@ pub(crate) fn record(t: &mut Table) -> RecordSpec {
                     "Stop capturing after so many packets",
                 ),
             },
+        ),
+        pause_tree: t.switchable(
+            "pause_tree",
+            Absent::Off(Origin::Default),
+            "false",
+            "Who pauses whom and because of what, or false",
+            |t| PauseTreeSpec {
+                limit: t.or_in(
+                    "limit",
+                    1_000_000,
+                    1..=u64::from(u32::MAX - 1),
+                    "Stop recording after so many pauses",
+                ),
+            },
+        ),
+        deadlock_after: t.or_in(
+            "deadlock_after",
+            Span::from_ms(1),
+            Span::from_ns(1)..=Span::from_secs(3600),
+            "Look for deadlocks when a class has been paused for this long",
         ),
     }
 }

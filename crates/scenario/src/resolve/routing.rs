@@ -21,7 +21,7 @@ use pauseframe_topology::routing::{
     SpanningTrees, SwitchGraph, UpDown,
 };
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::BitRate;
+use pauseframe_units::{BitRate, Span};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
                forwarding tables, which an engine plans or a file holds (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, KINDS, doc) {
-        Some(Reader::OnTheSpot(kind)) => RoutingSpec { kind, vlans: None },
-        None => RoutingSpec { kind: RoutingKind::Ecmp, vlans: None },
+        Some(Reader::OnTheSpot(kind)) => RoutingSpec { kind, convergence: convergence(t), vlans: None },
+        None => RoutingSpec { kind: RoutingKind::Ecmp, convergence: Span::ZERO, vlans: None },
         Some(Reader::Tables(read)) => {
             let planned = read(t, fabric);
             let use_of = choice(t, fabric);
@@ -77,9 +77,14 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
                 let tables = PlannedTables(Arc::new(tables));
                 VlanRoutingSpec { engine, choice, per, slack, demand, tables }
             });
-            RoutingSpec { kind: RoutingKind::Vlans, vlans }
+            RoutingSpec { kind: RoutingKind::Vlans, convergence: Span::ZERO, vlans }
         }
     }
+}
+
+fn convergence(t: &mut Table) -> Span {
+    let doc = "From a failure or a repair to new routes in all switches";
+    t.or_in("convergence", Span::from_ms(10), Span::ZERO..=Span::from_secs(3600), doc)
 }
 
 /// How hosts use the tables.

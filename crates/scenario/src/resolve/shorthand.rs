@@ -13,6 +13,7 @@ pub(crate) fn expand(root: &mut Item) {
         as_key(switch.get_mut("buffer"), "size");
         as_key(switch.get_mut("marker"), "kind");
         true_as_table(switch.get_mut("pfc"));
+        true_as_table(switch.get_mut("pfc").and_then(|pfc| pfc.get_mut("watchdog")));
     }
     true_as_table(root.get_mut("qcn"));
     if let Some(qcn) = root.get_mut("qcn")
@@ -23,6 +24,7 @@ pub(crate) fn expand(root: &mut Item) {
     if let Some(record) = root.get_mut("record") {
         true_as_table(record.get_mut("series"));
         true_as_table(record.get_mut("packets"));
+        true_as_table(record.get_mut("pause_tree"));
     }
     if let Some(Item { value: Value::Array(links), .. }) =
         root.get_mut("topology").and_then(|t| t.get_mut("links"))

@@ -3,7 +3,9 @@
 use super::ledger::Origin;
 use super::nested::Absent;
 use super::reader::Table;
-use crate::spec::{BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec};
+use crate::spec::{
+    BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec, WatchdogActionName, WatchdogSpec,
+};
 use pauseframe_units::{Bytes, Priority, Span};
 
 /// The largest buffer: switches of today have hundreds of megabytes.
@@ -163,5 +165,32 @@ fn pfc(t: &mut Table, lanes: usize) -> PfcSpec {
             "From the last bit of a pause frame to the stop; default: bound at 10 Gb/s, IEEE 802.3 31B.3.7",
         ),
         quanta: t.or_in("quanta", u16::MAX, 1..=u16::MAX, "Pause time asked for, in quanta of 512 bit times"),
+        watchdog: watchdog(t),
     }
+}
+
+/// Defaults as in `SONiC`'s `pfcwd start_default`: 200 ms each, drop.
+fn watchdog(t: &mut Table) -> Option<WatchdogSpec> {
+    let doc =
+        "Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false";
+    let range = || Span::from_us(1)..=Span::from_secs(60);
+    t.switchable("watchdog", Absent::Off(Origin::Default), "false", doc, |t| WatchdogSpec {
+        detection: t.or_in(
+            "detection",
+            Span::from_ms(200),
+            range(),
+            "Paused for this long without a break, with packets waiting: a storm",
+        ),
+        action: t.or(
+            "action",
+            WatchdogActionName::Drop,
+            "In a storm what the queue holds and gets is dropped, or is sent in spite of pauses",
+        ),
+        restoration: t.or_in(
+            "restoration",
+            Span::from_ms(200),
+            range(),
+            "Without a pause frame for this long the storm is over",
+        ),
+    })
 }

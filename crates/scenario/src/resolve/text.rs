@@ -4,7 +4,7 @@ use super::ledger::{Entry, last_segment};
 use std::collections::BTreeMap;
 
 /// The tables in the order in which people read them.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 14] = [
     "name",
     "seed",
     "stop",
@@ -16,6 +16,8 @@ const ORDER: [&str; 12] = [
     "transport",
     "transports",
     "workload",
+    "failure",
+    "corruption",
     "record",
 ];
 

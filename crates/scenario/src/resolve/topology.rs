@@ -201,10 +201,20 @@ fn custom(t: &mut Table, links: &Links) -> Option<TopologyKind> {
         let rule = "topology.link.delay at hosts, else topology.fabric_link.delay";
         let delay = t.or_because("delay", default.delay, Origin::Default, rule, "Propagation delay, one way");
         check_link(t, rate, delay);
-        Some(CustomLink { ends: ends?, link: LinkSpec { rate, delay } })
+        let back = way_back(t, LinkSpec { rate, delay });
+        Some(CustomLink { ends: ends?, link: LinkSpec { rate, delay }, back })
     });
     t.check(t.has("links") || t.is_documenting(), "links", || "is required: list of links".to_owned(), "");
     Some(TopologyKind::Custom { hosts: hosts?, switches: switches?, links: rows? })
+}
+
+/// An asymmetric link has another rate or delay from its second end to its first.
+fn way_back(t: &mut Table, there: LinkSpec) -> LinkSpec {
+    let doc = "Rate from the second end to the first, where it is another";
+    let rate = t.optional_in("rate_back", RATE_MIN..=RATE_MAX, "as rate", doc);
+    let doc = "Propagation delay from the second end to the first, where it is another";
+    let delay = t.optional_in("delay_back", Span::ZERO..=DELAY_MAX, "as delay", doc);
+    LinkSpec { rate: rate.unwrap_or(there.rate), delay: delay.unwrap_or(there.delay) }
 }
 
 /// The names of ports and queues are made of those of nodes ("edge0:3/p0").

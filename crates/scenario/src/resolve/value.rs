@@ -3,7 +3,7 @@
 use super::document::{Item, Value};
 use crate::spec::{
     ChoiceName, CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, Per, RtoFormName,
-    TreePacking, WireOverhead,
+    TreePacking, WatchdogActionName, WireOverhead,
 };
 use pauseframe_topology::interchange::Format;
 use pauseframe_topology::routing::tables_io::TableFormat;
@@ -77,6 +77,11 @@ impl Choice for WireOverhead {
 impl Choice for MarkAt {
     const NAMES: &'static [(&'static str, Self)] = &[("enqueue", Self::Enqueue), ("dequeue", Self::Dequeue)];
 }
+impl Choice for WatchdogActionName {
+    const NAMES: &'static [(&'static str, WatchdogActionName)] =
+        &[("drop", WatchdogActionName::Drop), ("forward", WatchdogActionName::Forward)];
+}
+
 impl Choice for NotEct {
     const NAMES: &'static [(&'static str, Self)] = &[("drop", Self::Drop), ("queue", Self::Queue)];
 }

@@ -19,13 +19,15 @@ use std::path::{Path, PathBuf};
 const MANIFEST: &str = "manifest.json";
 
 /// All that a results folder may hold, and all that replacing one removes.
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
     "queries.parquet",
     "ports.parquet",
     "series.parquet",
+    "pause_tree.parquet",
+    "deadlocks.parquet",
     "packets.pcapng",
 ];
 

@@ -22,6 +22,7 @@ fn ended(status: RunStatus) -> Manifest {
         wall_s: 1.0,
         events: 0,
         packet_hops: 0,
+        deadlocks: 0,
         status,
         warnings: Vec::new(),
         out: None,

@@ -320,7 +320,7 @@ fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
 
 /// The headers of a datagram's frame, and the length of the whole frame without FCS.
 fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
-    let FrameContent::Datagram { source, destination, flow, priority, len } = *content else {
+    let FrameContent::Datagram { source, destination, flow, priority, vlan, len } = *content else {
         unreachable!("called for datagrams only");
     };
     let payload = &PAYLOAD[..len as usize];
@@ -336,7 +336,7 @@ fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
     let (from, to) = tcp_ports(flow);
     let udp = UdpHeader::with_ipv4_checksum(from, to, &ip, payload)
         .expect("an IP packet is at most 9216 bytes long");
-    let mut bytes = link_header(source, destination, priority, None, EtherType::IPV4);
+    let mut bytes = link_header(source, destination, priority, vlan, EtherType::IPV4);
     bytes.extend(ip.to_bytes());
     bytes.extend(udp.to_bytes());
     let length = (bytes.len() + payload.len()).max(MIN_FRAME);

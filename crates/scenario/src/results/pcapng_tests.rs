@@ -286,6 +286,7 @@ fn lossless_frames() -> Vec<CapturedFrame> {
         destination: NodeId(0),
         flow: 3,
         priority: Priority::new(0).unwrap(),
+        vlan: None,
         len: 1472,
     };
     let frames = [FrameContent::LinkPause { quanta: 515 }, cnm(7), cnm(0), datagram];

@@ -1,6 +1,6 @@
 //! What the tables need beyond the network's own reports: names, and drops by their names.
 
-use pauseframe_fabric::{DropReason, Metric, PortReport};
+use pauseframe_fabric::{DropReason, LossReason, Metric, PortReport};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
@@ -24,6 +24,12 @@ pub struct DropsByReason {
     pub headroom_exceeded: u64,
     /// A packet that is not ECN-capable met a queue above its marking threshold.
     pub not_ect: u64,
+    /// A packet was on, waited for, or was bound for a link that was down.
+    pub link_down: u64,
+    /// A frame arrived damaged, pause frames included.
+    pub corrupted: u64,
+    /// The PFC watchdog had taken the queue out of service.
+    pub watchdog: u64,
 }
 
 impl DropsByReason {
@@ -43,11 +49,23 @@ impl DropsByReason {
                 DropReason::NotEct => &mut self.not_ect,
             } += count;
         }
+        for (reason, count) in LossReason::ALL.into_iter().zip(report.lost) {
+            *match reason {
+                LossReason::LinkDown => &mut self.link_down,
+                LossReason::Corrupted => &mut self.corrupted,
+                LossReason::Watchdog => &mut self.watchdog,
+            } += count;
+        }
     }
 
     /// All drops.
     pub fn total(&self) -> u64 {
-        self.buffer_full + self.headroom_exceeded + self.not_ect
+        self.buffer_full
+            + self.headroom_exceeded
+            + self.not_ect
+            + self.link_down
+            + self.corrupted
+            + self.watchdog
     }
 }
 
@@ -77,6 +95,7 @@ pub(super) fn idle_report(port: u32) -> PortReport {
         tx_bytes: 0,
         busy: pauseframe_units::Span::ZERO,
         drops: [0; 3],
+        lost: [0; 3],
         ecn_marks: 0,
         backlog_max: 0,
         backlog_mean: 0.0,
@@ -88,5 +107,6 @@ pub(super) fn idle_report(port: u32) -> PortReport {
         paused_longest: pauseframe_units::Span::ZERO,
         cnms_sent: 0,
         cnms_received: 0,
+        watchdog_storms: 0,
     }
 }

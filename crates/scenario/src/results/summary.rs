@@ -37,6 +37,8 @@ pub struct RunFacts {
     pub events: u64,
     /// Packets carried over a link, ACKs included, pause frames not.
     pub packet_hops: u64,
+    /// Deadlocks found.
+    pub deadlocks: u64,
     /// How it ended.
     pub status: RunStatus,
     /// What the user should look at before trusting the results.
@@ -87,6 +89,8 @@ pub struct Summary {
     pub drops_by_reason: DropsByReason,
     pub ecn_marks: u64,
     pub pfc_pauses: u64,
+    pub watchdog_storms: u64,
+    pub deadlocks: u64,
     pub retransmits: u64,
     pub timeouts: u64,
     pub cnms: u64,
@@ -128,6 +132,8 @@ impl Summary {
             drops_by_reason,
             ecn_marks: ports.iter().map(|port| port.ecn_marks).sum(),
             pfc_pauses: ports.iter().map(|port| port.pauses_sent).sum(),
+            watchdog_storms: ports.iter().map(|port| port.watchdog_storms).sum(),
+            deadlocks: facts.deadlocks,
             retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum(),
             timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum(),
             cnms: ports.iter().map(|port| port.cnms_sent).sum(),
@@ -200,6 +206,7 @@ mod tests {
             wall_s: 0.5,
             events: 10,
             packet_hops: 100,
+            deadlocks: 1,
             status: RunStatus::Complete,
             warnings: vec!["look".into()],
             out: Some("out".into()),

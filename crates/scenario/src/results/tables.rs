@@ -98,16 +98,21 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> RecordBatch {
         ("drops_buffer_full", drops(|drops| drops.buffer_full), false),
         ("drops_headroom_exceeded", drops(|drops| drops.headroom_exceeded), false),
         ("drops_not_ect", drops(|drops| drops.not_ect), false),
+        ("drops_link_down", drops(|drops| drops.link_down), false),
+        ("drops_corrupted", drops(|drops| drops.corrupted), false),
+        ("drops_watchdog", drops(|drops| drops.watchdog), false),
         ("ecn_marks", counts(|r| r.ecn_marks), false),
         ("backlog_max_bytes", counts(|r| r.backlog_max), false),
         ("backlog_mean_bytes", f64s(reports.iter().map(|r| r.backlog_mean)), false),
         ("ingress_max_bytes", counts(|r| r.ingress_max), false),
+        ("pauses_sent", counts(|r| r.pauses_sent), false),
         ("pauses_received", counts(|r| r.pauses_received), false),
         ("resumes_received", counts(|r| r.resumes_received), false),
         ("paused_us", f64s(reports.iter().map(|r| r.paused.as_us_f64())), false),
         ("paused_longest_us", f64s(reports.iter().map(|r| r.paused_longest.as_us_f64())), false),
         ("cnms_sent", counts(|r| r.cnms_sent), false),
         ("cnms_received", counts(|r| r.cnms_received), false),
+        ("watchdog_storms", counts(|r| r.watchdog_storms), false),
     ])
 }
 
@@ -122,7 +127,7 @@ pub fn series(samples: &[Sample], names: &Names) -> RecordBatch {
 }
 
 impl Names<'_> {
-    fn node(&self, node: NodeId) -> String {
+    pub(super) fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
 
@@ -181,24 +186,28 @@ fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
-fn table(columns: Vec<Column>) -> RecordBatch {
+pub(super) fn table(columns: Vec<Column>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
 }
 
-fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
+pub(super) fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
+pub(super) fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+pub(super) fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
 }
 
 /// A dictionary-encoded column of texts: each thing is named once.
-fn dictionary<R, K: Ord + Copy>(rows: &[R], key: impl Fn(&R) -> K, name: impl Fn(K) -> String) -> ArrayRef {
+pub(super) fn dictionary<R, K: Ord + Copy>(
+    rows: &[R],
+    key: impl Fn(&R) -> K,
+    name: impl Fn(K) -> String,
+) -> ArrayRef {
     let mut numbers = BTreeMap::new();
     let mut names = Vec::new();
     let number = |row| {

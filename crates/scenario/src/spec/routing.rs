@@ -1,6 +1,7 @@
 //! `[routing]`: how packets find their way.
 
 use pauseframe_topology::routing::verify::Tables;
+use pauseframe_units::Span;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use std::sync::Arc;
 pub struct RoutingSpec {
     /// Next hops on the spot, or VLANs by forwarding tables.
     pub kind: RoutingKind,
+    /// From a failure or a repair to new shortest paths everywhere; tables of VLANs stay as they are.
+    pub convergence: Span,
     /// What the kinds with forwarding tables have; `None` for the others.
     pub vlans: Option<VlanRoutingSpec>,
 }

@@ -122,8 +122,10 @@ pub enum TopologyKind {
 pub struct CustomLink {
     /// The two nodes.
     pub ends: [String; 2],
-    /// Rate and delay.
+    /// Rate and delay from the first to the second.
     pub link: LinkSpec,
+    /// The way back.
+    pub back: LinkSpec,
 }
 
 /// Rate and propagation delay, both directions.

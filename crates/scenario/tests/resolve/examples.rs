@@ -58,6 +58,7 @@ fn tcp_bolt_brings_its_switches_along() {
         headroom: None,
         reaction: Span::from_ns(3072),
         quanta: 65_535,
+        watchdog: None,
     };
     assert_eq!(scenario.switch.pfc, Some(pfc));
     assert_eq!(scenario.workload[1].name, "background");

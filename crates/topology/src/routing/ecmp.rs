@@ -47,6 +47,43 @@ impl NextHops {
         Ok(hops)
     }
 
+    /// The next hops that avoid the links in `failed`, none of which is a host's; where no path is left, those of
+    /// `intact`, which lead to a failed link. `intact` is [`NextHops::shortest`] of the same topology.
+    ///
+    /// # Panics
+    /// If a link of a host is in `failed`, or `intact` is of another topology.
+    pub fn shortest_despite(topology: &Topology, failed: &[LinkId], intact: &NextHops) -> NextHops {
+        let graph = SwitchGraph::without(topology, failed).expect("no link of a host has failed");
+        assert!(graph.len() == intact.graph.len(), "the intact routes are of another topology");
+        let mut hops = NextHops {
+            downlink: intact.downlink.clone(),
+            first: vec![0],
+            ports: Vec::new(),
+            distance: Vec::with_capacity(intact.distance.len()),
+            graph,
+        };
+        let mut distance = vec![0; hops.graph.len()];
+        let mut queue = Vec::new();
+        for (row, to) in hops.graph.attachments().iter().enumerate() {
+            hops.graph.distances(*to, &mut distance, &mut queue);
+            for at in 0..hops.graph.len() as u32 {
+                let here = distance[at as usize];
+                if here == u32::MAX {
+                    hops.ports.extend(intact.fabric_ports(at, row as u32));
+                    let known = intact.distance[row * intact.graph.len() + at as usize];
+                    hops.distance.push(known);
+                } else {
+                    let arcs = hops.graph.arcs(at).iter();
+                    hops.ports
+                        .extend(arcs.filter(|arc| distance[arc.to as usize] < here).map(|arc| arc.port));
+                    hops.distance.push(here);
+                }
+                hops.first.push(hops.ports.len() as u32);
+            }
+        }
+        hops
+    }
+
     fn fill(&mut self, topology: &Topology) -> Result<(), RoutingError> {
         let mut distance = vec![0; self.graph.len()];
         let mut queue = Vec::new();

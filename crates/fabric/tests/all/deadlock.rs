@@ -1,0 +1,186 @@
+//! Deadlock under PFC: a ring whose routes form a cycle of channels stops for good, the detector names the cycle and who
+//! holds it; where the routes have no cycle it stays silent; and the watchdog gets the ring going again.
+
+use crate::common::*;
+use crate::properties::draw;
+use pauseframe_fabric::{FlowSpec, FlowStatus, LossReason, PfcSettings, Settings, Watchdog, WatchdogAction};
+use pauseframe_topology::generate::{line, ring};
+use pauseframe_topology::{Topology, routing::NextHops};
+use pauseframe_transport::{Config, RtoConfig};
+use pauseframe_units::{Bytes, PortId, Span, Time};
+use std::collections::BTreeSet;
+
+const US: u64 = 1_000_000;
+/// Odd, so that two steps ahead have one shortest path, clockwise.
+const SWITCHES: u32 = 5;
+
+/// Claim B-M06 has three switches and routes that go round them. Shortest paths in a ring of three never pass a third
+/// switch, so this is the smallest ring in which shortest paths do and are unique: five, each host sending two switches on.
+fn round_the_ring(topology: &Topology, size: u64) -> Vec<FlowSpec> {
+    (0..SWITCHES)
+        .map(|i| flow(topology, &format!("host{i}"), &format!("host{}", (i + 2) % SWITCHES), size))
+        .collect()
+}
+
+fn patient() -> Config {
+    Config {
+        rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config().rto },
+        ..config()
+    }
+}
+
+fn settings(buffer: pauseframe_fabric::BufferPolicy) -> Settings {
+    let pfc = PfcSettings { xoff: Some(Bytes(40_000)), ..pfc() };
+    Settings { pfc: Some(pfc), buffer, ..lossless(patient(), 100_000) }
+}
+
+fn per_port() -> Settings {
+    settings(pauseframe_fabric::BufferPolicy::PerPort(Bytes(100_000)))
+}
+
+fn five() -> Topology {
+    let wire = link(10, Span::from_us(1));
+    ring(SWITCHES, 1, wire, wire).unwrap()
+}
+
+/// The clockwise ports, s0 to s1 first.
+fn clockwise(topology: &Topology) -> Vec<PortId> {
+    (0..SWITCHES).map(|i| port(topology, &format!("s{i}"), &format!("s{}", (i + 1) % SWITCHES))).collect()
+}
+
+#[test]
+fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
+    let topology = five();
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    let shared =
+        pauseframe_fabric::BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(0) };
+    for settings in [per_port(), settings(shared)] {
+        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        network.detect_deadlocks(Span::from_us(500), false);
+        let ending = proceed(&mut network, &mut queue, Time(20_000 * US));
+        let hops = network.packet_hops();
+        let [deadlock] = network.deadlocks() else { panic!("{:?}", network.deadlocks()) };
+        let ports: BTreeSet<PortId> = deadlock.cycle.iter().map(|queue| queue.port).collect();
+        assert_eq!(ports, clockwise(&topology).into_iter().collect());
+        // Each waits for the next.
+        for (queue, next) in deadlock.cycle.iter().zip(deadlock.cycle.iter().cycle().skip(1)) {
+            assert_eq!(topology.peer(queue.port), topology.owner(next.port));
+            let waiting = settings.pfc.as_ref().unwrap().xon.map_or(30_000, |xon| xon.0);
+            assert!(queue.packets > 0 && queue.bytes > waiting && !queue.flows.is_empty());
+        }
+        let holders: BTreeSet<u32> = deadlock.cycle.iter().flat_map(|queue| queue.flows.clone()).collect();
+        assert_eq!(holders, (0..SWITCHES).collect());
+        assert_eq!(deadlock.victims, u64::from(SWITCHES), "the hosts' ports");
+        assert!(deadlock.since() < deadlock.found && deadlock.found < Time(5_000 * US));
+        // B-M06: no progress for more than 10 ms.
+        assert!(ending.now - deadlock.found > Span::from_ms(10));
+        let ending = proceed(&mut network, &mut queue, Time(80_000 * US));
+        assert_eq!(network.packet_hops(), hops, "something has moved");
+        assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Running));
+        assert_eq!(drops(&network, &ending), [0; 3]);
+    }
+}
+
+#[test]
+fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
+    let topology = five();
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    let run = |detector: Option<(u64, bool)>, until| {
+        let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+        if let Some((after, stops)) = detector {
+            network.detect_deadlocks(Span::from_us(after), stops);
+        }
+        let ending = proceed(&mut network, &mut queue, Time(until));
+        (network.deadlocks().to_vec(), ending)
+    };
+    let (found, ending) = run(Some((500, true)), 20_000 * US);
+    assert_eq!((found.len(), ending.now), (1, found[0].found));
+    let (_, silent) = run(None, ending.now.0);
+    assert_eq!((silent.fingerprint, silent.events), (ending.fingerprint, ending.events));
+    let (_, silent) = run(None, 20_000 * US);
+    let (_, watched) = run(Some((7, false)), 20_000 * US);
+    assert_eq!((silent.fingerprint, silent.events), (watched.fingerprint, watched.events));
+}
+
+/// The same load on the ring without its closing link, a line: its routes have no cycle, and it does not stop.
+#[test]
+fn without_the_closing_link_nothing_stops() {
+    let wire = link(10, Span::from_us(1));
+    let topology = line(SWITCHES, 1, wire, wire).unwrap();
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+    network.detect_deadlocks(Span::from_us(5), true);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    assert!(network.deadlocks().is_empty());
+    assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
+    let paused = network.port_reports(ending.now).iter().map(|r| r.paused_longest).max().unwrap();
+    assert!(paused > Span::from_us(5), "the detector has looked: {paused:?}");
+}
+
+/// No false alarm: acyclic networks of all kinds, looked at as often as can be.
+#[test]
+fn the_detector_is_silent_where_everything_finishes() {
+    let mut paused = 0;
+    for seed in 0..60 {
+        let scenario = draw(seed);
+        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        network.detect_deadlocks(Span::from_ns(300), false);
+        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        assert!(network.deadlocks().is_empty(), "seed {seed}");
+        paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
+    }
+    assert!(paused >= 10, "{paused} of 60 networks have paused");
+}
+
+/// The ring stands still for the detection time, then a queue is emptied or sends, and all flows finish.
+#[test]
+fn the_watchdog_breaks_a_deadlock() {
+    let topology = five();
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    let detection = Span::from_ms(5);
+    for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
+        let mut settings = per_port();
+        settings.transports[0].config = std::sync::Arc::new(Config {
+            rto: RtoConfig { initial: Span::from_ms(2), min: Span::from_ms(2), ..config().rto },
+            retries: 100,
+            ..config()
+        });
+        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        network.detect_deadlocks(Span::from_us(500), false);
+        network.guard(Watchdog { detection, action, restoration: Span::from_ms(2) });
+        let ending = proceed(&mut network, &mut queue, Time(2_000_000 * US));
+        let records = network.flow_records(ending.now).to_vec();
+        assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
+        assert!(!network.deadlocks().is_empty());
+        let reports = network.port_reports(ending.now);
+        let storms: u64 = reports.iter().map(|r| r.watchdog_storms).sum();
+        let lost: u64 = reports.iter().map(|r| r.lost[LossReason::Watchdog as usize]).sum();
+        assert!(storms >= 1, "{action:?}");
+        assert_eq!(lost > 0, action == WatchdogAction::Drop);
+        // Hosts have no watchdog.
+        assert!(reports.iter().all(
+            |r| r.watchdog_storms == 0 || topology.nodes()[topology.owner(r.port)].name.starts_with('s')
+        ));
+        // Not before its time: the first pause came some microseconds after the start.
+        let first = network.deadlocks()[0].since();
+        assert!(records.iter().all(|r| r.end > first + detection));
+    }
+}
+
+/// A pause that is long but moves on is no storm, and a network without storms runs as without a watchdog.
+#[test]
+fn the_watchdog_leaves_ordinary_pauses_alone() {
+    let wire = link(10, Span::from_us(1));
+    let topology = line(SWITCHES, 1, wire, wire).unwrap();
+    assert!(NextHops::shortest(&topology).is_ok());
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+    let (detection, restoration) = (Span::from_ms(5), Span::from_ms(5));
+    network.guard(Watchdog { detection, action: WatchdogAction::Drop, restoration });
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let (mut bare, bare_ending) = run(&topology, &per_port(), &flows);
+    assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
+    let reports = network.port_reports(ending.now);
+    assert!(reports.iter().all(|r| r.watchdog_storms == 0));
+    assert!(reports.iter().any(|r| r.pauses_received > 10));
+}

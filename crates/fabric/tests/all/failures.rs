@@ -1,0 +1,287 @@
+//! Links that go down and come back, damaged frames, new routes: what is lost, what is kept, and when, to the picosecond
+//! where it can be worked out; and in random networks every packet is accounted for and every flow still finishes.
+
+use crate::common::*;
+use crate::properties::draw;
+use pauseframe_engine::stream;
+use pauseframe_fabric::{
+    ErrorModel, Failed, Failure, FlowSpec, FlowStatus, FrameContent, LossReason, PfcSettings, Settings,
+};
+use pauseframe_topology::generate::{leaf_spine, line, star};
+use pauseframe_topology::{Channel, Topology};
+use pauseframe_transport::{Config, RtoConfig};
+use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
+
+const US: u64 = 1_000_000;
+/// A full frame (1518 + 20 bytes) at 10 Gb/s.
+const FULL: u64 = 1_230_400;
+
+fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) -> Failure {
+    Failure { what: Failed::Link(port(topology, a, b).link()), down: Time(down), up: up.map(Time) }
+}
+
+/// Time-outs after a millisecond, so that a test does not wait for long.
+fn impatient(window: u64) -> Config {
+    let rto = RtoConfig { initial: Span::from_ms(1), min: Span::from_ms(1), ..config().rto };
+    Config { rto, initial_window: window, ..config() }
+}
+
+/// Frames begin every FULL at a and take a microsecond to the switch. At 10.5 FULL the link of the receiver goes:
+/// lost are what is in service and on the wire there, what waits, and what comes until it is back.
+#[test]
+fn what_a_dead_link_holds_and_gets_is_lost() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    let settings = settings(impatient(100 * MSS));
+    let flows = [flow(&topology, "a", "b", 100 * MSS)];
+    let (down, up) = (10 * FULL + FULL / 2, 20 * FULL + FULL / 2);
+    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    network.fail(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO, &mut queue);
+    network.capture(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+
+    // Frame k (from 0) is whole at s at (k + 1) FULL + 1 us, then in service for FULL, and 1 us on the wire.
+    let at_switch = |k: u64| (k + 1) * FULL + US;
+    let lost = (0..100).filter(|k| at_switch(*k) < up && at_switch(*k) + FULL + US > down).count() as u64;
+    let egress = report(&network, &ending, port(&topology, "s", "b"));
+    assert_eq!(egress.lost, [lost, 0, 0]);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 100 * MSS));
+    assert!(u64::from(record.retransmits) >= lost);
+    assert_eq!(network.packets_under_way(), 0);
+    // Between the failure and the repair nothing begins on the dead link.
+    let frames = network.take_frames();
+    let dead = frames.iter().filter(|f| f.port == port(&topology, "s", "b")).map(|f| f.time.0);
+    assert!(dead.into_iter().all(|t| t < down || t >= up));
+}
+
+/// A host keeps what it has: nothing of its own queue is lost, and it goes on at the instant of the repair.
+#[test]
+fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    let settings =
+        settings(Config { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
+    let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "a", "b", 100 * MSS)]);
+    let (down, up) = (10 * FULL, 500 * US);
+    network.fail(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO, &mut queue);
+    let a = port(&topology, "a", "s");
+    network.capture(&[a], 1 << 20);
+    let ending = proceed(&mut network, &mut queue, Time(600 * US));
+    // At 10 FULL the tenth frame has just ended and the eleventh begun (departures come first): both are on the wire,
+    // as a microsecond is less than a frame.
+    assert_eq!(report(&network, &ending, a).lost, [2, 0, 0]);
+    let begun: Vec<u64> = network.take_frames().iter().map(|frame| frame.time.0).collect();
+    assert_eq!(begun[..11], (0..11).map(|k| k * FULL).collect::<Vec<_>>());
+    assert_eq!(begun[11..13], [up, up + FULL]);
+}
+
+/// Down for less than the frame in service would take: the next one waits for its end.
+#[test]
+fn a_flap_within_a_frame_loses_that_frame_alone() {
+    let topology = star_of(&[("a", link(10, Span::ZERO)), ("b", link(10, Span::ZERO))]);
+    let settings = settings(impatient(10 * MSS));
+    let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "a", "b", 10 * MSS)]);
+    let flap = link_down(&topology, "a", "s", 3 * FULL + 100, Some(3 * FULL + 200));
+    network.fail(vec![flap], Span::ZERO, &mut queue);
+    let a = port(&topology, "a", "s");
+    network.capture(&[a], 10);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    assert_eq!(report(&network, &ending, a).lost, [1, 0, 0]);
+    let begun: Vec<u64> = network.take_frames().iter().map(|frame| frame.time.0).collect();
+    assert_eq!(begun, (0..10).map(|k| k * FULL).collect::<Vec<_>>());
+    assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
+}
+
+/// Two spines; the flow's goes down. Until the routes have converged its packets are lost, then they take the other, and
+/// after the repair and as long again they are back on the first.
+#[test]
+fn routes_follow_a_failure_after_the_convergence_time() {
+    let wire = link(10, Span::from_us(1));
+    let topology = leaf_spine(2, 2, 1, wire, wire).unwrap();
+    let names: Vec<&str> = topology.nodes().iter().map(|node| node.name.as_str()).collect();
+    let spines: Vec<&str> = names.iter().filter(|name| name.starts_with("spine")).copied().collect();
+    let hosts: Vec<&str> = names.iter().filter(|name| name.starts_with("host")).copied().collect();
+    let leaf = topology.peer(topology.nodes()[topology.find(hosts[0]).unwrap()].ports[0]);
+    let leaf = topology.nodes()[leaf].name.clone();
+    let flows = [flow(&topology, hosts[0], hosts[1], 20_000 * MSS)];
+    let uplinks: Vec<PortId> = spines.iter().map(|spine| port(&topology, &leaf, spine)).collect();
+    // No more than 64 packets have been made before a change and take their old path after it.
+    let settings = settings(Config { receive_window: 64 * MSS as u32, ..impatient(64 * MSS) });
+    let (network, ending) = run(&topology, &settings, &flows);
+    let used = network.port_reports(ending.now);
+    let first = usize::from(!used.iter().any(|r| r.port == uplinks[0] && r.tx_packets > 10_000));
+
+    let (down, up, convergence) = (2000 * US, 9000 * US, 500 * US);
+    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let failure = link_down(&topology, &leaf, spines[first], down, Some(up));
+    network.fail(vec![failure], Span(convergence), &mut queue);
+    network.capture(&uplinks, u64::MAX);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let frames = network.take_frames();
+    let times = |port: PortId| frames.iter().filter(move |f| f.port == port).map(|f| f.time.0);
+    let (own, other) = (uplinks[first], uplinks[1 - first]);
+    // Data of the flow alone: its ACKs go the other way.
+    assert!(times(other).all(|t| t >= down + convergence && t < up + convergence + 70 * FULL));
+    assert!(times(own).all(|t| t < down || t >= up + convergence));
+    assert!(times(other).count() > 1000 && times(own).count() > 1000);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
+    assert!(record.timeouts >= 1);
+}
+
+/// A switch that fails takes its links with it; hosts behind it can not be reached until it is back.
+#[test]
+fn a_failed_switch_cuts_its_hosts_off() {
+    let wire = link(10, Span::from_us(1));
+    let topology = line(3, 1, wire, wire).unwrap();
+    let flows =
+        [flow(&topology, "host0", "host2", 1000 * MSS), flow(&topology, "host0", "host1", 1000 * MSS)];
+    let middle = topology.find("s1").unwrap();
+    let failure = Failure { what: Failed::Node(middle), down: Time(300 * US), up: Some(Time(5000 * US)) };
+    for spray in [false, true] {
+        let settings = Settings { spray, ..settings(impatient(64 * MSS)) };
+        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        network.fail(vec![failure], Span::from_us(100), &mut queue);
+        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        let sent = report(&network, &ending, port(&topology, "s0", "s1"));
+        assert!(sent.lost[LossReason::LinkDown as usize] > 0);
+        for record in network.flow_records(ending.now) {
+            assert_eq!(record.status, FlowStatus::Finished);
+            assert!(record.end > Time(5000 * US));
+        }
+        assert_eq!(network.packets_under_way(), 0);
+    }
+}
+
+/// The pause ends with the link, and when the link is back the switch, still above XOFF, asks for it at once.
+#[test]
+fn the_pause_state_of_a_link_starts_anew() {
+    let wire = link(10, Span::from_us(1));
+    let slow = Channel { rate: BitRate(1_000_000), delay: Span::ZERO };
+    let topology = star_of(&[("a", wire), ("r", slow)]);
+    let pfc = PfcSettings { xoff: Some(Bytes(5 * TAGGED)), ..pfc() };
+    let settings = Settings { pfc: Some(pfc), ..lossless(config(), 1 << 20) };
+    let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
+    let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
+    let (down, up) = (50 * US, 80 * US);
+    network.fail(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO, &mut queue);
+    network.capture(&[a, to_a], 1 << 20);
+    network.record_pauses(100);
+    let ending = proceed(&mut network, &mut queue, Time(100 * US));
+    let pauses: Vec<u64> = network
+        .take_frames()
+        .iter()
+        .filter(|f| f.port == to_a && matches!(f.content, FrameContent::Pause { quanta, .. } if quanta > 0))
+        .map(|f| f.time.0)
+        .collect();
+    assert_eq!(pauses.len(), 2);
+    assert_eq!(pauses[1], up);
+    let intervals = network.pause_intervals();
+    assert_eq!(intervals.len(), 2);
+    assert_eq!(intervals[0].end, Some(Time(down)));
+    // 64 + 20 bytes and a microsecond later.
+    assert_eq!((intervals[1].start, intervals[1].end), (Time(up + 67_200 + US), None));
+    assert_eq!(report(&network, &ending, a).pauses_received, 2);
+}
+
+#[test]
+fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let settings = settings(impatient(64 * MSS));
+    let flows = [flow(&topology, "host0", "host1", 20_000 * MSS)];
+    let up = port(&topology, "host0", "switch");
+    let run = |model| {
+        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        network.corrupt(&[(up, model)]);
+        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        let record = network.flow_records(ending.now)[0];
+        assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
+        assert_eq!(network.packets_under_way(), 0);
+        let sent = report(&network, &ending, up);
+        let arrived = report(&network, &ending, port(&topology, "switch", "host1"));
+        let corrupted = sent.lost[LossReason::Corrupted as usize];
+        assert_eq!(sent.tx_packets - arrived.tx_packets, corrupted);
+        (corrupted, sent.tx_packets, ending.fingerprint.value())
+    };
+    // 200 of 20,000 expected, standard deviation 14: five deviations.
+    let (corrupted, sent, fingerprint) = run(ErrorModel::FrameErrors(0.01));
+    assert!((corrupted as f64 - sent as f64 * 0.01).abs() < 71.0, "{corrupted} of {sent}");
+    assert_eq!(run(ErrorModel::FrameErrors(0.01)), (corrupted, sent, fingerprint));
+    // 1 - (1 - 1e-6)^(1518 * 8) = 1.207 %.
+    let (corrupted, sent, _) = run(ErrorModel::BitErrors(1e-6));
+    assert!((corrupted as f64 - sent as f64 * 0.012_07).abs() < 78.0, "{corrupted} of {sent}");
+}
+
+/// A resume frame that is damaged does not stop the port for good: the pause runs out.
+#[test]
+fn lost_pause_frames_do_not_stop_a_port_for_ever() {
+    let topology = star(5, link(10, Span::from_us(1))).unwrap();
+    let pfc = PfcSettings { xoff: Some(Bytes(20_000)), quanta: 2000, ..pfc() };
+    let settings = Settings { pfc: Some(pfc), ..lossless(impatient(1 << 20), 200_000) };
+    let flows: Vec<FlowSpec> =
+        (1..5).map(|i| flow(&topology, &format!("host{i}"), "host0", 500_000)).collect();
+    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let back: Vec<_> = (1..5)
+        .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
+        .collect();
+    network.corrupt(&back);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let reports = network.port_reports(ending.now);
+    assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
+    assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
+}
+
+/// Random networks with random failures: every packet ends somewhere, every byte arrives once all is repaired, and the
+/// same run comes out twice.
+#[test]
+fn nothing_is_forgotten_in_random_networks_with_failures() {
+    let mut lossy = 0;
+    for seed in 0..40 {
+        let mut scenario = draw(seed);
+        for transport in &mut scenario.settings.transports {
+            let config = std::sync::Arc::make_mut(&mut transport.config);
+            config.rto = RtoConfig { initial: Span::from_ms(5), min: Span::from_ms(5), ..config.rto };
+            // A failed handshake or flow is no loss of packets, but here every flow has to come through.
+            (config.syn_retries, config.retries) = (40, 40);
+        }
+        let mut rng = stream(seed, "failures", 0);
+        let links = scenario.topology.links().len() as u64;
+        let plan: Vec<Failure> = (0..=rng.below(4))
+            .map(|_| {
+                let down = Time(rng.below(2_000_000_000));
+                let what = if rng.below(3) == 0 {
+                    let switches: Vec<_> = scenario.topology.switches().collect();
+                    Failed::Node(switches[rng.below(switches.len() as u64) as usize])
+                } else {
+                    Failed::Link(pauseframe_units::LinkId(rng.below(links) as u32))
+                };
+                Failure { what, down, up: Some(down + Span(1 + rng.below(3_000_000_000))) }
+            })
+            .collect();
+        let convergence = Span(rng.below(2_000_000_000));
+        let errors = ErrorModel::FrameErrors(0.002);
+        let corrupt: Vec<_> =
+            (0..rng.below(3)).map(|_| (PortId(rng.below(2 * links) as u32), errors)).collect();
+        let once = || {
+            let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+            network.fail(plan.clone(), convergence, &mut queue);
+            network.corrupt(&corrupt);
+            let ending = proceed(&mut network, &mut queue, Time::MAX);
+            (network, ending)
+        };
+        let (mut network, ending) = once();
+        assert_eq!(network.packets_under_way(), 0, "seed {seed}");
+        let reports = network.port_reports(ending.now);
+        let lost: u64 = reports.iter().flat_map(|r| r.lost).sum();
+        let sent: u64 = reports.iter().map(|r| r.tx_packets).sum();
+        assert!(sent >= network.packet_hops() && sent - network.packet_hops() <= lost, "seed {seed}");
+        lossy += u64::from(lost > 0);
+        for record in network.flow_records(ending.now) {
+            assert_eq!(record.status, FlowStatus::Finished, "seed {seed}: {record:?}, {plan:?}");
+            assert_eq!(record.delivered, record.spec.size + record.spec.reply, "seed {seed}");
+        }
+        assert_eq!(once().1.fingerprint, ending.fingerprint, "seed {seed}");
+    }
+    assert!(lossy >= 20, "failures cost packets in {lossy} of 40 networks");
+}

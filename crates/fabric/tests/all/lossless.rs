@@ -1,0 +1,182 @@
+//! A lossless class loses nothing when its headroom covers its links, whatever the fabric, the rates, the delays and
+//! the MTU, in buffers that have room for little else; and the arithmetic has not a byte too many.
+
+use crate::common::*;
+use pauseframe_engine::{Rng, stream};
+use pauseframe_fabric::{
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, HeadroomReport, Overhead, PfcSettings, Settings, headroom,
+};
+use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_transport::{Config, DelayedAckConfig, RtoConfig};
+use pauseframe_units::{BitRate, Bytes, Span, Time};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// A random tree of switches with a host or two at each: no cycles, so no deadlock. Every direction of every link has a
+/// rate and a delay of its own.
+fn random_tree(rng: &mut Rng) -> Topology {
+    let mut topology = Topology::new();
+    let channel = |rng: &mut Rng| Channel {
+        rate: BitRate::gbps([1, 10, 25, 40, 100][rng.below(5) as usize]),
+        delay: Span(rng.below(5_000_000)),
+    };
+    let mut switches = Vec::new();
+    for number in 0..2 + rng.below(4) {
+        let switch = topology.add_node(format!("s{number}"), NodeKind::Switch, None);
+        if number > 0 {
+            let other = switches[rng.below(number) as usize];
+            let channels = [channel(rng), channel(rng)];
+            topology.add_asymmetric_link(switch, other, channels);
+        }
+        switches.push(switch);
+    }
+    for (number, switch) in switches.iter().flat_map(|s| [s, s]).enumerate() {
+        let host = topology.add_node(format!("h{number}"), NodeKind::Host, None);
+        let channels = [channel(rng), channel(rng)];
+        topology.add_asymmetric_link(host, *switch, channels);
+    }
+    topology
+}
+
+/// Everybody sends to a few, at line rate and again and again.
+fn storm(rng: &mut Rng, topology: &Topology) -> Vec<FlowSpec> {
+    let hosts: Vec<_> = topology.hosts().collect();
+    let sinks = 1 + rng.below(2);
+    let mut flows: Vec<FlowSpec> = hosts
+        .iter()
+        .filter_map(|source| {
+            let destination = hosts[rng.below(sinks) as usize];
+            let start = Time(rng.below(50_000_000));
+            (destination != *source).then_some(FlowSpec {
+                source: *source,
+                destination,
+                size: 1 + rng.below(400_000),
+                reply: 0,
+                start,
+                stop: None,
+                transport: 0,
+                workload: 0,
+                query: None,
+            })
+        })
+        .collect();
+    flows.sort_by_key(|flow| flow.start);
+    flows
+}
+
+fn draw_settings(rng: &mut Rng, mtu: u32) -> Settings {
+    let config = Config {
+        mss: mtu - 40,
+        rto: RtoConfig { initial: Span::from_ms(900), min: Span::from_ms(900), ..config().rto },
+        ..config()
+    };
+    let overhead = if rng.below(2) == 0 { Overhead::ETHERNET } else { Overhead::NONE };
+    let pfc = PfcSettings {
+        // A frame or a few above which it pauses: next to nothing but headroom.
+        xoff: Some(Bytes(u64::from(mtu) * (1 + rng.below(4)))),
+        reaction: Span(rng.below(3_000_000)),
+        quanta: [2000, u16::MAX][rng.below(2) as usize],
+        ..pfc()
+    };
+    let buffer = if rng.below(2) == 0 {
+        BufferPolicy::PerPort(Bytes(10_000_000))
+    } else {
+        BufferPolicy::Shared { size: Bytes(40_000_000), alpha: 0.01, reserved: Bytes(0) }
+    };
+    Settings { mtu, overhead, pfc: Some(pfc), buffer, ..lossless(config, 0) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_where_the_headroom_suffices(seed in any::<u64>(), mtu in 576_u32..=9216) {
+        let mut rng = stream(seed, "lossless", 0);
+        let topology = random_tree(&mut rng);
+        let settings = draw_settings(&mut rng, mtu);
+        let flows = storm(&mut rng, &topology);
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        prop_assert!(network.warnings().is_empty(), "{:?}", network.warnings());
+        prop_assert_eq!(drops(&network, &ending), [0; 3]);
+        prop_assert!(network.port_reports(ending.now).iter().all(|report| report.lost == [0; 3]));
+        for record in network.flow_records(ending.now) {
+            prop_assert_eq!(record.status, FlowStatus::Finished);
+            prop_assert_eq!((record.retransmits, record.timeouts), (0, 0));
+        }
+    }
+
+    /// Terms, total, and what the buffer holds of it fit together for any link.
+    #[test]
+    fn the_terms_are_the_headroom(
+        gbps in prop::array::uniform2(1_u64..400),
+        delays in prop::array::uniform2(0_u64..100_000_000),
+        mtu in 576_u32..=9216,
+        reaction in 0_u64..5_000_000,
+    ) {
+        let mut topology = Topology::new();
+        let [a, s, b] = [("a", NodeKind::Host), ("s", NodeKind::Switch), ("b", NodeKind::Host)]
+            .map(|(name, kind)| topology.add_node(name, kind, None));
+        let [data, back] = [0, 1].map(|i| Channel { rate: BitRate::gbps(gbps[i]), delay: Span(delays[i]) });
+        topology.add_asymmetric_link(a, s, [data, back]);
+        topology.add_link(b, s, link(10, Span::ZERO));
+        let pfc = PfcSettings { reaction: Span(reaction), ..pfc() };
+        let settings = Settings { mtu, pfc: Some(pfc), ..lossless(config(), 1 << 30) };
+        let (network, _) = build(&topology, &settings, &[]);
+        let from_a = port(&topology, "a", "s");
+        let reports = network.headrooms();
+        prop_assert_eq!(reports.len(), 2);
+        let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
+        let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
+        prop_assert_eq!(needed.total(), headroom(data, back, frame, settings.overhead, Span(reaction), 1));
+        prop_assert_eq!(Bytes(u64::from(limits.headroom)), needed.total());
+        prop_assert_eq!(Some(limits), network.thresholds(from_a, priority(LOSSLESS)));
+        // In the time of the terms the link carries what they say, to a frame.
+        let wire = data.rate.bytes_in(needed.time()).0;
+        prop_assert!(needed.arriving.0 <= wire + 1 && needed.arriving.0 + needed.arriving.0 / 25 + 20 >= wire);
+    }
+}
+
+/// The worst case of `pfc::the_headroom_is_tight_to_the_byte` for other MTUs and rates: q keeps the way back busy, r is
+/// blocked, everything happens at the same picosecond. With what `headroom` says nothing is lost, and all of it is used;
+/// with a byte less a packet is.
+#[test]
+fn a_byte_less_than_the_headroom_loses_a_packet() {
+    for (mtu, gbps) in [(1500_u32, 10_u64), (9000, 10), (9000, 40), (576, 10), (1500, 100)] {
+        let frame = Overhead::ETHERNET.frame_size(mtu, priority(LOSSLESS));
+        let wire_ps = u64::from(frame + 20) * 8000 / gbps;
+        let pause_ps = 84 * 8000 / gbps;
+        // Frames that still come: until the pause acts, a whole number of them; the one that began in time; the crossing.
+        let delay = Span(2 * wire_ps);
+        let reaction = Span(wire_ps - pause_ps);
+        let channel = Channel { rate: BitRate::gbps(gbps), delay };
+        let mut topology = Topology::new();
+        let [q, a, r] = ["q", "a", "r"].map(|name| topology.add_node(name, NodeKind::Host, None));
+        let switch = topology.add_node("s", NodeKind::Switch, None);
+        for host in [q, a] {
+            topology.add_link(host, switch, channel);
+        }
+        topology.add_link(r, switch, Channel { rate: BitRate(1_000_000), delay: Span::ZERO });
+        let mss = u64::from(mtu - 40);
+        let config = Config {
+            mss: mss as u32,
+            delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) },
+            ..config()
+        };
+        let settings = |headroom| {
+            let pfc = PfcSettings { xoff: Some(Bytes(5 * u64::from(frame))), reaction, headroom, ..pfc() };
+            let mut settings = Settings { mtu, pfc: Some(pfc), ..lossless(config.clone(), 1 << 22) };
+            settings.transports[0].config = Arc::new(config.clone());
+            settings
+        };
+        let needed = headroom(channel, channel, frame, Overhead::ETHERNET, reaction, 1);
+        let flows = [flow(&topology, "a", "r", 400 * mss), flow(&topology, "q", "a", 400 * mss)];
+        let until = Time(60 * wire_ps);
+        let (network, ending) = run_until(&topology, &settings(None), &flows, until);
+        assert_eq!(drops(&network, &ending), [0; 3], "{mtu} {gbps}");
+        let used = report(&network, &ending, port(&topology, "a", "s")).ingress_max - 5 * u64::from(frame);
+        assert_eq!(used, needed.0, "all of the headroom is used: {mtu} {gbps}");
+        let (network, ending) = run_until(&topology, &settings(Some(Bytes(needed.0 - 1))), &flows, until);
+        assert_eq!(drops(&network, &ending)[DropReason::HeadroomExceeded as usize], 1, "{mtu} {gbps}");
+        assert_eq!(network.warnings().len(), 1);
+    }
+}

@@ -1,0 +1,106 @@
+//! The headroom of every link of a scenario, with the terms of its arithmetic, before anything runs.
+
+use crate::build;
+use crate::resolve::build_topology;
+use crate::spec::Scenario;
+use pauseframe_fabric::{HeadroomReport, Network};
+use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::{Channel, Topology};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Links that are alike: same rates and delays, so the same headroom. Sizes are in bytes, times in nanoseconds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct HeadroomRow {
+    /// The first such port, by name: it sends to a switch.
+    pub port: String,
+    /// How many such ports there are.
+    pub ports: u64,
+    /// The lossless priority.
+    pub priority: u8,
+    /// Rate of the data, bits per second.
+    pub rate_bps: u64,
+    /// Rate of the pause frames' way back, bits per second.
+    pub rate_back_bps: u64,
+    /// A full frame in service on the way back.
+    pub frame_ahead_ns: f64,
+    /// Pause frames: this one and one of each other lossless class.
+    pub pause_frames_ns: f64,
+    /// Propagation of the pause frame.
+    pub delay_back_ns: f64,
+    /// Reaction time.
+    pub reaction_ns: f64,
+    /// A full frame that began just before the pause took effect.
+    pub last_frame_ns: f64,
+    /// Propagation of the data.
+    pub delay_ns: f64,
+    /// What arrives in the sum of these times.
+    pub arriving_bytes: u64,
+    /// The frame that crosses XOFF, but for a byte.
+    pub crossing_bytes: u64,
+    /// Arriving and crossing bytes: what the link needs.
+    pub needed_bytes: u64,
+    /// What the switch gives.
+    pub given_bytes: u64,
+    /// Pause above; with a shared buffer at the latest.
+    pub xoff_bytes: u64,
+    /// Resume at or below.
+    pub xon_bytes: u64,
+}
+
+/// The headroom of all links with lossless classes, links that are alike together.
+pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
+    let Some((topology, network)) = idle(scenario) else { return Vec::new() };
+    let mut kinds: Vec<(HeadroomReport, [Channel; 2], u64)> = Vec::new();
+    for report in network.headrooms() {
+        let channels = [topology.channel(report.port), topology.channel(report.port.reverse())];
+        let alike = kinds.iter_mut().find(|(known, links, _)| {
+            let same = HeadroomReport { port: report.port, ..*known };
+            same == report && *links == channels
+        });
+        match alike {
+            Some((_, _, count)) => *count += 1,
+            None => kinds.push((report, channels, 1)),
+        }
+    }
+    kinds.iter().map(|(report, links, count)| row(&topology, report, *links, *count)).collect()
+}
+
+/// What is to be said about the headroom before the run.
+pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
+    idle(scenario).map_or_else(Vec::new, |(_, network)| network.warnings().to_vec())
+}
+
+/// The network of a scenario with PFC, without anything to do.
+fn idle(scenario: &Scenario) -> Option<(Arc<Topology>, Network)> {
+    scenario.switch.pfc.as_ref()?;
+    let topology = Arc::new(build_topology(&scenario.topology).ok()?);
+    let routes = Arc::new(NextHops::shortest(&topology).ok()?);
+    let settings = Arc::new(build::settings(scenario, &topology, build::transports(scenario)));
+    let network = Network::new(Arc::clone(&topology), routes, settings, Vec::new(), true);
+    Some((topology, network))
+}
+
+fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2], ports: u64) -> HeadroomRow {
+    let needed = report.needed;
+    let ns = |span: pauseframe_units::Span| span.0 as f64 / 1e3;
+    HeadroomRow {
+        port: topology.port_name(report.port),
+        ports,
+        priority: report.priority.code_point(),
+        rate_bps: data.rate.0,
+        rate_back_bps: back.rate.0,
+        frame_ahead_ns: ns(needed.frame_ahead),
+        pause_frames_ns: ns(needed.pause_frames),
+        delay_back_ns: ns(needed.delay_back),
+        reaction_ns: ns(needed.reaction),
+        last_frame_ns: ns(needed.last_frame),
+        delay_ns: ns(needed.delay),
+        arriving_bytes: needed.arriving.0,
+        crossing_bytes: needed.crossing.0,
+        needed_bytes: needed.total().0,
+        given_bytes: u64::from(report.limits.headroom),
+        xoff_bytes: u64::from(report.limits.xoff),
+        xon_bytes: u64::from(report.limits.xon),
+    }
+}
