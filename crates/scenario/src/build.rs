@@ -1,13 +1,14 @@
 //! From a complete scenario to an idle network: the spec's words in the terms of the fabric.
 
+mod switches;
+
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
-    NotEct, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, NicQueue, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
-    BufferPolicy, IdealTime, Marker, Network, Overhead, PfcSettings, Settings, Transport,
+    BufferPolicy, IdealTime, Network, Overhead, PfcSettings, Settings, Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -44,8 +45,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
         |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
-    let specs =
-        || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
+    let specs = || scenario.transport_specs();
     let mut settings = settings(scenario, specs().map(|spec| transport(spec, &scenario.host)).collect());
     for (index, spec) in specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
@@ -93,14 +93,19 @@ fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
         switch_latency: scenario.switch.latency,
         buffer: match scenario.switch.buffer {
             BufferSpec::PerPort { size } => BufferPolicy::PerPort(size),
-            BufferSpec::Shared { size, alpha, reserved } => BufferPolicy::Shared { size, alpha, reserved },
-        },
-        marker: match scenario.switch.marker {
-            MarkerSpec::None => Marker::None,
-            MarkerSpec::Step { k, at, not_ect } => {
-                Marker::Step { k, at_dequeue: at == MarkAt::Dequeue, drop_not_ect: not_ect == NotEct::Drop }
+            BufferSpec::Shared { size, alpha, reserved, .. } => {
+                BufferPolicy::Shared { size, alpha, reserved }
             }
+            BufferSpec::IdealOutputQueued { size } => BufferPolicy::IdealOutputQueued(size),
         },
+        egress_pool: match scenario.switch.buffer {
+            BufferSpec::Shared { egress_pool, .. } => egress_pool,
+            BufferSpec::PerPort { .. } | BufferSpec::IdealOutputQueued { .. } => None,
+        },
+        marker: switches::marker(scenario.switch.marker),
+        queue: switches::queue(scenario.switch.queue),
+        scheduler: switches::scheduler(&scenario.switch.scheduler),
+        classes: scenario.switch.classes.iter().map(|(_, class)| switches::class(class)).collect(),
         pfc: scenario.switch.pfc.as_ref().map(pfc),
         spray: scenario.routing.kind == RoutingKind::Spray,
         transports,

@@ -7,15 +7,18 @@
 //! Left out: `[sweep]`; it is an unknown key.
 
 mod checks;
+mod classes;
 mod document;
 mod graph;
 mod host;
 mod hosts;
 mod ledger;
+mod marker;
 mod nested;
 mod options;
 mod reader;
 mod record;
+mod scheduler;
 mod shorthand;
 mod sizes;
 mod switch;
@@ -134,13 +137,15 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     }
     let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
     for Named { path, spec, priority, is_used, .. } in &mut transports {
-        transport::settle_priority(ledger, path, spec, *priority, &lossless, *is_used);
+        let switches = (lossless.as_slice(), switch.priority_of_dscp.as_slice());
+        transport::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
     checks::workloads(ledger, &workloads);
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports);
+    checks::classes(ledger, &switch);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     Some(Scenario {

@@ -1,6 +1,6 @@
 //! Short forms of the file, written out before anything is read, so that each table has one form.
 //!
-//! `stop = "50 ms"`, `buffer = "225 KB"`, `marker = "none"`, `pfc = true`, one workload without the array,
+//! `stop = "50 ms"`, `buffer = "225 KB"`, `marker = "none"`, `scheduler = "strict"`, `pfc = true`, one workload without the array,
 //! `links = [["A", "S1"]]`, `sizes = "web_search"`. `false` (for "off") stays.
 
 use super::document::{Item, Value};
@@ -13,6 +13,10 @@ pub(crate) fn expand(root: &mut Item) {
         as_key(switch.get_mut("buffer"), "size");
         as_key(switch.get_mut("marker"), "kind");
         true_as_table(switch.get_mut("pfc"));
+        as_key(switch.get_mut("scheduler"), "kind");
+        if let Some(Item { value: Value::Table(classes), .. }) = switch.get_mut("classes") {
+            classes.iter_mut().for_each(|(_, class)| as_key(class.get_mut("marker"), "kind"));
+        }
     }
     if let Some(record) = root.get_mut("record") {
         true_as_table(record.get_mut("series"));
