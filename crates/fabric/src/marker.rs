@@ -208,7 +208,9 @@ impl Network {
         let (class, size) = (self.packets[index].class, u32::from(self.packets[index].size));
         let lane = self.lane_index(port, class);
         match self.policies[usize::from(class)].marker {
-            Marker::Step { k, at_dequeue: true, .. } if exceeds(k, backlog, waiting) => self.mark(index, lane),
+            Marker::Step { k, at_dequeue: true, .. } if exceeds(k, backlog, waiting) => {
+                self.mark(index, lane)
+            }
             Marker::Red(_) if backlog == size => {
                 let left = now + self.ports[port].rate.serialise(size + self.hot.gap);
                 self.red[lane].on_empty(left);
@@ -329,7 +331,10 @@ mod tests {
 
     #[test]
     fn thresholds_are_exceeded_and_not_met() {
-        assert!(!exceeds(Threshold::Bytes(Bytes(3000)), 3000, 9) && exceeds(Threshold::Bytes(Bytes(2999)), 3000, 9));
+        assert!(
+            !exceeds(Threshold::Bytes(Bytes(3000)), 3000, 9)
+                && exceeds(Threshold::Bytes(Bytes(2999)), 3000, 9)
+        );
         assert!(!exceeds(Threshold::Packets(20), 1 << 20, 20) && exceeds(Threshold::Packets(20), 1281, 21));
     }
 }

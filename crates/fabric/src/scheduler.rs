@@ -87,12 +87,7 @@ impl Ets {
     }
 
     /// The class to serve among `startable` (a bit each, at least one), whose next packets `candidate` tells.
-    pub(crate) fn next(
-        &self,
-        turns: &mut Turns,
-        startable: u8,
-        candidate: impl Fn(u8) -> Candidate,
-    ) -> u8 {
+    pub(crate) fn next(&self, turns: &mut Turns, startable: u8, candidate: impl Fn(u8) -> Candidate) -> u8 {
         for (group, deficit) in self.groups.iter().zip(&mut turns.deficit) {
             if group.classes & startable == 0 {
                 *deficit = 0;

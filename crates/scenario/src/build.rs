@@ -4,12 +4,11 @@ mod switches;
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, NicQueue, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, NicQueue, PfcSpec, RoutingKind,
+    RtoFormName, Scenario, TransportSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
-use pauseframe_fabric::{
-    BufferPolicy, IdealTime, Network, Overhead, PfcSettings, Settings, Transport,
-};
+use pauseframe_fabric::{BufferPolicy, IdealTime, Network, Overhead, PfcSettings, Settings, Transport};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_transport::{

@@ -33,11 +33,7 @@ pub const MODELS: &[Preset] = &[
     Preset {
         name: "cat4948",
         doc: "Cisco CAT4948: 48 ports of 1 Gb/s, 2 of 10 Gb/s, 16 MB shared, no ECN",
-        row: &[
-            SHARED,
-            set("buffer.size", "16 MB", DCTCP_TABLE),
-            set("marker.kind", "none", DCTCP_TABLE),
-        ],
+        row: &[SHARED, set("buffer.size", "16 MB", DCTCP_TABLE), set("marker.kind", "none", DCTCP_TABLE)],
     },
     Preset {
         name: "trident2",
@@ -51,11 +47,7 @@ pub const MODELS: &[Preset] = &[
     Preset {
         name: "s6100",
         doc: "Dell S6100 (Broadcom Tomahawk): 16 MB shared, alpha 1/16",
-        row: &[
-            SHARED,
-            set("buffer.size", "16 MB", "data sheet"),
-            set("buffer.alpha", "0.0625", SONIC),
-        ],
+        row: &[SHARED, set("buffer.size", "16 MB", "data sheet"), set("buffer.alpha", "0.0625", SONIC)],
     },
     Preset {
         name: "arista_7050cx3",

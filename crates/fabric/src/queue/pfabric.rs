@@ -52,7 +52,8 @@ mod tests {
     fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, Fifo) {
         let (mut packets, mut queue) = (PacketPool::new(), Fifo::EMPTY);
         for (number, (to, remaining)) in ranks.iter().enumerate() {
-            let packet = Packet { to: *to, remaining: *remaining, at: Time(number as u64), ..Packet::blank() };
+            let packet =
+                Packet { to: *to, remaining: *remaining, at: Time(number as u64), ..Packet::blank() };
             let index = packets.add(packet);
             queue.push(&mut packets, index);
         }

@@ -2,7 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, Marker, Metric, SamplePlan, Settings, Threshold, Transport,
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, Marker, Metric, SamplePlan, Settings, Threshold,
+    Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -182,7 +183,8 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
 
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
-    let marker = Marker::Step { k: Threshold::Bytes(Bytes(3 * FRAME)), at_dequeue: false, drop_not_ect: true };
+    let marker =
+        Marker::Step { k: Threshold::Bytes(Bytes(3 * FRAME)), at_dequeue: false, drop_not_ect: true };
     // The queue stays at four packets: 0 on the wire, 1 to 4 waiting.
     assert_eq!(marked(marker, EcnMode::Off, 10), (vec![], [0, 0, 5]));
     assert_eq!(marked(marker, EcnMode::Dctcp, 10), ((5..10).collect(), [0; 3]));

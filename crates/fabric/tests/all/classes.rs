@@ -78,15 +78,20 @@ fn ets_divides_a_link_as_it_says() {
     let (network, ending) = run_until(&topology, &base, &flows, until);
     assert!(sent(&network, &topology, ending.now, 1) <= 2 * TAGGED);
     let mixed = Settings { scheduler: ets(&[(&[1], 75), (&[2], 25)]), ..base };
-    let flows: Vec<_> =
-        flows.iter().map(|f| if f.transport == 2 { FlowSpec { size: 100 * MSS, ..*f } } else { *f }).collect();
+    let flows: Vec<_> = flows
+        .iter()
+        .map(|f| if f.transport == 2 { FlowSpec { size: 100 * MSS, ..*f } } else { *f })
+        .collect();
     let (mut network, ending) = run_until(&topology, &mixed, &flows, until);
     let [first, second] = [1, 2].map(|p| sent(&network, &topology, ending.now, p) as f64);
     assert!((first / (first + second) - 0.75).abs() < 0.01);
     let strict = network.flow_records(ending.now).iter().filter(|f| f.spec.transport == 2);
     // Two flows of 100 packets share the link alone: 200 packets, at 1542 bytes on the wire.
     let alone = Span::from_us(260);
-    assert!(strict.clone().count() == 2 && strict.clone().all(|f| f.status == FlowStatus::Finished && fct(f) < alone));
+    assert!(
+        strict.clone().count() == 2
+            && strict.clone().all(|f| f.status == FlowStatus::Finished && fct(f) < alone)
+    );
 }
 
 /// A NIC obeys the same shares (DCBX lets the switch tell them): two classes of one host, both waiting in the NIC.
@@ -143,7 +148,8 @@ fn each_class_has_its_own_dynamic_threshold() {
         let buffer = BufferPolicy::Shared { size: Bytes(pool), alpha: 99.0, reserved: Bytes(0) };
         let base = with_priorities(settings(config()), &config(), &[1, 2]);
         let scheduler = ets(&[(&[1], 50), (&[2], 50)]);
-        let (mut network, mut queue) = build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
+        let (mut network, mut queue) =
+            build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
         let sink = port(&topology, "switch", "host0");
         let plan = SamplePlan { every: Span::from_us(1), ports: vec![sink], workloads: vec![] };
         network.sample(plan, &mut queue);
@@ -256,8 +262,7 @@ fn ecn(ecn: EcnMode) -> Config {
 #[test]
 fn a_threshold_in_packets_counts_packets() {
     for at_dequeue in [false, true] {
-        let marker =
-            Marker::Step { k: Threshold::Packets(3), at_dequeue, drop_not_ect: !at_dequeue };
+        let marker = Marker::Step { k: Threshold::Packets(3), at_dequeue, drop_not_ect: !at_dequeue };
         let base = settings(ecn(EcnMode::Dctcp));
         let settings = Settings { marker, ..base };
         let (marks, dropped) = marked(&settings, 10);
@@ -361,7 +366,9 @@ fn flows_end_in_the_order_of_their_sizes() {
 fn a_full_queue_gives_up_what_has_the_most_left() {
     let (topology, mut flows) = many_to_one(1, 12, 1);
     // Twelve packets at once: the first goes to the wire, and there is room for 4000 bytes of frames.
-    for (flow, bytes) in flows.iter_mut().zip([1460, 700, 1400, 800, 1300, 900, 1200, 1000, 1100, 600, 500, 400]) {
+    for (flow, bytes) in
+        flows.iter_mut().zip([1460, 700, 1400, 800, 1300, 900, 1200, 1000, 1100, 600, 500, 400])
+    {
         flow.size = bytes;
     }
     let (mut network, ending) = run_until(&topology, &pfabric(4_000), &flows, Time(1000 * US));

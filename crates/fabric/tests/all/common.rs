@@ -3,8 +3,7 @@
 use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
 use pauseframe_fabric::{
     BufferPolicy, FlowRecord, FlowSpec, Marker, Metric, Network, Overhead, PfcSettings, PortReport,
-    QueueDiscipline, Sample, Scheduler, Threshold,
-    SamplePlan, Settings, Transport, Workload,
+    QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Threshold, Transport, Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};

@@ -107,8 +107,11 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             reserved: Bytes(rng.below(2) * 2000),
         },
     };
-    let marker =
-        Marker::Step { k: Threshold::Bytes(Bytes(5_000 + rng.below(40_000))), at_dequeue: coin(rng), drop_not_ect: false };
+    let marker = Marker::Step {
+        k: Threshold::Bytes(Bytes(5_000 + rng.below(40_000))),
+        at_dequeue: coin(rng),
+        drop_not_ect: false,
+    };
     let stack = |rng: &mut Rng| Span(rng.below(2) * rng.below(20_000_000));
     Settings {
         seed,
@@ -149,7 +152,8 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         let (first, second) = (1 + rng.below(8) as usize, rng.below(8) as usize);
         let share = 1 + rng.below(99) as u8;
         let groups = [(&priorities[..first], share), (&priorities[first..first.max(second)], 100 - share)];
-        let group = |(priorities, share): (&[Priority], u8)| EtsGroup { priorities: priorities.to_vec(), share };
+        let group =
+            |(priorities, share): (&[Priority], u8)| EtsGroup { priorities: priorities.to_vec(), share };
         settings.scheduler = Scheduler::Ets(groups.map(group).into());
     }
     if coin(rng) {
@@ -170,8 +174,11 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         average_packet: Bytes(1000),
         drop_not_ect: false,
     };
-    let packets =
-        Marker::Step { k: Threshold::Packets(rng.below(30) as u32), at_dequeue: coin(rng), drop_not_ect: false };
+    let packets = Marker::Step {
+        k: Threshold::Packets(rng.below(30) as u32),
+        at_dequeue: coin(rng),
+        drop_not_ect: false,
+    };
     settings.classes = vec![ClassSettings {
         priorities: priorities.into_iter().filter(|_| coin(rng)).collect(),
         marker: one_of(rng, &[None, Some(Marker::Red(red)), Some(packets)]),

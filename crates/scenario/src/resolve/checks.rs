@@ -4,7 +4,10 @@
 use super::ledger::Ledger;
 use super::value::Setting;
 use super::workload::Partial;
-use crate::spec::{BufferSpec, ClassSpec, EcnName, HostSpec, LengthSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec, TransportSpec};
+use crate::spec::{
+    BufferSpec, ClassSpec, EcnName, HostSpec, LengthSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec,
+    TransportSpec,
+};
 use crate::spec::{WireOverhead, WorkloadKind};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};

@@ -8,7 +8,8 @@ use pauseframe_units::Bytes;
 
 pub(crate) const QUEUE_DOC: &str =
     "Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first)";
-pub(crate) const ALPHA_DOC: &str = "A queue may hold alpha times what is free (Choudhury and Hahne 1998); above 0";
+pub(crate) const ALPHA_DOC: &str =
+    "A queue may hold alpha times what is free (Choudhury and Hahne 1998); above 0";
 pub(crate) const RESERVED_DOC: &str = "Bytes that each (port, priority) owns beyond the pool";
 const AS_ALL: &str = "as for all priorities";
 
@@ -37,7 +38,12 @@ pub(crate) fn priorities(t: &mut Table, doc: &str) -> Option<Vec<u8>> {
     let priorities: Vec<u8> = t.required("priorities", &format!("{doc}, each 0 to 7"))?;
     let bad = priorities.iter().find(|priority| **priority > 7);
     t.check(bad.is_none(), "priorities", || format!("{} is outside 0 to 7", bad.unwrap_or(&0)), "");
-    t.check(!priorities.is_empty(), "priorities", || "[] names no priority".to_owned(), "name one, as in [3]");
+    t.check(
+        !priorities.is_empty(),
+        "priorities",
+        || "[] names no priority".to_owned(),
+        "name one, as in [3]",
+    );
     Some(priorities)
 }
 
@@ -48,7 +54,8 @@ pub(crate) fn priority_of_dscp(t: &mut Table) -> Vec<[u8; 2]> {
     let bad = pairs.iter().find(|[dscp, priority]| *dscp > 63 || *priority > 7);
     let message = || format!("{:?}: a DSCP is 0 to 63, a priority 0 to 7", bad.unwrap_or(&[0, 0]));
     t.check(bad.is_none(), "priority_of_dscp", message, "");
-    let twice = pairs.iter().enumerate().find(|(i, [dscp, _])| pairs[..*i].iter().any(|pair| pair[0] == *dscp));
+    let twice =
+        pairs.iter().enumerate().find(|(i, [dscp, _])| pairs[..*i].iter().any(|pair| pair[0] == *dscp));
     let message = || format!("DSCP {} is named twice", twice.map_or(0, |(_, pair)| pair[0]));
     t.check(twice.is_none(), "priority_of_dscp", message, "name each DSCP once");
     pairs

@@ -13,19 +13,14 @@ const RED_MIN: Bytes = Bytes(25_600);
 const RED_MAX: Bytes = Bytes(76_800);
 const RED_W_Q: f64 = 0.002;
 const RED_P_MAX: f64 = 0.02;
-/// The keys that only RED has: written without a kind they still mean RED.
-const RED_KEYS: [&str; 6] = ["min", "max", "w_q", "p_max", "gentle", "average_packet"];
 const STEP_KEYS: [&str; 3] = ["k", "at", "not_ect"];
 const NOT_ECT_DOC: &str = "What happens there to lossy packets that are not ECN-capable";
 
-/// Reads a marker; `why` there is one although nothing says so.
+/// Reads a marker; `why` there is one where the file does not say.
 pub(crate) fn marker(t: &mut Table, why: Option<&str>) -> MarkerSpec {
     type Reader = fn(&mut Table) -> MarkerSpec;
     const KINDS: &[(&str, Reader)] = &[("none", |_| MarkerSpec::None), ("step", step), ("red", red)];
     let default = match why {
-        _ if RED_KEYS.iter().any(|key| t.has(key)) => {
-            ("red", Origin::Computed("because it has keys of RED".to_owned()))
-        }
         Some(why) => ("step", Origin::Computed(format!("because {why}"))),
         // A step that is written without its kind is still one.
         None if STEP_KEYS.iter().any(|key| t.has(key)) => {

@@ -13,7 +13,8 @@ pub(crate) fn scheduler(t: &mut Table) -> SchedulerSpec {
     } else {
         ("strict", Origin::Default, "\"strict\"")
     };
-    let doc = "Which priority switches and NICs serve next: the highest, or shares of the link (IEEE 802.1Qaz)";
+    let doc =
+        "Which priority switches and NICs serve next: the highest, or shares of the link (IEEE 802.1Qaz)";
     t.variant("kind", Some(default), KINDS, doc).map_or(SchedulerSpec::Strict, |read| read(t))
 }
 

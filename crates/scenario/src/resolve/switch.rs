@@ -1,9 +1,9 @@
 //! `[switch]`: forwarding latency, buffer, priority flow control; marker, scheduler and classes have files of their own.
 
-use super::ledger::Origin;
-use super::nested::Absent;
 use super::classes::{ALPHA_DOC, QUEUE_DOC, RESERVED_DOC, check_alpha, class, priority_of_dscp};
+use super::ledger::Origin;
 use super::marker::marker;
+use super::nested::Absent;
 use super::reader::Table;
 use super::scheduler::scheduler;
 use super::value::did_you_mean;

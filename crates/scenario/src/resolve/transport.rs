@@ -23,11 +23,11 @@ pub(crate) fn transport(t: &mut Table, routing: RoutingKind) -> (TransportSpec, 
     );
     let (ecn, ect_on_syn, ect_on_ack) = ecn(t, dctcp.congestion_control);
     let lossless = t.or("lossless", false, "Send in a lossless priority, the first of switch.pfc.priorities");
-    let rule =
-        "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
+    let rule = "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
          is not one of them";
     let priority = t.optional_in("priority", 0..=7, rule, "802.1p priority of all packets of this transport");
-    let doc = "Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority";
+    let doc =
+        "Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority";
     let dscp = t.or_in("dscp", 0, 0..=63, doc);
     let recovery = Recovery::read(t, routing);
     let rto = Rto::read(t);
@@ -207,7 +207,8 @@ pub(crate) fn settle_priority(
     let path = format!("{path}.priority");
     let of_dscp = priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
     if let (Some(given), Some(of_dscp)) = (given, of_dscp.filter(|of_dscp| Some(*of_dscp) != given)) {
-        let message = format!("{given}, but switch.priority_of_dscp gives DSCP {} priority {of_dscp}", spec.dscp);
+        let message =
+            format!("{given}, but switch.priority_of_dscp gives DSCP {} priority {of_dscp}", spec.dscp);
         ledger.problem(&path, message, "leave one of them out");
     }
     if let (None, Some(of_dscp)) = (given, of_dscp) {

@@ -2,8 +2,8 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    CongestionControlName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct, QueueName, RoutingKind,
-    RtoFormName, WireOverhead,
+    CongestionControlName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct, QueueName,
+    RoutingKind, RtoFormName, WireOverhead,
 };
 use pauseframe_units::{BitRate, Bytes, Span};
 

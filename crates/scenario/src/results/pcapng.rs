@@ -8,8 +8,8 @@
 //! the timestamps option (the sender's clock is written in milliseconds, the echo as 0).
 
 use etherparse::{
-    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader, TcpOptionElement,
-    VlanId, VlanPcp,
+    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
+    TcpOptionElement, VlanId, VlanPcp,
 };
 use pauseframe_fabric::{CapturedFrame, FrameContent};
 use pauseframe_topology::Topology;

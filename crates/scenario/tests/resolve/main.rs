@@ -4,17 +4,19 @@ mod errors;
 mod examples;
 mod generated;
 mod mutations;
+mod switches;
 
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use std::path::{Path, PathBuf};
 
 /// The example scenarios: name and text.
-pub(crate) const EXAMPLES: [(&str, &str); 5] = [
+pub(crate) const EXAMPLES: [(&str, &str); 6] = [
     ("incast.toml", include_str!("../scenarios/incast.toml")),
     ("coexistence.toml", include_str!("../scenarios/coexistence.toml")),
     ("custom.toml", include_str!("../scenarios/custom.toml")),
     ("spray.toml", include_str!("../scenarios/spray.toml")),
     ("ring.toml", include_str!("../scenarios/ring.toml")),
+    ("classes.toml", include_str!("../scenarios/classes.toml")),
 ];
 
 /// Where the examples lie.
