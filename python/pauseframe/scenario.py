@@ -257,6 +257,15 @@ class Shared(Part):
     size: str | None = None
     alpha: float | None = None
     reserved: str | None = None
+    egress_pool: str | None = None
+
+
+@dataclass(frozen=True)
+class IdealOutputQueued(Part):
+    """Each input owns `size` bytes, and an egress queue may hold what all inputs hold."""
+
+    _tag: ClassVar = ("policy", "ideal_output_queued")
+    size: str | None = None
 
 
 @dataclass(frozen=True)
@@ -268,12 +277,60 @@ class NoMarker(Part):
 
 @dataclass(frozen=True)
 class Step(Part):
-    """CE when the backlog exceeds `k`, looked at on "enqueue" or "dequeue"; others "drop" or "queue"."""
+    """CE when the backlog exceeds `k` ("30 KB", "20 packets") on "enqueue" or "dequeue"; others "drop" or "queue"."""
 
     _tag: ClassVar = ("kind", "step")
     k: str | None = None
     at: str | None = None
     not_ect: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Red(Part):
+    """Random Early Detection: CE with a probability that grows with the average backlog."""
+
+    _tag: ClassVar = ("kind", "red")
+    min: str | None = None
+    max: str | None = None
+    w_q: float | None = None
+    p_max: float | None = None
+    gentle: bool | None = None
+    average_packet: str | None = None
+    not_ect: str | None = None
+
+
+@dataclass(frozen=True)
+class Strict(Part):
+    """The highest priority goes first."""
+
+    _tag: ClassVar = ("kind", "strict")
+
+
+@dataclass(frozen=True)
+class EtsGroup(Part):
+    """A bandwidth group: priorities and their share in percent."""
+
+    priorities: Sequence[int]
+    share: int
+
+
+@dataclass(frozen=True)
+class Ets(Part):
+    """Enhanced transmission selection: the groups share what the priorities in no group leave."""
+
+    _tag: ClassVar = ("kind", "ets")
+    groups: Sequence[EtsGroup] | None = None
+
+
+@dataclass(frozen=True)
+class SwitchClass(Part):
+    """What holds for some priorities instead: their queue, marker, and part of a shared buffer."""
+
+    priorities: Sequence[int]
+    marker: Step | Red | NoMarker | str | None = None
+    queue: str | None = None
+    alpha: float | None = None
+    reserved: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,12 +358,17 @@ class Pfc(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Part):
-    """Switches: buffer, marking, PFC. `buffer="225 KB"` is a buffer per port, `pfc=True` PFC with its defaults."""
+    """Switches: buffer, marking, scheduling, PFC. `buffer="225 KB"` is a buffer per port, `pfc=True` PFC with its defaults."""
 
     latency: str | None = None
-    buffer: PerPort | Shared | str | None = None
-    marker: Step | NoMarker | str | None = None
+    buffer: PerPort | Shared | IdealOutputQueued | str | None = None
+    marker: Step | Red | NoMarker | str | None = None
     pfc: Pfc | bool | None = None
+    model: str | None = None
+    queue: str | None = None
+    scheduler: Ets | Strict | str | None = None
+    priority_of_dscp: Sequence[Sequence[int]] | None = None
+    classes: Mapping[str, SwitchClass] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,6 +408,7 @@ class Transport(Part):
     ect_on_ack: bool | None = None
     lossless: bool | None = None
     priority: int | None = None
+    dscp: int | None = None
     sack: bool | None = None
     timestamps: bool | None = None
     fast_retransmit: bool | None = None

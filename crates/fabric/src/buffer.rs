@@ -4,6 +4,7 @@
 //! the headroom. A lossy packet is accounted to the (port, class) that it leaves by. Space is taken when the
 //! packet is in, whole, and given back when its transmission starts: the frame in service is not counted.
 
+use crate::class::ClassPolicy;
 use crate::network::{DropReason, Network};
 use crate::packet::Packet;
 use crate::settings::BufferPolicy;
@@ -28,6 +29,32 @@ impl Thresholds {
         let xoff = buffer.0.saturating_sub(headroom.0);
         let xon = xoff.saturating_sub(2 * u64::from(max_frame));
         Thresholds { xoff: small(xoff), xon: small(xon), headroom: small(buffer.0 - xoff) }
+    }
+
+    /// A lossy ingress that owns `size`: never paused.
+    pub(crate) fn of_lossy(size: Bytes) -> Thresholds {
+        let size = u32::try_from(size.0).unwrap_or(u32::MAX / 2);
+        Thresholds { xoff: size, xon: size, headroom: 0 }
+    }
+}
+
+/// A part of a buffer that queues share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pool {
+    /// Bytes of it, headroom and reserved bytes not counted.
+    size: u64,
+    /// Of these, in use.
+    used: u64,
+}
+
+impl Pool {
+    fn free(self) -> u64 {
+        self.free_of(self.used)
+    }
+
+    /// What would be free with so many bytes in use.
+    pub(crate) fn free_of(self, used: u64) -> u64 {
+        self.size.saturating_sub(used)
     }
 }
 
@@ -61,9 +88,35 @@ impl Network {
         self.lossless & 1 << class != 0
     }
 
+    /// Which of a switch's pools a class shares in: lossy classes have one of their own if there are two.
+    #[inline]
+    pub(crate) fn pool_of(&self, class: u8) -> usize {
+        usize::from(self.settings.egress_pool.is_some() && !self.is_lossless(class))
+    }
+
+    /// The pools of a shared buffer of `size` bytes, of which headroom and reserved bytes have `taken` some, by switch
+    /// and pool.
+    pub(crate) fn set_pools(&mut self, size: Bytes, taken: &[[u64; 2]]) {
+        let egress = self.settings.egress_pool.unwrap_or(Bytes::ZERO).0.min(size.0);
+        let sizes = [size.0 - egress, egress];
+        for (switch, taken) in self.switches.iter_mut().zip(taken) {
+            for ((pool, size), taken) in switch.pools.iter_mut().zip(sizes).zip(taken) {
+                pool.size = size.saturating_sub(*taken);
+                if pool.size == 0 && *taken > 0 {
+                    let name = &self.topology.nodes()[switch.node].name;
+                    self.warnings.push(format!(
+                        "{name}: headroom and reserved bytes take {} of a buffer of {}: nothing is left to share",
+                        Bytes(*taken),
+                        Bytes(size)
+                    ));
+                }
+            }
+        }
+    }
+
     /// Takes space for a packet that is to leave by `egress`, or says why there is none.
     ///
-    /// Lossy classes with a fixed limit do not come here: their backlog is their account ([`Network::forward`]).
+    /// Of lossy classes with a fixed limit the backlog is the account.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -74,14 +127,21 @@ impl Network {
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
         let packet = Held::of(&self.packets[index], self.hot.account_mask);
+        let lossless = self.is_lossless(packet.class);
         match self.settings.buffer {
-            BufferPolicy::PerPort(_) => self.admit_to_ingress(packet, now, queue),
-            BufferPolicy::Shared { alpha, reserved, .. } if self.is_lossless(packet.class) => {
-                self.admit_to_shared_ingress(switch, packet, alpha, reserved, now, queue)
+            BufferPolicy::PerPort(_) if !lossless => {
+                let backlog = self.lanes[self.lane_index(egress, packet.class)].backlog;
+                let limit = self.policies[usize::from(packet.class)].limit;
+                let fits = backlog + u32::from(packet.size) <= limit;
+                if fits { Ok(()) } else { Err(DropReason::BufferFull) }
             }
-            BufferPolicy::Shared { alpha, reserved, .. } => {
-                self.admit_to_shared_egress(switch, packet, egress, alpha, reserved)
+            BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
+                self.admit_to_ingress(packet, now, queue)
             }
+            BufferPolicy::Shared { .. } if lossless => {
+                self.admit_to_shared_ingress(switch, packet, now, queue)
+            }
+            BufferPolicy::Shared { .. } => self.admit_to_shared_egress(switch, packet, egress),
         }
     }
 
@@ -91,19 +151,17 @@ impl Network {
         switch: u32,
         packet: Held,
         egress: PortId,
-        alpha: f64,
-        reserved: Bytes,
     ) -> Result<(), DropReason> {
-        let lane = self.lane_index(egress, packet.class);
+        let (lane, pool) = (self.lane_index(egress, packet.class), self.pool_of(packet.class));
+        let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(packet.class)];
         let backlog = u64::from(self.lanes[lane].backlog) + u64::from(packet.size);
-        let switch = &mut self.switches[switch as usize];
-        let beyond = backlog.saturating_sub(reserved.0);
+        let pool = &mut self.switches[switch as usize].pools[pool];
+        let beyond = backlog.saturating_sub(reserved);
         let taken = beyond.min(u64::from(packet.size));
-        let free = switch.pool_size - switch.pool_used;
-        if beyond > dynamic_threshold(alpha, free) || taken > free {
+        if beyond > dynamic_threshold(alpha, pool.free()) || taken > pool.free() {
             return Err(DropReason::BufferFull);
         }
-        switch.pool_used += taken;
+        pool.used += taken;
         Ok(())
     }
 
@@ -120,7 +178,8 @@ impl Network {
         let lane = &mut self.lanes[lane_index];
         let ingress = lane.ingress + u32::from(packet.size);
         if ingress > limits.xoff + limits.headroom {
-            return Err(DropReason::HeadroomExceeded);
+            let lossless = self.is_lossless(packet.class);
+            return Err(if lossless { DropReason::HeadroomExceeded } else { DropReason::BufferFull });
         }
         lane.ingress = ingress;
         lane.ingress_max = lane.ingress_max.max(ingress);
@@ -136,22 +195,22 @@ impl Network {
         &mut self,
         switch: u32,
         packet: Held,
-        alpha: f64,
-        reserved: Bytes,
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
         let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
+        let pool = self.pool_of(packet.class);
+        let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(packet.class)];
         let limits = self.thresholds[lane_index];
         let size = u32::from(packet.size);
-        let switch = &mut self.switches[switch as usize];
+        let pool = &mut self.switches[switch as usize].pools[pool];
         let lane = &mut self.lanes[lane_index];
-        let beyond = u64::from(lane.ingress - lane.in_headroom + size).saturating_sub(reserved.0);
-        let free = switch.pool_size - switch.pool_used;
+        let beyond = u64::from(lane.ingress - lane.in_headroom + size).saturating_sub(reserved);
+        let free = pool.free();
         let threshold = dynamic_threshold(alpha, free).min(u64::from(limits.xoff));
         let taken = beyond.min(u64::from(size));
         if lane.in_headroom == 0 && beyond <= threshold && taken <= free {
-            switch.pool_used += taken;
+            pool.used += taken;
         } else if lane.in_headroom + size <= limits.headroom {
             lane.in_headroom += size;
         } else {
@@ -183,30 +242,33 @@ impl Network {
             self.resume_if_low(packet, egress, now, queue);
         } else if shared {
             self.release_shared_egress(packet, egress);
+        } else if packet.ingress != PortId::NONE {
+            let lane = self.lane_index(packet.ingress, packet.ingress_class);
+            self.lanes[lane].ingress -= u32::from(packet.size);
         }
     }
 
     fn release_shared_egress(&mut self, packet: Held, egress: PortId) {
-        let BufferPolicy::Shared { reserved, .. } = self.settings.buffer else { return };
-        let lane = self.lane_index(egress, packet.class);
+        let reserved = self.policies[usize::from(packet.class)].reserved;
+        let (lane, pool) = (self.lane_index(egress, packet.class), self.pool_of(packet.class));
         let before = u64::from(self.lanes[lane].backlog + u32::from(packet.size));
-        let beyond = before.saturating_sub(reserved.0).min(u64::from(packet.size));
-        let switch = self.switch_of(egress);
-        switch.pool_used -= beyond;
+        let beyond = before.saturating_sub(reserved).min(u64::from(packet.size));
+        self.switch_of(egress).pools[pool].used -= beyond;
     }
 
     /// The headroom empties first, as the last to have been filled.
     fn release_shared_ingress(&mut self, packet: Held, egress: PortId) {
-        let BufferPolicy::Shared { reserved, .. } = self.settings.buffer else { return };
+        let reserved = self.policies[usize::from(packet.class)].reserved;
         let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
+        let pool = self.pool_of(packet.class);
         let lane = &mut self.lanes[lane_index];
         let size = u32::from(packet.size);
         let from_headroom = lane.in_headroom.min(size);
         let shared_before = u64::from(lane.ingress - lane.in_headroom);
         lane.in_headroom -= from_headroom;
         lane.ingress -= size;
-        let beyond = shared_before.saturating_sub(reserved.0).min(u64::from(size - from_headroom));
-        self.switch_of(egress).pool_used -= beyond;
+        let beyond = shared_before.saturating_sub(reserved).min(u64::from(size - from_headroom));
+        self.switch_of(egress).pools[pool].used -= beyond;
     }
 
     #[inline]
@@ -218,14 +280,16 @@ impl Network {
         }
         let limits = self.thresholds[lane_index];
         let low = match self.settings.buffer {
-            BufferPolicy::PerPort(_) => lane.ingress <= limits.xon,
-            BufferPolicy::Shared { alpha, reserved, .. } => {
+            BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => lane.ingress <= limits.xon,
+            BufferPolicy::Shared { .. } => {
+                let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(packet.class)];
+                let pool = self.pool_of(packet.class);
                 let (ingress, in_headroom) = (u64::from(lane.ingress), lane.in_headroom);
                 let hysteresis = u64::from(limits.xoff - limits.xon);
-                let switch = self.switch_of(egress);
-                let threshold = dynamic_threshold(alpha, switch.pool_size - switch.pool_used);
+                let free = self.switch_of(egress).pools[pool].free();
+                let threshold = dynamic_threshold(alpha, free);
                 let threshold = threshold.min(u64::from(limits.xoff)).saturating_sub(hysteresis);
-                in_headroom == 0 && ingress.saturating_sub(reserved.0) <= threshold
+                in_headroom == 0 && ingress.saturating_sub(reserved) <= threshold
             }
         };
         if low {

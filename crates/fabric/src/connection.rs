@@ -300,6 +300,9 @@ impl Network {
         let transport = &self.settings.transports[usize::from(end.transport)];
         let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
         let (host, nic_queue) = (end.host, end.nic_queue);
+        // A packet without data (SYN, ACK) has nothing behind it: it goes before all others.
+        let ranked = self.hot.ranked != 0 && segment.len > 0;
+        let remaining = if ranked { end.connection.remaining() } else { 0 };
         let packet = Packet {
             at: now,
             next: NIL,
@@ -310,6 +313,7 @@ impl Network {
             ack: segment.ack,
             len: segment.len,
             window: segment.window,
+            remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
             options: self.packets.add_options(segment.options),
             size: self.settings.overhead.frame_size(ip, transport.priority) as u16,
             hop: 1,

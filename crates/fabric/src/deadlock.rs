@@ -9,6 +9,7 @@
 //! reported, and everything else in it waits for one of them.
 //! Looked for only while some class has been paused for the time given, so a run without long pauses pays nothing.
 
+use crate::class::ClassPolicy;
 use crate::event::Event;
 use crate::network::Network;
 use crate::packet::{Kind, NIL};
@@ -178,24 +179,26 @@ impl Network {
     fn stays_paused(&self, lane: u32, bytes: &BTreeMap<u32, u64>) -> bool {
         let left = |lane: u32| bytes.get(&lane).copied().unwrap_or(0);
         let limits = self.thresholds[lane as usize];
-        let BufferPolicy::Shared { alpha, reserved, .. } = self.settings.buffer else {
+        if !matches!(self.settings.buffer, BufferPolicy::Shared { .. }) {
             return left(lane) > u64::from(limits.xon);
-        };
+        }
+        let (port, class) = self.port_and_class(lane);
+        let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(class)];
         // As in `resume_if_low`; the headroom empties first.
         let in_headroom = |lane: u32| {
             let account = &self.lanes[lane as usize];
             let gone = u64::from(account.ingress).saturating_sub(left(lane));
             u64::from(account.in_headroom).saturating_sub(gone)
         };
-        let beyond = |lane: u32| (left(lane) - in_headroom(lane)).saturating_sub(reserved.0);
-        let (port, _) = self.port_and_class(lane);
+        let beyond = |lane: u32| (left(lane) - in_headroom(lane)).saturating_sub(reserved);
         let switch = self.topology.peer(port);
         let same_switch = |other: &&u32| self.topology.peer(self.port_and_class(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(|other| beyond(*other)).sum();
-        let free = self.switches[self.ports[port].to_switch as usize].pool_size.saturating_sub(used);
+        let pools = &self.switches[self.ports[port].to_switch as usize].pools;
+        let free = pools[self.pool_of(class)].free_of(used);
         let hysteresis = u64::from(limits.xoff - limits.xon);
         let threshold = ((alpha * free as f64) as u64).min(u64::from(limits.xoff)).saturating_sub(hysteresis);
-        in_headroom(lane) > 0 || left(lane).saturating_sub(reserved.0) > threshold
+        in_headroom(lane) > 0 || left(lane).saturating_sub(reserved) > threshold
     }
 
     fn deadlocked_queue(&self, lane: u32) -> DeadlockedQueue {

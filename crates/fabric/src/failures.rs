@@ -266,7 +266,8 @@ impl Network {
             let size = u64::from(self.packets[index].size);
             self.lanes[lane].tx_packets -= 1;
             self.lanes[lane].tx_bytes -= size;
-            if self.hot.shared || self.is_lossless(class) {
+            self.lanes[lane].waiting = self.lanes[lane].waiting.saturating_sub(1);
+            if self.hot.accounted & 1 << class != 0 {
                 self.release(index, port, now, queue);
             }
             let packet = self.packets[index];

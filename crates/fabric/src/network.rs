@@ -1,6 +1,7 @@
 //! The network: arenas of nodes, ports, packets and connections, and the one match that dispatches events.
 
-use crate::buffer::Thresholds;
+use crate::buffer::{Pool, Thresholds};
+use crate::class::ClassPolicy;
 use crate::connection::End;
 use crate::deadlock::Detector;
 use crate::event::{Event, OBSERVATION};
@@ -9,6 +10,7 @@ use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::headroom::Headroom;
 use crate::host::Host;
 use crate::ideal::IdealTime;
+use crate::marker::RedQueue;
 use crate::observe::{Capture, Sampler};
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
 use crate::paths::Paths;
@@ -16,8 +18,10 @@ use crate::pause_tree::PauseLog;
 use crate::pfc::{PauseState, PendingPause};
 use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
 use crate::qcn::Qcn;
+use crate::queue::QueueDiscipline;
 use crate::receiver::Receiver;
-use crate::settings::{BufferPolicy, Marker, Settings};
+use crate::scheduler::{Ets, Scheduler, Turns};
+use crate::settings::{BufferPolicy, Settings};
 use crate::switch::Switch;
 use crate::udp::Stream;
 use crate::vlan::VlanState;
@@ -112,12 +116,19 @@ pub(crate) struct Hot {
     /// Forwarding latency of switches; `pipelined` if there is any.
     pub(crate) switch_latency: Span,
     pub(crate) pipelined: bool,
-    /// Bytes of one egress queue where lossy classes have a fixed limit; `u32::MAX` with a shared pool.
-    pub(crate) lossy_limit: u32,
+    /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
+    pub(crate) calm: [u32; Priority::COUNT],
+    /// Classes (a bit each) that an idle port sends at once.
+    pub(crate) direct: u8,
+    /// Classes that the buffer accounts by more than the egress backlog.
+    pub(crate) accounted: u8,
+    /// Classes whose marker sees every packet come, and those of which something looks at what leaves.
+    pub(crate) watched_arrivals: u8,
+    pub(crate) watched_departures: u8,
+    /// Classes that are served by the rank of their packets.
+    pub(crate) ranked: u8,
     pub(crate) shared: bool,
-    /// Marking threshold at enqueue, `u32::MAX` for none.
-    pub(crate) mark_above: u32,
-    pub(crate) mark_at_dequeue: bool,
+    pub(crate) ets: bool,
     /// Switches look up the next hop: packets are sprayed or have VLANs. Otherwise they know their path.
     pub(crate) look_up: bool,
     /// Each packet picks its VLAN.
@@ -126,8 +137,6 @@ pub(crate) struct Hot {
     pub(crate) stackless: bool,
     /// Switches have congestion points, NICs have reaction points.
     pub(crate) qcn: bool,
-    /// No packet passes a queue of a switch by.
-    pub(crate) queued: bool,
     /// Some hosts drain slowly.
     pub(crate) slow_receivers: bool,
     /// What is left of a class in ingress accounts: nothing where the whole link has one.
@@ -139,31 +148,40 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    fn new(settings: &Settings) -> Hot {
-        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let (mark_above, mark_at_dequeue) = match settings.marker {
-            Marker::Step { k, at_dequeue, .. } => {
-                (if at_dequeue { u32::MAX } else { small(k.0) }, at_dequeue)
-            }
-            Marker::None => (u32::MAX, false),
+    fn new(settings: &Settings, policies: &[ClassPolicy; Priority::COUNT], lossless: u8) -> Hot {
+        let set = |of: &dyn Fn(&ClassPolicy) -> bool| {
+            policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
-        let (lossy_limit, shared) = match settings.buffer {
-            BufferPolicy::PerPort(size) => (small(size.0), false),
-            BufferPolicy::Shared { .. } => (u32::MAX, true),
+        let pipelined = settings.switch_latency > Span::ZERO;
+        let watched_arrivals = set(&ClassPolicy::watches_arrivals);
+        let accounted = match settings.buffer {
+            BufferPolicy::PerPort(_) => lossless,
+            BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
+        let calm = std::array::from_fn(|class| {
+            let plain = (accounted | watched_arrivals) & 1 << class == 0;
+            if plain { policies[class].mark_above.min(policies[class].limit) } else { 0 }
+        });
         Hot {
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
-            pipelined: settings.switch_latency > Span::ZERO,
-            lossy_limit,
-            shared,
-            mark_above,
-            mark_at_dequeue,
+            pipelined,
+            calm,
+            direct: if pipelined || settings.qcn.is_some() {
+                0
+            } else {
+                !set(&|policy| policy.marker.is_average())
+            },
+            accounted,
+            watched_arrivals,
+            watched_departures: set(&ClassPolicy::watches_departures),
+            ranked: set(&|policy| policy.queue != QueueDiscipline::Fifo),
+            shared: matches!(settings.buffer, BufferPolicy::Shared { .. }),
+            ets: matches!(settings.scheduler, Scheduler::Ets(_)),
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
-            queued: settings.qcn.is_some() || settings.switch_latency > Span::ZERO,
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
             tapped: false,
@@ -185,6 +203,13 @@ pub struct Network {
     pub(crate) ports: IndexVec<PortId, Port>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) thresholds: Vec<Thresholds>,
+    /// By class.
+    pub(crate) policies: [ClassPolicy; Priority::COUNT],
+    /// By lane, where a class has RED; else empty.
+    pub(crate) red: Vec<RedQueue>,
+    pub(crate) ets: Option<Ets>,
+    /// By port, with ETS; else empty.
+    pub(crate) turns: Vec<Turns>,
     pub(crate) counters: Vec<Counters>,
     pub(crate) pauses: Vec<PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
@@ -208,7 +233,7 @@ pub struct Network {
     pub(crate) lossless: u8,
     /// Whether every headroom covers its link: then a drop there is our bug.
     headroom_covers: bool,
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     pub(crate) ends: Vec<Option<End>>,
     pub(crate) free_ends: Vec<u32>,
     /// By flow: the slots of its two ends, NIL when it is over.
@@ -253,6 +278,10 @@ impl Network {
         let lossless = priorities.iter().filter(|p| is_lossless(p)).fold(0, |set, p| set | 1 << class(*p));
         let class_bits = priorities.len().next_power_of_two().trailing_zeros();
         let lanes = topology.port_count() << class_bits;
+        let policies = std::array::from_fn(|class| {
+            ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
+        });
+        let ets = ets(&settings, &priorities);
         let (hosts, switches, number) = nodes(&topology, settings.seed);
         let stride = if settings.vlans.is_some() { 0 } else { longest_path(&topology, &routes) };
         let vlans = settings.vlans.as_ref();
@@ -262,12 +291,16 @@ impl Network {
         let qcn = qcn.map(|qcn| Box::new(Qcn::new(qcn, &priorities, lanes, settings.seed)));
         let receivers = receivers(&settings, &number, hosts.len());
         let mut network = Network {
-            hot: Hot::new(&settings),
+            hot: Hot::new(&settings, &policies, lossless),
             ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
             packets: PacketPool::new(),
             ports: ports(&topology, &number),
             lanes: vec![Lane::IDLE; lanes],
             thresholds: vec![Thresholds::default(); lanes],
+            red: red_queues(&settings, &policies, &priorities, topology.port_count() as u32, class_bits),
+            policies,
+            turns: vec![Turns::default(); if ets.is_some() { topology.port_count() } else { 0 }],
+            ets,
             counters: vec![Counters::default(); lanes],
             pauses: vec![PauseState::default(); lanes],
             pending_pauses: topology.links().ids().flat_map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
@@ -322,15 +355,15 @@ impl Network {
 
     /// Computes XOFF, XON and headroom of every lossless ingress, and what the shared pools have left.
     fn set_thresholds(&mut self) {
-        let (mut short, mut taken) = (Vec::new(), vec![0u64; self.switches.len()]);
+        let (mut short, mut taken) = (Vec::new(), vec![[0u64; 2]; self.switches.len()]);
         let ports: Vec<PortId> = self.ports.ids().filter(|port| self.has_ingress_account(*port)).collect();
         for port in ports {
             let at_host = self.ports[port].to_switch == NIL;
             let switch = self.ports[port].to_switch as usize;
             for class in 0..self.priorities.len() as u8 {
-                let lane = self.lane_index(port, class);
-                if let (BufferPolicy::Shared { reserved, .. }, false) = (self.settings.buffer, at_host) {
-                    taken[switch] += reserved.0;
+                let (lane, pool) = (self.lane_index(port, class), self.pool_of(class));
+                if !at_host {
+                    taken[switch][pool] += self.policies[usize::from(class)].reserved;
                 }
                 // A whole link has one account, that of class 0.
                 if self.is_lossless(class) && class & self.hot.account_mask == class {
@@ -339,23 +372,17 @@ impl Network {
                         short.push((port, limits.headroom, needed.total()));
                     }
                     if !at_host {
-                        taken[switch] += u64::from(limits.headroom);
+                        taken[switch][pool] += u64::from(limits.headroom);
                     }
                     self.thresholds[lane] = limits;
+                } else if let (BufferPolicy::IdealOutputQueued(size), false) = (self.settings.buffer, at_host)
+                {
+                    self.thresholds[lane] = Thresholds::of_lossy(size);
                 }
             }
         }
         if let BufferPolicy::Shared { size, .. } = self.settings.buffer {
-            for (switch, taken) in self.switches.iter_mut().zip(taken) {
-                switch.pool_size = size.0.saturating_sub(taken);
-                if switch.pool_size == 0 {
-                    let name = &self.topology.nodes()[switch.node].name;
-                    self.warnings.push(format!(
-                        "{name}: headroom and reserved bytes take {} of a buffer of {size}: nothing is left to share",
-                        Bytes(taken)
-                    ));
-                }
-            }
+            self.set_pools(size, &taken);
         }
         if let Some((port, headroom, needed)) = short.first() {
             self.headroom_covers = false;
@@ -388,7 +415,7 @@ impl Network {
         let wanted = pfc.headroom.unwrap_or(needed.total()).0;
         let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
-            BufferPolicy::PerPort(size) => {
+            BufferPolicy::PerPort(size) | BufferPolicy::IdealOutputQueued(size) => {
                 let xoff = pfc.xoff.map_or(size.0.saturating_sub(wanted), |xoff| xoff.0);
                 (xoff, wanted.min(size.0.saturating_sub(xoff)))
             }
@@ -594,7 +621,7 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
             NodeKind::Switch => {
                 number.push(switches.len() as u32);
                 let spray: Rng = stream(seed, "spray", u64::from(id.0));
-                switches.push(Switch { node: id, pool_used: 0, pool_size: 0, spray });
+                switches.push(Switch { node: id, pools: [Pool::default(); 2], spray });
             }
         }
     }
@@ -615,6 +642,29 @@ fn receivers(
         receivers[number[receiver.host] as usize] = Some(Box::new(Receiver::new(receiver)));
     }
     receivers
+}
+
+/// The RED state of every lane, if any class has RED.
+fn red_queues(
+    settings: &Settings,
+    policies: &[ClassPolicy; Priority::COUNT],
+    priorities: &[Priority],
+    ports: u32,
+    class_bits: u32,
+) -> Vec<RedQueue> {
+    if !policies.iter().any(|policy| policy.marker.is_average()) {
+        return Vec::new();
+    }
+    let priority = |class: usize| priorities.get(class).copied().unwrap_or_default();
+    let lanes = (0..ports).flat_map(|port| (0..1usize << class_bits).map(move |class| (PortId(port), class)));
+    lanes.map(|(port, class)| RedQueue::new(settings.seed, port, priority(class))).collect()
+}
+
+fn ets(settings: &Settings, priorities: &[Priority]) -> Option<Ets> {
+    let Scheduler::Ets(groups) = &settings.scheduler else { return None };
+    let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));
+    let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
+    Some(Ets::new(groups, priorities, max_frame))
 }
 
 fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId, Port> {

@@ -46,6 +46,8 @@ pub(crate) struct Packet {
     pub(crate) ack: u32,
     pub(crate) len: u32,
     pub(crate) window: u32,
+    /// What its flow had left when it was sent, bytes: its rank in a pFabric queue.
+    pub(crate) remaining: u32,
     /// Where its variable options are, or NIL.
     pub(crate) options: u32,
     /// Bytes that it occupies in buffers: the frame without preamble and gap.
@@ -212,6 +214,28 @@ impl Fifo {
         was_empty
     }
 
+    /// Puts a packet before all others.
+    pub(crate) fn push_front(&mut self, pool: &mut PacketPool, index: u32) {
+        if self.head == NIL {
+            self.tail = index;
+        }
+        pool[index].next = self.head;
+        self.head = index;
+    }
+
+    /// Takes out `index`, which stands behind `before`, or first if that is NIL.
+    pub(crate) fn unlink(&mut self, pool: &mut PacketPool, before: u32, index: u32) {
+        let next = pool[index].next;
+        if before == NIL {
+            self.head = next;
+        } else {
+            pool[before].next = next;
+        }
+        if next == NIL {
+            self.tail = before;
+        }
+    }
+
     /// Forgets the first packet; `next` is the one behind it.
     #[inline(always)]
     pub(crate) fn advance(&mut self, next: u32) {
@@ -224,6 +248,34 @@ impl Fifo {
         let index = self.head()?;
         self.head = pool[index].next;
         Some(index)
+    }
+}
+
+#[cfg(test)]
+impl Packet {
+    /// An empty segment of flow 0 that is nowhere.
+    pub(crate) fn blank() -> Packet {
+        Packet {
+            at: Time::ZERO,
+            next: NIL,
+            ingress: PortId::NONE,
+            route: NIL,
+            to: 0,
+            seq: 0,
+            ack: 0,
+            len: 0,
+            window: 0,
+            remaining: 0,
+            options: NIL,
+            size: 64,
+            hop: 0,
+            class: 0,
+            ingress_class: 0,
+            vlan: 0,
+            ecn: Ecn::NotEct,
+            flags: Flags::default(),
+            kind: Kind::Data,
+        }
     }
 }
 

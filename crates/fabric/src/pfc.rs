@@ -101,6 +101,7 @@ impl Network {
             ack: 0,
             len: u32::from(quanta),
             window: 0,
+            remaining: 0,
             options: NIL,
             size: Overhead::PAUSE_FRAME as u16,
             hop: 0,

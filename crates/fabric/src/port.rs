@@ -43,6 +43,8 @@ pub(crate) struct Port {
 pub(crate) struct Lane {
     pub(crate) queue: Fifo,
     pub(crate) backlog: u32,
+    /// Packets in `queue`, where the marker counts packets.
+    pub(crate) waiting: u32,
     /// Bytes that the switch at the other end holds of what came by this lane (lossless classes).
     pub(crate) ingress: u32,
     /// Of these, the bytes in the headroom (shared buffers).
@@ -61,6 +63,7 @@ impl Lane {
     pub(crate) const IDLE: Lane = Lane {
         queue: Fifo::EMPTY,
         backlog: 0,
+        waiting: 0,
         ingress: 0,
         in_headroom: 0,
         pause_sent: false,
@@ -198,7 +201,8 @@ impl Network {
                 return;
             }
         }
-        let class = (startable.ilog2()) as u8;
+        let class =
+            if self.hot.ets { self.class_in_turn(port, startable, now) } else { startable.ilog2() as u8 };
         let index = if host == NIL {
             self.dequeue_at_switch(port, class, now, queue)
         } else {
@@ -246,17 +250,31 @@ impl Network {
         queue.push(first.unwrap_or(now), Event::TxDone(port).code());
     }
 
-    /// Takes the first packet of a class at a switch, with the marking and buffer accounting that it means.
+    /// Takes the next packet of a class at a switch, with the marking and buffer accounting that it means.
     #[inline(always)]
     fn dequeue_at_switch(&mut self, port: PortId, class: u8, now: Time, queue: &mut EventQueue) -> u32 {
-        let backlog = self.lanes[self.lane_index(port, class)].backlog;
-        let index = self.dequeue(port, class, now);
-        if self.hot.mark_at_dequeue {
-            self.mark_at_dequeue(index, port, class, backlog);
-        }
-        if self.hot.shared || self.is_lossless(class) {
+        let bit = 1u8 << class;
+        let index = if self.hot.watched_departures & bit == 0 {
+            self.dequeue(port, class, now)
+        } else {
+            self.dequeue_watched(port, class, now)
+        };
+        if self.hot.accounted & bit != 0 {
             self.release(index, port, now, queue);
         }
+        index
+    }
+
+    /// The same where the queue is not first in, first out, or the marker looks at what leaves.
+    #[inline(never)]
+    fn dequeue_watched(&mut self, port: PortId, class: u8, now: Time) -> u32 {
+        self.bring_forward(port, class, now);
+        let lane = self.lane_index(port, class);
+        let found = (self.lanes[lane].backlog, self.lanes[lane].waiting);
+        let index = self.dequeue(port, class, now);
+        let lane = &mut self.lanes[lane];
+        lane.waiting = lane.waiting.saturating_sub(1);
+        self.marks_departure(index, port, found, now);
         index
     }
 

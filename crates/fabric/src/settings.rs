@@ -1,7 +1,11 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
+use crate::class::ClassSettings;
+use crate::marker::Marker;
 use crate::qcn::QcnSettings;
+use crate::queue::QueueDiscipline;
 use crate::receiver::ReceiverSettings;
+use crate::scheduler::Scheduler;
 use crate::udp::DatagramSettings;
 use crate::vlan::VlanRoutes;
 use pauseframe_transport::Config;
@@ -31,8 +35,16 @@ pub struct Settings {
     pub switch_latency: Span,
     /// Who may hold how much.
     pub buffer: BufferPolicy,
+    /// Bytes of a shared buffer that lossy traffic alone uses, the rest being for lossless traffic; `None`: all in one pool.
+    pub egress_pool: Option<Bytes>,
     /// ECN marking, at switches.
     pub marker: Marker,
+    /// Order of service within a class, at switches.
+    pub queue: QueueDiscipline,
+    /// Which class a port serves next, at switches and hosts.
+    pub scheduler: Scheduler,
+    /// What holds for some priorities instead of `marker`, `queue` and the factors of `buffer`.
+    pub classes: Vec<ClassSettings>,
     /// Priority flow control.
     pub pfc: Option<PfcSettings>,
     /// Quantized congestion notification.
@@ -109,22 +121,9 @@ pub enum BufferPolicy {
         /// What each (port, priority) in use owns beyond the pool.
         reserved: Bytes,
     },
-}
-
-/// ECN marking (model.md §5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Marker {
-    /// None.
-    None,
-    /// CE on ECT packets that find more than `k` bytes.
-    Step {
-        /// Threshold.
-        k: Bytes,
-        /// The backlog is looked at when the packet leaves instead of when it comes.
-        at_dequeue: bool,
-        /// Packets that are not ECT are dropped there (judd §7.1, Fig. 12), lossless ones excepted.
-        drop_not_ect: bool,
-    },
+    /// An ideal output-queued switch with N-fold speed-up (cee §III-B4): the (port, priority) by which a packet comes
+    /// in owns this many bytes, and an egress queue may hold what all of them hold.
+    IdealOutputQueued(Bytes),
 }
 
 /// Priority flow control (IEEE 802.1Qbb).

@@ -1,20 +1,17 @@
 //! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it.
 
+use crate::buffer::Pool;
 use crate::network::{DropReason, Network};
 use crate::packet::{Kind, Packet};
-use crate::settings::Marker;
 use pauseframe_engine::{EventQueue, Rng};
-use pauseframe_transport::Ecn;
 use pauseframe_units::{NodeId, PortId, Time};
 
 /// A switch's own state; its queues are its ports'.
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) node: NodeId,
-    /// Bytes of the shared pool in use.
-    pub(crate) pool_used: u64,
-    /// Size of the shared pool: the buffer less headroom and reserved bytes.
-    pub(crate) pool_size: u64,
+    /// The shared pool, of lossless traffic alone if there is a second one for lossy traffic.
+    pub(crate) pools: [Pool; 2],
     /// Chooses next hops of sprayed packets.
     pub(crate) spray: Rng,
 }
@@ -42,7 +39,7 @@ impl Network {
             egress
         };
         let lane = ((egress.0 << self.class_bits) | u32::from(class)) as usize;
-        if self.ports[egress].is_idle(now) && !self.hot.queued {
+        if self.ports[egress].is_idle(now) && self.hot.direct & 1 << class != 0 {
             self.lanes[lane].count_sent(size);
             self.put_on_wire(egress, index, now, queue);
             return;
@@ -57,29 +54,52 @@ impl Network {
             return;
         }
         self.packets[index].ingress = ingress;
-        let backlog = self.lanes[lane].backlog;
-        let over = backlog > self.hot.mark_above;
-        if over && self.drops_not_ect(index) {
-            self.drop_packet(index, egress, DropReason::NotEct, now);
+        // A lossy class with a fixed limit needs no account but the backlog; while that is short, nothing happens.
+        if self.lanes[lane].backlog + size > self.hot.calm[usize::from(class & 7)]
+            && let Err(reason) = self.take_in(switch, index, egress, now, queue)
+        {
+            self.drop_packet(index, egress, reason, now);
             return;
-        }
-        // A lossy class with a fixed limit is the one case that needs no account but the backlog.
-        if self.hot.shared || self.is_lossless(class) {
-            if let Err(reason) = self.admit(switch, index, egress, now, queue) {
-                self.drop_packet(index, egress, reason, now);
-                return;
-            }
-        } else if backlog + size > self.hot.lossy_limit {
-            self.drop_packet(index, egress, DropReason::BufferFull, now);
-            return;
-        }
-        if over {
-            self.mark(index, lane);
         }
         if self.hot.qcn {
             self.on_congestion_point(egress, index, now, queue);
         }
         self.enqueue(egress, index, now, queue);
+    }
+
+    /// Marker, buffer and queue discipline have their say on a packet that is to wait.
+    #[inline]
+    fn take_in(
+        &mut self,
+        switch: u32,
+        index: u32,
+        egress: PortId,
+        now: Time,
+        queue: &mut EventQueue,
+    ) -> Result<(), DropReason> {
+        let class = self.packets[index].class & 7;
+        let lane = self.lane_index(egress, class);
+        let watched = self.hot.watched_arrivals & 1 << class != 0;
+        let over = if watched {
+            self.marks_arrival(egress, class, now)
+        } else {
+            self.lanes[lane].backlog > self.policies[usize::from(class)].mark_above
+        };
+        if over && self.drops_not_ect(index) {
+            return Err(DropReason::NotEct);
+        }
+        while let Err(reason) = self.admit(switch, index, egress, now, queue) {
+            if reason != DropReason::BufferFull || !self.displace(index, egress, now, queue) {
+                return Err(reason);
+            }
+        }
+        if over {
+            self.mark(index, lane);
+        }
+        if watched {
+            self.lanes[lane].waiting += 1;
+        }
+        Ok(())
     }
 
     /// The next hop of a packet that does not know its path, and the class in which it goes there.
@@ -99,33 +119,6 @@ impl Network {
         match among {
             [only] => *only,
             _ => among[switch.spray.below(among.len() as u64) as usize],
-        }
-    }
-
-    /// Whether a packet that meets a queue over its threshold is dropped because it can not be marked, as a RED queue
-    /// does with what is not ECT (judd §7.1, Fig. 12). Lossless packets are kept.
-    fn drops_not_ect(&self, index: u32) -> bool {
-        let packet = &self.packets[index];
-        let drops = matches!(self.settings.marker, Marker::Step { drop_not_ect: true, .. });
-        drops && packet.ecn == Ecn::NotEct && !self.is_lossless(packet.class)
-    }
-
-    /// Marks a packet if it is ECN-capable.
-    fn mark(&mut self, index: u32, lane: usize) {
-        let packet = &mut self.packets[index];
-        if matches!(packet.ecn, Ecn::Ect0 | Ecn::Ect1) {
-            packet.ecn = Ecn::Ce;
-            self.counters[lane].ecn_marks += 1;
-        }
-    }
-
-    /// Step marking where the packet leaves the queue; what is not ECT goes on, it has had its wait.
-    pub(crate) fn mark_at_dequeue(&mut self, index: u32, port: PortId, class: u8, backlog: u32) {
-        if let Marker::Step { k, .. } = self.settings.marker
-            && u64::from(backlog) > k.0
-        {
-            let lane = self.lane_index(port, class);
-            self.mark(index, lane);
         }
     }
 

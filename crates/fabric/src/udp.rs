@@ -177,6 +177,7 @@ impl Network {
             ack: 0,
             len,
             window: 0,
+            remaining: 0,
             options: NIL,
             size: self.settings.overhead.frame_size(len + HEADERS, priority) as u16,
             hop: 1,

@@ -1,15 +1,17 @@
 //! From a complete scenario to an idle network: the spec's words in the terms of the fabric.
 
+mod switches;
+
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, MarkAt,
-    MarkerSpec, NicQueue, NotEct, Per, PfcSpec, QcnSpec, RoutingKind, RtoFormName, Scenario, TransportSpec,
-    UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, NicQueue,
+    Per, PfcSpec, QcnSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, UdpSpec, VlanRoutingSpec,
+    WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, IdealTime, Marker, Network, Overhead, PfcSettings, QcnSettings,
-    ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes,
+    BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
+    Settings, Transport, VlanChoice, VlanRoutes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -53,7 +55,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     transports
         .extend(udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &transports[0])).collect::<Vec<_>>());
     let mut settings = settings(scenario, &topology, transports);
-    for (index, spec) in transport_specs(scenario).enumerate() {
+    for (index, spec) in scenario.transport_specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);
         config.initial_window = window;
@@ -86,13 +88,9 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
-fn transport_specs(scenario: &Scenario) -> impl Iterator<Item = &TransportSpec> {
-    std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec))
-}
-
 /// All transports, without their initial windows, which follow from the network.
 pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
-    transport_specs(scenario).map(|spec| transport(spec, &scenario.host)).collect()
+    scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
 /// The workloads without connections; each has a transport of its own in the network.
@@ -133,14 +131,19 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         switch_latency: scenario.switch.latency,
         buffer: match scenario.switch.buffer {
             BufferSpec::PerPort { size } => BufferPolicy::PerPort(size),
-            BufferSpec::Shared { size, alpha, reserved } => BufferPolicy::Shared { size, alpha, reserved },
-        },
-        marker: match scenario.switch.marker {
-            MarkerSpec::None => Marker::None,
-            MarkerSpec::Step { k, at, not_ect } => {
-                Marker::Step { k, at_dequeue: at == MarkAt::Dequeue, drop_not_ect: not_ect == NotEct::Drop }
+            BufferSpec::Shared { size, alpha, reserved, .. } => {
+                BufferPolicy::Shared { size, alpha, reserved }
             }
+            BufferSpec::IdealOutputQueued { size } => BufferPolicy::IdealOutputQueued(size),
         },
+        egress_pool: match scenario.switch.buffer {
+            BufferSpec::Shared { egress_pool, .. } => egress_pool,
+            BufferSpec::PerPort { .. } | BufferSpec::IdealOutputQueued { .. } => None,
+        },
+        marker: switches::marker(scenario.switch.marker),
+        queue: switches::queue(scenario.switch.queue),
+        scheduler: switches::scheduler(&scenario.switch.scheduler),
+        classes: scenario.switch.classes.iter().map(|(_, class)| switches::class(class)).collect(),
         pfc: scenario.switch.pfc.as_ref().map(pfc),
         qcn: scenario.qcn.as_ref().map(qcn),
         receivers: receivers.collect(),

@@ -9,6 +9,7 @@ pub mod resolve;
 pub mod results;
 mod run;
 pub mod spec;
+pub mod switch_models;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};

@@ -111,8 +111,9 @@ fn simulate(
     watch: &mut dyn FnMut(RunProgress) -> Control,
 ) -> Result<(Finished, Option<PendingFile>), RunError> {
     let topology = std::sync::Arc::clone(&built.topology);
-    let agreements: Vec<Agreement> =
-        built.settings.transports.iter().map(|transport| Agreement::of(&transport.config)).collect();
+    let agreements: Vec<Agreement> = (built.settings.transports.iter().zip(scenario.transport_specs()))
+        .map(|(transport, spec)| Agreement::of(&transport.config, spec.dscp))
+        .collect();
     let mut queue = EventQueue::new();
     built.network.start(&mut queue);
     faults::install(scenario, &topology, &mut built.network, &mut queue);

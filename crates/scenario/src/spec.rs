@@ -6,6 +6,7 @@
 mod faults;
 mod record;
 mod routing;
+mod switch;
 mod topology;
 
 pub use faults::{CorruptionSpec, FailedSpec, FailureSpec, WatchdogActionName, WatchdogSpec};
@@ -13,6 +14,9 @@ pub use record::{PacketsSpec, PauseTreeSpec, SeriesSpec};
 pub use routing::{
     ChoiceName, DemandEntry, Per, PlannedTables, RoutingEngineSpec, RoutingKind, RoutingSpec, TreePacking,
     VlanRoutingSpec,
+};
+pub use switch::{
+    BufferSpec, ClassSpec, EtsGroupSpec, LengthSpec, MarkAt, MarkerSpec, NotEct, QueueName, SchedulerSpec,
 };
 pub use topology::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
 
@@ -50,6 +54,13 @@ pub struct Scenario {
     pub corruption: Vec<CorruptionSpec>,
     /// What is written down.
     pub record: RecordSpec,
+}
+
+impl Scenario {
+    /// `[transport]` and `[transports.NAME]`, in the order of their indices.
+    pub fn transport_specs(&self) -> impl Iterator<Item = &TransportSpec> {
+        std::iter::once(&self.transport).chain(self.transports.iter().map(|(_, spec)| spec))
+    }
 }
 
 /// `stop`: "50 ms", or a table.
@@ -126,63 +137,16 @@ pub struct SwitchSpec {
     pub marker: MarkerSpec,
     /// Priority flow control; `None` where no priority is lossless.
     pub pfc: Option<PfcSpec>,
-}
-
-/// `[switch.buffer]`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(tag = "policy", rename_all = "snake_case")]
-pub enum BufferSpec {
-    /// Each egress port owns `size` for lossy traffic; each ingress (port, priority) owns `size` for lossless.
-    PerPort {
-        /// Bytes a port.
-        size: Bytes,
-    },
-    /// One pool for the switch; a queue may hold alpha times what is free.
-    Shared {
-        /// Bytes a switch, headroom and reserved bytes included.
-        size: Bytes,
-        /// Dynamic threshold factor (Choudhury and Hahne 1998).
-        alpha: f64,
-        /// Bytes that each (port, priority) owns beyond the pool.
-        reserved: Bytes,
-    },
-}
-
-/// `[switch.marker]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum MarkerSpec {
-    /// No marking.
-    None,
-    /// CE when the backlog exceeds `k`.
-    Step {
-        /// Threshold in bytes.
-        k: Bytes,
-        /// When the backlog is looked at.
-        at: MarkAt,
-        /// What happens there to packets that are not ECN-capable.
-        not_ect: NotEct,
-    },
-}
-
-/// What happens above the marking threshold to packets that are not ECN-capable; lossless ones are always queued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NotEct {
-    /// Dropped, as a RED queue does (judd §7.1, Fig. 12).
-    Drop,
-    /// Queued like the others, up to the buffer.
-    Queue,
-}
-
-/// When the backlog is looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkAt {
-    /// When the packet joins the queue.
-    Enqueue,
-    /// When it leaves.
-    Dequeue,
+    /// The real switch whose figures are the defaults, or "none".
+    pub model: String,
+    /// Order of service within a priority.
+    pub queue: QueueName,
+    /// Which priority is served next.
+    pub scheduler: SchedulerSpec,
+    /// Pairs of DSCP and priority, for hosts and switches alike.
+    pub priority_of_dscp: Vec<[u8; 2]>,
+    /// `[switch.classes.NAME]`: what holds for some priorities instead.
+    pub classes: Vec<(String, ClassSpec)>,
 }
 
 /// `[switch.pfc]` (IEEE 802.1Qbb). Accounting is by ingress (port, priority).
@@ -270,6 +234,8 @@ pub struct TransportSpec {
     pub lossless: bool,
     /// The 802.1p priority of all packets of this transport.
     pub priority: u8,
+    /// Differentiated services code point of all its packets (RFC 2474).
+    pub dscp: u8,
     /// Selective acknowledgements.
     pub sack: bool,
     /// Timestamps option (MSS 1448 instead of 1460).

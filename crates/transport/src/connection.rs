@@ -242,6 +242,12 @@ impl Connection {
         self.sender.snd_una
     }
 
+    /// Bytes of this side's data that the peer has yet to acknowledge, sent or not: pFabric's rank of a flow.
+    #[inline]
+    pub fn remaining(&self) -> u64 {
+        self.sender.remaining()
+    }
+
     /// Whether data can flow.
     #[inline]
     pub fn is_established(&self) -> bool {

@@ -146,6 +146,11 @@ impl Sender {
         self.snd_nxt - self.snd_una
     }
 
+    /// Bytes that the peer has yet to acknowledge.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.snd_end - self.snd_una
+    }
+
     /// Whether all data are sent and acknowledged.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {

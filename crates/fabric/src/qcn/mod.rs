@@ -174,6 +174,7 @@ impl Network {
             ack: feedback.q_off.cast_unsigned(),
             len: port.0,
             window: feedback.q_delta.cast_unsigned(),
+            remaining: 0,
             options: NIL,
             size: CNM_FRAME,
             hop: 1,
@@ -190,6 +191,10 @@ impl Network {
             self.drop_packet(index, egress, DropReason::BufferFull, now);
             return;
         }
+        if self.hot.watched_departures & 1 << class != 0 {
+            let lane = self.lane_index(egress, class);
+            self.lanes[lane].waiting += 1;
+        }
         self.enqueue(egress, index, now, queue);
     }
 
@@ -201,7 +206,8 @@ impl Network {
             let switch = self.switch_number(egress);
             self.admit(switch, index, egress, now, queue).is_ok()
         } else {
-            backlog + u32::from(packet.size) <= self.hot.lossy_limit
+            // No limit where inputs own the buffer: it came by none.
+            backlog + u32::from(packet.size) <= self.policies[usize::from(packet.class)].limit
         }
     }
 

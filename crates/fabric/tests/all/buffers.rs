@@ -2,7 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, Marker, Metric, SamplePlan, Settings, Transport,
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, Marker, Metric, SamplePlan, Settings, Threshold,
+    Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -160,7 +161,7 @@ fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 3]) {
 
 #[test]
 fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
-    let at = |k: u64| Marker::Step { k: Bytes(k), at_dequeue: false, drop_not_ect: false };
+    let at = |k: u64| Marker::Step { k: Threshold::Bytes(Bytes(k)), at_dequeue: false, drop_not_ect: false };
     for ecn in [EcnMode::Dctcp, EcnMode::Classic] {
         // Packet 0 meets an idle port, packet i finds i - 1 waiting: more than three from packet 5 on.
         assert_eq!(marked(at(3 * FRAME), ecn, 10), ((5..10).collect(), [0; 3]));
@@ -173,7 +174,7 @@ fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
 
 #[test]
 fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
-    let at = |k: u64| Marker::Step { k: Bytes(k), at_dequeue: true, drop_not_ect: false };
+    let at = |k: u64| Marker::Step { k: Threshold::Bytes(Bytes(k)), at_dequeue: true, drop_not_ect: false };
     // Packet i leaves when those from i on are there: 10 - i of them.
     assert_eq!(marked(at(3 * FRAME), EcnMode::Dctcp, 10), ((1..7).collect(), [0; 3]));
     assert_eq!(marked(at(3 * FRAME - 1), EcnMode::Dctcp, 10), ((1..8).collect(), [0; 3]));
@@ -182,7 +183,8 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
 
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
-    let marker = Marker::Step { k: Bytes(3 * FRAME), at_dequeue: false, drop_not_ect: true };
+    let marker =
+        Marker::Step { k: Threshold::Bytes(Bytes(3 * FRAME)), at_dequeue: false, drop_not_ect: true };
     // The queue stays at four packets: 0 on the wire, 1 to 4 waiting.
     assert_eq!(marked(marker, EcnMode::Off, 10), (vec![], [0, 0, 5]));
     assert_eq!(marked(marker, EcnMode::Dctcp, 10), ((5..10).collect(), [0; 3]));

@@ -2,8 +2,8 @@
 
 use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, Marker, Metric, Network, Overhead, PfcSettings, PortReport, Sample,
-    SamplePlan, Settings, Transport, Workload,
+    BufferPolicy, FlowRecord, FlowSpec, Marker, Metric, Network, Overhead, PfcSettings, PortReport,
+    QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Threshold, Transport, Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -86,7 +86,7 @@ pub(crate) fn dctcp(initial_window: u64) -> Config {
 }
 
 pub(crate) fn step(k: u64) -> Marker {
-    Marker::Step { k: Bytes(k), at_dequeue: false, drop_not_ect: false }
+    Marker::Step { k: Threshold::Bytes(Bytes(k)), at_dequeue: false, drop_not_ect: false }
 }
 
 /// Lossy Ethernet with buffers that do not fill, no stack, no latency.
@@ -102,7 +102,11 @@ pub(crate) fn settings(config: Config) -> Settings {
         nic_fifo: false,
         switch_latency: Span::ZERO,
         buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
+        egress_pool: None,
         marker: Marker::None,
+        queue: QueueDiscipline::Fifo,
+        scheduler: Scheduler::Strict,
+        classes: vec![],
         pfc: None,
         qcn: None,
         receivers: vec![],

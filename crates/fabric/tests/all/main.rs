@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what helpers of tests unwrap is what the test asserts")]
 
 mod buffers;
+mod classes;
 mod closed_forms;
 mod common;
 mod deadlock;

@@ -4,13 +4,13 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
-    BufferPolicy, FlowSpec, FlowStatus, Marker, Network, Overhead, PfcSettings, PortReport, Settings,
-    Transport,
+    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, Marker, Network, Overhead, PfcSettings,
+    PortReport, QueueDiscipline, Red, Scheduler, Settings, Threshold, Transport,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, RtoConfig};
-use pauseframe_units::{Bytes, NodeId, Span, Time};
+use pauseframe_units::{Bytes, NodeId, Priority, Span, Time};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ fn coin(rng: &mut Rng) -> bool {
 pub(crate) fn draw(seed: u64) -> Scenario {
     let mut rng = stream(seed, "swarm", 0);
     let (family, topology) = draw_topology(&mut rng);
-    let settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
+    let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
+    draw_switches(&mut stream(seed, "swarm-switches", 0), &mut settings);
     let flows = draw_flows(&mut rng, &topology, settings.transports.len() as u64);
     Scenario { family, topology, settings, flows }
 }
@@ -106,8 +107,11 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             reserved: Bytes(rng.below(2) * 2000),
         },
     };
-    let marker =
-        Marker::Step { k: Bytes(5_000 + rng.below(40_000)), at_dequeue: coin(rng), drop_not_ect: false };
+    let marker = Marker::Step {
+        k: Threshold::Bytes(Bytes(5_000 + rng.below(40_000))),
+        at_dequeue: coin(rng),
+        drop_not_ect: false,
+    };
     let stack = |rng: &mut Rng| Span(rng.below(2) * rng.below(20_000_000));
     Settings {
         seed,
@@ -120,7 +124,11 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         nic_fifo: coin(rng),
         switch_latency: Span(rng.below(2) * rng.below(800_000)),
         buffer,
+        egress_pool: None,
         marker: if coin(rng) { marker } else { Marker::None },
+        queue: QueueDiscipline::Fifo,
+        scheduler: Scheduler::Strict,
+        classes: Vec::new(),
         pfc: lossless.then(|| PfcSettings {
             priorities,
             whole_link: false,
@@ -136,6 +144,52 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         vlans: None,
         transports,
     }
+}
+
+/// Half of the networks have more than plain switches.
+fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
+    if coin(rng) {
+        return;
+    }
+    let priorities: Vec<_> = (0..8).map(priority).collect();
+    if coin(rng) {
+        let (first, second) = (1 + rng.below(8) as usize, rng.below(8) as usize);
+        let share = 1 + rng.below(99) as u8;
+        let groups = [(&priorities[..first], share), (&priorities[first..first.max(second)], 100 - share)];
+        let group =
+            |(priorities, share): (&[Priority], u8)| EtsGroup { priorities: priorities.to_vec(), share };
+        settings.scheduler = Scheduler::Ets(groups.map(group).into());
+    }
+    if coin(rng) {
+        settings.queue = QueueDiscipline::Pfabric;
+    }
+    if let (0, BufferPolicy::PerPort(size)) = (rng.below(3), settings.buffer) {
+        settings.buffer = BufferPolicy::IdealOutputQueued(size);
+    }
+    if let (true, BufferPolicy::Shared { .. }) = (coin(rng), settings.buffer) {
+        settings.egress_pool = Some(Bytes(150_000));
+    }
+    let red = Red {
+        min: Bytes(1 + rng.below(20_000)),
+        max: Bytes(20_001 + rng.below(40_000)),
+        w_q: one_of(rng, &[0.002, 0.1, 1.0]),
+        p_max: one_of(rng, &[0.02, 1.0]),
+        gentle: coin(rng),
+        average_packet: Bytes(1000),
+        drop_not_ect: false,
+    };
+    let packets = Marker::Step {
+        k: Threshold::Packets(rng.below(30) as u32),
+        at_dequeue: coin(rng),
+        drop_not_ect: false,
+    };
+    settings.classes = vec![ClassSettings {
+        priorities: priorities.into_iter().filter(|_| coin(rng)).collect(),
+        marker: one_of(rng, &[None, Some(Marker::Red(red)), Some(packets)]),
+        queue: one_of(rng, &[None, Some(QueueDiscipline::Fifo), Some(QueueDiscipline::Pfabric)]),
+        alpha: one_of(rng, &[None, Some(0.125), Some(8.0)]),
+        reserved: one_of(rng, &[None, Some(Bytes(1000))]),
+    }];
 }
 
 fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSpec> {
@@ -195,8 +249,8 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
     let hops = reports.iter().map(|report| report.tx_packets).sum::<u64>();
     check(hops == network.packet_hops(), seed, scenario, "hops", &(hops, network.packet_hops()));
     let reserved = match scenario.settings.buffer {
-        BufferPolicy::Shared { reserved, .. } => reserved.0,
-        BufferPolicy::PerPort(_) => 0,
+        BufferPolicy::Shared { reserved, .. } => reserved.0.max(1000),
+        BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => 0,
     };
     for report in &reports {
         let lossless =

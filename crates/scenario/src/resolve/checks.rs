@@ -4,7 +4,10 @@
 use super::ledger::Ledger;
 use super::value::Setting;
 use super::workload::Partial;
-use crate::spec::{BufferSpec, EcnName, HostSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec, TransportSpec};
+use crate::spec::{
+    BufferSpec, ClassSpec, EcnName, HostSpec, LengthSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec,
+    TransportSpec,
+};
 use crate::spec::{UdpSpec, WireOverhead, WorkloadKind};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
@@ -100,7 +103,9 @@ pub(crate) fn room_for_frames(
 
 fn size(buffer: &BufferSpec) -> Bytes {
     match buffer {
-        BufferSpec::PerPort { size } | BufferSpec::Shared { size, .. } => *size,
+        BufferSpec::PerPort { size }
+        | BufferSpec::Shared { size, .. }
+        | BufferSpec::IdealOutputQueued { size } => *size,
     }
 }
 
@@ -165,14 +170,18 @@ pub(crate) fn transports(
             let message = format!("false, but transport {name:?} is lossless (preset {:?})", spec.preset);
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
-        match (switch.marker, spec.ecn) {
+        match (switch.marker_of(spec.priority), spec.ecn) {
             (MarkerSpec::None, EcnName::Classic | EcnName::Dctcp) => {
                 ledger.warn(format!(
                     "transport {name:?} has ECN, but nothing is marked: switch.marker is \"none\""
                 ));
             }
             (MarkerSpec::Step { k, .. }, EcnName::Off) => ledger.warn(format!(
-                "transport {name:?} has no ECN: switch.marker drops its packets above a backlog of {k}"
+                "transport {name:?} has no ECN: switch.marker drops its packets above a backlog of {}",
+                k.plain()
+            )),
+            (MarkerSpec::Red { min, .. }, EcnName::Off) => ledger.warn(format!(
+                "transport {name:?} has no ECN: switch.marker drops its packets above an average backlog of {min}"
             )),
             _ => {}
         }
@@ -186,7 +195,7 @@ pub(crate) fn transports(
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let MarkerSpec::Step { k, .. } = switch.marker
+    if let MarkerSpec::Step { k: LengthSpec::Bytes(k), .. } = switch.marker
         && k >= size(&switch.buffer)
     {
         ledger.warn(format!("switch.marker.k ({k}) is not below switch.buffer.size: nothing is ever marked"));
@@ -212,6 +221,27 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
         if udp.datagram > most && !ledger.failed(&path) && !ledger.failed("host.mtu") {
             let message = format!("{} and 28 bytes of headers are more than host.mtu", udp.datagram.plain());
             ledger.problem(&path, message, format!("at most {}", most.plain()));
+        }
+    }
+}
+
+/// Classes do not overlap, and say what their buffer has.
+pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
+    let shared = matches!(switch.buffer, BufferSpec::Shared { .. });
+    for (index, (name, class)) in switch.classes.iter().enumerate() {
+        let path = format!("switch.classes.{name}");
+        let earlier = switch.classes[..index].iter();
+        let overlap =
+            |(_, other): &&(String, ClassSpec)| class.priorities.iter().any(|p| other.priorities.contains(p));
+        if let Some((other, _)) = earlier.into_iter().find(overlap) {
+            let message = format!("switch.classes.{other} has some of them too");
+            ledger.problem(&format!("{path}.priorities"), message, "a priority belongs to one class at most");
+        }
+        for (key, given) in [("alpha", class.alpha.is_some()), ("reserved", class.reserved.is_some())] {
+            if given && !shared && !ledger.failed("switch.buffer") {
+                let message = "has no meaning: switch.buffer.policy is not \"shared\"";
+                ledger.problem(&format!("{path}.{key}"), message, "leave it out, or share the buffer");
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Left out: `[sweep]`; it is an unknown key.
 
 mod checks;
+mod classes;
 mod document;
 mod failures;
 mod file;
@@ -14,12 +15,14 @@ mod graph;
 mod host;
 mod hosts;
 mod ledger;
+mod marker;
 mod nested;
 mod options;
 mod qcn;
 mod reader;
 mod record;
 mod routing;
+mod scheduler;
 mod shorthand;
 mod sizes;
 mod switch;
@@ -146,7 +149,8 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     }
     let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
     for Named { path, spec, priority, is_used, .. } in &mut transports {
-        transport::settle_priority(ledger, path, spec, *priority, &lossless, *is_used);
+        let switches = (lossless.as_slice(), switch.priority_of_dscp.as_slice());
+        transport::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
@@ -156,6 +160,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports, &workloads);
+    checks::classes(ledger, &switch);
     routing::judge(ledger, &routing, graph.as_ref(), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
     qcn::check(ledger, qcn.as_ref(), &host, &switch, &routing);

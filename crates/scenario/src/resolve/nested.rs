@@ -31,7 +31,9 @@ impl<'d> Table<'_, 'd> {
     ) -> R {
         self.known.push(key);
         let (item, path, when) = (self.item.and_then(|item| item.get(key)), self.at(key), self.when.clone());
+        let preset = self.preset.as_ref().map(|(preset, prefix)| (*preset, format!("{prefix}{key}.")));
         let mut child = Table::new(self.ledger, item, path, origin, when);
+        child.preset = preset;
         let result = f(&mut child);
         child.finish();
         result
@@ -160,6 +162,22 @@ impl<'d> Table<'_, 'd> {
             let mut child = Table::new(self.ledger, Some(item), path, Origin::Default, self.when.clone());
             results.push(f(&mut child, name));
             child.finish();
+        }
+        results
+    }
+
+    /// The same; on a documentation run one table is visited, under the name NAME.
+    pub(crate) fn named_and_documented<R>(
+        &mut self,
+        key: &'static str,
+        doc: &str,
+        mut f: impl FnMut(&mut Table<'_, 'd>, &str) -> R,
+    ) -> Vec<R> {
+        let absent = self.item.and_then(|item| item.get(key)).is_none();
+        let results = self.named(key, doc, &mut f);
+        if self.is_documenting() && absent {
+            let path = format!("{}.NAME", self.at(key));
+            f(&mut Table::new(self.ledger, None, path, Origin::Default, self.when.clone()), "NAME");
         }
         results
     }

@@ -20,7 +20,7 @@ pub fn options() -> &'static [OptionDoc] {
 pub(crate) fn home_of(key: &str) -> String {
     let mut homes: Vec<&str> = options()
         .iter()
-        .filter(|option| last_segment(&option.path) == key)
+        .filter(|option| last_segment(&option.path) == key && !option.path.contains(".NAME."))
         .map(|o| parent(&o.path))
         .collect();
     homes.dedup();

@@ -14,8 +14,8 @@ pub(crate) struct Table<'a, 'd> {
     pub(super) item: Option<&'d Item>,
     /// "switch.pfc"; "" for the document.
     pub(crate) path: String,
-    /// The row below the file's own values.
-    preset: Option<&'static Preset>,
+    /// The row below the file's own values, and what its keys begin with for this table.
+    pub(super) preset: Option<(&'static Preset, String)>,
     /// Why this table is read, for the default of the key that shows it ([`Table::why`]).
     origin: Origin,
     /// The choices under which the keys of this table exist, for the reference.
@@ -61,7 +61,7 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// Takes values that the file does not give from `preset`.
     pub(crate) fn layer(&mut self, preset: &'static Preset) {
-        self.preset = Some(preset);
+        self.preset = Some((preset, String::new()));
     }
 
     /// The path of `key`; of the table itself for "".
@@ -95,7 +95,7 @@ impl<'a, 'd> Table<'a, 'd> {
     /// A key that must be there.
     pub(crate) fn required<T: Setting>(&mut self, key: &'static str, doc: &str) -> Option<T> {
         self.describe::<T>(key, "required", doc);
-        if !self.has(key) && self.preset.and_then(|preset| preset.value(key)).is_none() {
+        if !self.has(key) && self.of_preset(key).is_none() {
             self.missing(key, &T::type_name());
         }
         let (value, origin) = self.given::<T>(key)?;
@@ -199,6 +199,9 @@ impl<'a, 'd> Table<'a, 'd> {
             (Some(item), _) => choose(item, registry)
                 .map(|_| (plain_text(item), Origin::from(item.place)))
                 .map_err(|mistake| self.ledger.problem(&path, mistake.message, mistake.hint)),
+            (None, _) if self.of_preset(key).is_some() => {
+                self.of_preset(key).map(|(name, origin)| (name.to_owned(), origin)).ok_or(())
+            }
             (None, Some((name, origin, _))) => Ok((name.to_owned(), origin)),
             (None, None) => {
                 self.missing(key, &type_name);
@@ -209,6 +212,10 @@ impl<'a, 'd> Table<'a, 'd> {
             self.lenient = true;
             return None;
         };
+        // What the preset says is about its own kind.
+        if self.of_preset(key).is_some_and(|(of_preset, _)| of_preset != name) {
+            self.preset = None;
+        }
         self.ledger.entry(path.clone(), quoted(&name), origin);
         let choice = format!("{path} = {name}");
         self.when = if self.when.is_empty() { choice } else { format!("{} and {choice}", self.when) };
@@ -247,8 +254,14 @@ impl<'a, 'd> Table<'a, 'd> {
                 }
             };
         }
-        let preset = self.preset?;
-        let value = T::read(&parse_word(preset.value(key)?, Place::Nowhere)).ok()?;
+        let (value, origin) = self.of_preset(key)?;
+        Some((T::read(&parse_word(value, Place::Nowhere)).ok()?, origin))
+    }
+
+    /// What the preset says about `key`.
+    fn of_preset(&self, key: &str) -> Option<(&'static str, Origin)> {
+        let (preset, prefix) = self.preset.as_ref()?;
+        let value = preset.value(&format!("{prefix}{key}"))?;
         Some((value, Origin::Preset(preset.name)))
     }
 

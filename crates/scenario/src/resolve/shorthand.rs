@@ -1,6 +1,7 @@
 //! Short forms of the file, written out before anything is read, so that each table has one form.
 //!
-//! `stop = "50 ms"`, `buffer = "225 KB"`, `marker = "none"`, `pfc = true`, `qcn = "qcn66"`, one workload without the array,
+//! `stop = "50 ms"`, `buffer = "225 KB"`, `marker = "none"`, `scheduler = "strict"`, `pfc = true`, `qcn = "qcn66"`, one
+//! workload without the array,
 //! `links = [["A", "S1"]]`, `sizes = "web_search"`. `false` (for "off") stays.
 
 use super::document::{Item, Value};
@@ -14,6 +15,10 @@ pub(crate) fn expand(root: &mut Item) {
         as_key(switch.get_mut("marker"), "kind");
         true_as_table(switch.get_mut("pfc"));
         true_as_table(switch.get_mut("pfc").and_then(|pfc| pfc.get_mut("watchdog")));
+        as_key(switch.get_mut("scheduler"), "kind");
+        if let Some(Item { value: Value::Table(classes), .. }) = switch.get_mut("classes") {
+            classes.iter_mut().for_each(|(_, class)| as_key(class.get_mut("marker"), "kind"));
+        }
     }
     true_as_table(root.get_mut("qcn"));
     if let Some(qcn) = root.get_mut("qcn")

@@ -1,21 +1,24 @@
-//! `[switch]`: forwarding latency, buffer, marker, priority flow control.
+//! `[switch]`: forwarding latency, buffer, priority flow control; marker, scheduler and classes have files of their own.
 
+use super::classes::{ALPHA_DOC, QUEUE_DOC, RESERVED_DOC, check_alpha, class, priority_of_dscp};
 use super::ledger::Origin;
+use super::marker::marker;
 use super::nested::Absent;
 use super::reader::Table;
-use crate::spec::{
-    BufferSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, SwitchSpec, WatchdogActionName, WatchdogSpec,
-};
+use super::scheduler::scheduler;
+use super::value::did_you_mean;
+use crate::spec::{BufferSpec, PfcSpec, QueueName, SwitchSpec, WatchdogActionName, WatchdogSpec};
+use crate::switch_models;
 use pauseframe_units::{Bytes, Priority, Span};
 
 /// The largest buffer: switches of today have hundreds of megabytes.
-const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
+pub(crate) const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
 /// bolt §IV-A2: 225 KB a port.
 const PER_PORT: Bytes = Bytes::kb(225);
 /// The packet buffer of bolt's switch, the G8264.
 const SHARED: Bytes = Bytes::kb(9_000);
-/// bolt §IV-A2: DCTCP's threshold.
-const STEP_K: Bytes = Bytes(22_500);
+/// cee Table I: 100 KB a port.
+const PER_INPUT: Bytes = Bytes::kb(100);
 
 /// What the transports in use need of the switches: the reason, if they do.
 pub(crate) struct Demands {
@@ -28,7 +31,9 @@ pub(crate) struct Demands {
 }
 
 pub(crate) fn switch(t: &mut Table, demands: &Demands) -> SwitchSpec {
+    let model = model(t);
     SwitchSpec {
+        model,
         latency: t.or_in(
             "latency",
             Span::ZERO,
@@ -36,17 +41,41 @@ pub(crate) fn switch(t: &mut Table, demands: &Demands) -> SwitchSpec {
             "Time from the last bit in to the egress queue",
         ),
         buffer: t.section("buffer", buffer),
-        marker: t.section("marker", |t| marker(t, demands)),
+        marker: t.section("marker", |t| marker(t, demands.ecn.as_deref())),
         pfc: pfc_or_none(t, demands),
+        queue: t.or("queue", QueueName::Fifo, QUEUE_DOC),
+        scheduler: t.section("scheduler", scheduler),
+        priority_of_dscp: priority_of_dscp(t),
+        classes: t.named_and_documented("classes", "What holds for some priorities instead", class),
     }
+}
+
+fn model(t: &mut Table) -> String {
+    let names = || std::iter::once("none").chain(switch_models::MODELS.iter().map(|model| model.name));
+    let listed = names().collect::<Vec<_>>().join(", ");
+    let doc = format!("The real switch whose published figures are the defaults: {listed}");
+    let name: String = t.or("model", "none".to_owned(), &doc);
+    if let Some(model) = switch_models::find(&name) {
+        t.layer(model);
+    }
+    let message = || format!("{name:?} is not one of {listed}");
+    t.check(names().any(|known| known == name), "model", message, &did_you_mean(&name, names()));
+    name
 }
 
 fn buffer(t: &mut Table) -> BufferSpec {
     type Reader = fn(&mut Table) -> BufferSpec;
-    const POLICIES: &[(&str, Reader)] = &[("per_port", per_port), ("shared", shared)];
-    let doc = "Who owns the bytes: each port its own, or all one pool. A size alone is short for per_port";
+    const POLICIES: &[(&str, Reader)] =
+        &[("per_port", per_port), ("shared", shared), ("ideal_output_queued", ideal_output_queued)];
+    let doc = "Who owns the bytes: each port its own, all one pool, or each input its own. A size alone is short for \
+               per_port";
     let policy = t.variant("policy", Some(("per_port", Origin::Default, "\"per_port\"")), POLICIES, doc);
     policy.map_or(BufferSpec::PerPort { size: PER_PORT }, |read| read(t))
+}
+
+fn ideal_output_queued(t: &mut Table) -> BufferSpec {
+    let doc = "Bytes of each ingress (port, priority); an egress queue may hold what all of them hold (cee §III-B4)";
+    BufferSpec::IdealOutputQueued { size: t.or_in("size", PER_INPUT, Bytes(1)..=BUFFER_MAX, doc) }
 }
 
 fn per_port(t: &mut Table) -> BufferSpec {
@@ -62,44 +91,15 @@ fn shared(t: &mut Table) -> BufferSpec {
         Bytes(1)..=BUFFER_MAX,
         "Bytes of a switch, headroom and reserved bytes included",
     );
-    let doc = "A queue may hold alpha times what is free (Choudhury and Hahne 1998); above 0";
-    let alpha = t.or("alpha", 1.0, doc);
-    t.check(alpha > 0.0 && alpha <= 1e6, "alpha", || format!("{alpha} is not above 0 and at most 1e6"), "");
-    let doc = "Bytes that each (port, priority) owns beyond the pool";
-    BufferSpec::Shared {
-        size,
-        alpha,
-        reserved: t.or_in("reserved", Bytes::ZERO, Bytes::ZERO..=BUFFER_MAX, doc),
-    }
-}
-
-fn marker(t: &mut Table, demands: &Demands) -> MarkerSpec {
-    type Reader = fn(&mut Table) -> MarkerSpec;
-    const KINDS: &[(&str, Reader)] = &[("none", |_| MarkerSpec::None), ("step", step)];
-    let default = match &demands.ecn {
-        Some(why) => ("step", Origin::Computed(format!("because {why}"))),
-        // A step that is written without its kind is still one.
-        None if t.has("k") || t.has("at") || t.has("not_ect") => {
-            ("step", Origin::Computed("because it has a threshold".to_owned()))
-        }
-        None => ("none", Origin::Computed("no transport in use has ECN".to_owned())),
-    };
-    let rule = "\"step\" if a transport in use has ECN, else \"none\"";
-    let doc = "How packets are marked CE";
-    let kind = t.variant("kind", Some((default.0, default.1, rule)), KINDS, doc);
-    kind.map_or(MarkerSpec::None, |read| read(t))
-}
-
-fn step(t: &mut Table) -> MarkerSpec {
-    MarkerSpec::Step {
-        k: t.or_in("k", STEP_K, Bytes(1)..=BUFFER_MAX, "Mark while the backlog of the queue exceeds this"),
-        at: t.or("at", MarkAt::Enqueue, "When the backlog is looked at"),
-        not_ect: t.or(
-            "not_ect",
-            NotEct::Drop,
-            "What happens there to lossy packets that are not ECN-capable",
-        ),
-    }
+    let alpha = t.or("alpha", 1.0, ALPHA_DOC);
+    check_alpha(t, Some(alpha));
+    let reserved = t.or_in("reserved", Bytes::ZERO, Bytes::ZERO..=BUFFER_MAX, RESERVED_DOC);
+    let doc = "Bytes that lossy traffic alone uses; the rest is for lossless traffic";
+    let stand_in = "none: one pool for all";
+    let egress_pool = t.optional_in("egress_pool", Bytes(1)..=BUFFER_MAX, stand_in, doc);
+    let message = || format!("{} is not below size ({size})", egress_pool.unwrap_or_default());
+    t.check(egress_pool.is_none_or(|pool| pool < size), "egress_pool", message, "lower it");
+    BufferSpec::Shared { size, alpha, reserved, egress_pool }
 }
 
 fn pfc_or_none(t: &mut Table, demands: &Demands) -> Option<PfcSpec> {

@@ -23,9 +23,12 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
     );
     let (ecn, ect_on_syn, ect_on_ack) = ecn(t, dctcp.congestion_control);
     let lossless = t.or("lossless", false, "Send in a lossless priority, the first of switch.pfc.priorities");
-    let rule =
-        "the first of switch.pfc.priorities if lossless, else the lowest priority that is not one of them";
+    let rule = "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
+         is not one of them";
     let priority = t.optional_in("priority", 0..=7, rule, "802.1p priority of all packets of this transport");
+    let doc =
+        "Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority";
+    let dscp = t.or_in("dscp", 0, 0..=63, doc);
     let recovery = Recovery::read(t, reorders);
     let rto = Rto::read(t);
     let spec = TransportSpec {
@@ -40,6 +43,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         ect_on_ack,
         lossless,
         priority: priority.unwrap_or(0),
+        dscp,
         sack: recovery.sack,
         timestamps: t.or("timestamps", false, "Timestamps option: 12 bytes on every segment (RFC 7323)"),
         fast_retransmit: recovery.fast_retransmit,
@@ -197,11 +201,22 @@ pub(crate) fn settle_priority(
     path: &str,
     spec: &mut TransportSpec,
     given: Option<u8>,
-    lossless: &[u8],
+    (lossless, priority_of_dscp): (&[u8], &[[u8; 2]]),
     is_used: bool,
 ) {
     let path = format!("{path}.priority");
-    let Some(given) = given else {
+    let of_dscp = priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
+    if let (Some(given), Some(of_dscp)) = (given, of_dscp.filter(|of_dscp| Some(*of_dscp) != given)) {
+        let message =
+            format!("{given}, but switch.priority_of_dscp gives DSCP {} priority {of_dscp}", spec.dscp);
+        ledger.problem(&path, message, "leave one of them out");
+    }
+    if let (None, Some(of_dscp)) = (given, of_dscp) {
+        spec.priority = of_dscp;
+        let origin = Origin::Computed(format!("switch.priority_of_dscp for DSCP {}", spec.dscp));
+        ledger.settle(&path, of_dscp.toml(), origin);
+    }
+    let Some(given) = given.or(of_dscp) else {
         let (choice, why) = if spec.lossless {
             (lossless.first().copied(), "the first of switch.pfc.priorities")
         } else {

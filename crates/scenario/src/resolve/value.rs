@@ -2,8 +2,8 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    ChoiceName, CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, Per, RtoFormName,
-    TreePacking, WatchdogActionName, WireOverhead,
+    ChoiceName, CongestionControlName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct, Per,
+    QueueName, RtoFormName, TreePacking, WatchdogActionName, WireOverhead,
 };
 use pauseframe_topology::interchange::Format;
 use pauseframe_topology::routing::tables_io::TableFormat;
@@ -84,6 +84,9 @@ impl Choice for WatchdogActionName {
 
 impl Choice for NotEct {
     const NAMES: &'static [(&'static str, Self)] = &[("drop", Self::Drop), ("queue", Self::Queue)];
+}
+impl Choice for QueueName {
+    const NAMES: &'static [(&'static str, Self)] = &[("fifo", Self::Fifo), ("pfabric", Self::Pfabric)];
 }
 impl Choice for CongestionControlName {
     const NAMES: &'static [(&'static str, Self)] = &[("newreno", Self::Newreno), ("dctcp", Self::Dctcp)];
@@ -336,6 +339,30 @@ impl Setting for (f64, f64) {
     }
     fn toml(&self) -> String {
         format!("[{}, {}]", self.0.toml(), self.1.toml())
+    }
+}
+
+impl Setting for LengthSpec {
+    fn type_name() -> String {
+        "a size or \"N packets\"".to_owned()
+    }
+    fn read(item: &Item) -> Result<LengthSpec, Mistake> {
+        let count = match &item.value {
+            Value::Text(text) => text.trim().strip_suffix("packets").or(text.trim().strip_suffix("packet")),
+            _ => None,
+        };
+        let Some(count) = count else { return Bytes::read(item).map(LengthSpec::Bytes) };
+        let mistake = |_| Mistake {
+            message: format!("{} is not a number of packets", item.show()),
+            hint: "write it as in \"20 packets\"".to_owned(),
+        };
+        count.trim().parse().map(LengthSpec::Packets).map_err(mistake)
+    }
+    fn toml(&self) -> String {
+        match self {
+            LengthSpec::Bytes(bytes) => bytes.toml(),
+            LengthSpec::Packets(count) => format!("\"{count} packets\""),
+        }
     }
 }
 

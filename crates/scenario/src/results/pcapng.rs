@@ -9,8 +9,8 @@
 //! the timestamps option (the sender's clock is written in milliseconds, the echo as 0).
 
 use etherparse::{
-    EtherType, Ethernet2Header, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader, TcpOptionElement,
-    UdpHeader, VlanId, VlanPcp,
+    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
+    TcpOptionElement, UdpHeader, VlanId, VlanPcp,
 };
 use pauseframe_fabric::{CapturedFrame, FrameContent};
 use pauseframe_topology::Topology;
@@ -51,14 +51,16 @@ pub struct Agreement {
     pub timestamps: bool,
     /// The window field is in units of 2^this (RFC 7323 §2.3), except on a SYN.
     pub window_scale: u8,
+    /// Differentiated services code point of every packet (RFC 2474).
+    pub dscp: u8,
 }
 
 impl Agreement {
     /// What connections with these settings agree on.
-    pub fn of(config: &Config) -> Agreement {
+    pub fn of(config: &Config, dscp: u8) -> Agreement {
         // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
         let needed = 32 - (config.receive_window >> 16).leading_zeros();
-        Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8 }
+        Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8, dscp }
     }
 }
 
@@ -164,6 +166,7 @@ fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> 
     let length = tcp.header_len() + segment.len as usize;
     let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::TCP, ipv4(source), ipv4(destination))
         .expect("an IP packet is at most 9216 bytes long");
+    ip.dscp = IpDscp::try_new(agreement.dscp).expect("a DSCP has six bits");
     ip.ecn = match ecn {
         Ecn::NotEct => IpEcn::NotEct,
         Ecn::Ect1 => IpEcn::Ect1,

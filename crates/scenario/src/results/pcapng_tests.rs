@@ -16,7 +16,7 @@ fn topology() -> Topology {
     topology
 }
 
-const AGREED: Agreement = Agreement { timestamps: true, window_scale: 7 };
+const AGREED: Agreement = Agreement { timestamps: true, window_scale: 7, dscp: 10 };
 /// Host a towards the switch, and the switch towards host a.
 const UP: PortId = PortId(0);
 const DOWN: PortId = PortId(1);
@@ -238,7 +238,7 @@ fn headers_are_as_long_as_the_simulator_counts_them() {
     for timestamps in [false, true] {
         for (options, flags) in all {
             let segment = Segment { options, flags, ..Segment::default() };
-            let agreement = Agreement { timestamps, window_scale: 0 };
+            let agreement = Agreement { timestamps, window_scale: 0, dscp: 0 };
             let header = tcp_header(Time::ZERO, 0, true, &segment, agreement);
             assert_eq!(
                 header.header_len() as u32,

@@ -3,8 +3,8 @@
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::{build_topology, options};
 use pauseframe_scenario::spec::{
-    BufferSpec, CongestionControlName, EcnName, InitialWindow, MarkAt, MarkerSpec, NotEct, PfcSpec,
-    RoutingKind, SizesSpec, WorkloadKind,
+    BufferSpec, CongestionControlName, EcnName, InitialWindow, LengthSpec, MarkAt, MarkerSpec, NotEct,
+    PfcSpec, RoutingKind, SizesSpec, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -47,7 +47,8 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.congestion_control, CongestionControlName::Dctcp);
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
-    let step = MarkerSpec::Step { k: Bytes(22_500), at: MarkAt::Enqueue, not_ect: NotEct::Drop };
+    let step =
+        MarkerSpec::Step { k: LengthSpec::Bytes(Bytes(22_500)), at: MarkAt::Enqueue, not_ect: NotEct::Drop };
     assert_eq!(scenario.switch.marker, step);
     assert_eq!(scenario.switch.buffer, BufferSpec::PerPort { size: Bytes::kb(225) });
     let pfc = PfcSpec {
@@ -107,7 +108,8 @@ fn two_transports_share_the_switches() {
     let [(name, reno)] = &scenario.transports[..] else { panic!("{:?}", scenario.transports) };
     assert_eq!((name.as_str(), reno.ecn, reno.sack, reno.priority), ("reno", EcnName::Off, false, 0));
     assert_eq!(scenario.switch.pfc, None);
-    let shared = BufferSpec::Shared { size: Bytes::kb(2000), alpha: 0.5, reserved: Bytes::kb(3) };
+    let shared =
+        BufferSpec::Shared { size: Bytes::kb(2000), alpha: 0.5, reserved: Bytes::kb(3), egress_pool: None };
     assert_eq!(scenario.switch.buffer, shared);
     assert_eq!(scenario.topology.fabric_link.rate, BitRate::gbps(10));
     assert_eq!(
@@ -199,6 +201,7 @@ fn the_resolved_text_is_grouped_by_table() {
         "[switch.buffer]",
         "[switch.marker]",
         "[switch.pfc]",
+        "[switch.scheduler]",
         "[transport]",
         "[[workload]]",
         "[[workload]]",
@@ -219,6 +222,9 @@ fn the_reference_lists_the_keys_of_every_kind() {
         ("topology.links[].delay", "topology.kind = custom"),
         ("switch.buffer.alpha", "switch.buffer.policy = shared"),
         ("switch.marker.k", "switch.marker.kind = step"),
+        ("switch.marker.gentle", "switch.marker.kind = red"),
+        ("switch.scheduler.groups[].share", "switch.scheduler.kind = ets"),
+        ("switch.classes.NAME.marker.w_q", "switch.classes.NAME.marker.kind = red"),
         ("switch.pfc.headroom", ""),
         ("transport.retries", ""),
         ("transports", ""),
@@ -248,7 +254,9 @@ fn the_reference_knows_every_key_that_is_resolved() {
         for entry in good(name).explain() {
             let is_number = |segment: &&str| segment.parse::<usize>().is_ok();
             let path: Vec<&str> = entry.path.split('.').filter(|segment| !is_number(segment)).collect();
-            let path = path.join(".").replace("transports.reno", "transport");
+            let path =
+                path.join(".").replace("transports.reno", "transport").replace("transports.tcp", "transport");
+            let path = path.replace("classes.dctcp", "classes.NAME").replace("classes.tcp", "classes.NAME");
             assert!(options().iter().any(|option| option.path == path), "{name}: {path}");
         }
     }

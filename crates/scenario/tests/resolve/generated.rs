@@ -27,6 +27,12 @@ fn switch() -> impl Strategy<Value = String> {
         (1_000_000u64..90_000_000, 0.001f64..64.0).prop_map(|(size, alpha)| format!(
             "buffer = {{ policy = \"shared\", size = \"{size} B\", alpha = {alpha:?} }}\n"
         )),
+        (20_000u64..4_000_000).prop_map(|size| format!(
+            "buffer = {{ policy = \"ideal_output_queued\", size = \"{size} B\" }}\n"
+        )),
+        (1u64..900_000).prop_map(|size| format!(
+            "model = \"g8264\"\nbuffer = {{ egress_pool = \"{size} B\" }}\nclasses.a = {{ priorities = [7], alpha = 2 }}\n"
+        )),
     ];
     let pfc = prop_oneof![
         Just(String::new()),
@@ -41,8 +47,28 @@ fn switch() -> impl Strategy<Value = String> {
             format!("pfc = {{ priorities = {priorities:?} }}\n")
         }),
     ];
-    let marker = select(vec!["", "marker = \"none\"\n", "marker = { k = \"7 KB\", at = \"dequeue\" }\n"]);
-    (buffer, pfc, marker).prop_map(|(buffer, pfc, marker)| format!("[switch]\n{buffer}{pfc}{marker}"))
+    let marker = select(vec![
+        "",
+        "marker = \"none\"\n",
+        "marker = { k = \"7 KB\", at = \"dequeue\" }\n",
+        "marker.k = \"7 packets\"\n",
+        "marker = { kind = \"red\", max = \"70 KB\", gentle = true }\n",
+    ]);
+    let more = (
+        select(vec!["fifo", "pfabric"]),
+        1u8..100,
+        select(vec!["", "classes.b = { priorities = [5], marker = \"none\" }\n"]),
+    )
+        .prop_map(|(queue, share, class)| {
+            let rest = 100 - share;
+            format!(
+                "queue = \"{queue}\"\n{class}scheduler.groups = [{{ priorities = [0, 1], share = {share} }}, \
+                 {{ priorities = [3], share = {rest} }}]\n"
+            )
+        });
+    let more = prop_oneof![Just(String::new()), more];
+    (buffer, pfc, marker, more)
+        .prop_map(|(buffer, pfc, marker, more)| format!("[switch]\n{buffer}{pfc}{marker}{more}"))
 }
 
 fn transport(table: &'static str) -> impl Strategy<Value = String> {

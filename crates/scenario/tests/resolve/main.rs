@@ -6,12 +6,13 @@ mod generated;
 mod link_layer;
 mod mutations;
 mod routes;
+mod switches;
 
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use std::path::{Path, PathBuf};
 
 /// The example scenarios: name and text.
-pub(crate) const EXAMPLES: [(&str, &str); 7] = [
+pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("incast.toml", include_str!("../scenarios/incast.toml")),
     ("coexistence.toml", include_str!("../scenarios/coexistence.toml")),
     ("custom.toml", include_str!("../scenarios/custom.toml")),
@@ -19,6 +20,7 @@ pub(crate) const EXAMPLES: [(&str, &str); 7] = [
     ("ring.toml", include_str!("../scenarios/ring.toml")),
     ("jellyfish_plan.toml", include_str!("../scenarios/jellyfish_plan.toml")),
     ("file_plan.toml", include_str!("../scenarios/file_plan.toml")),
+    ("classes.toml", include_str!("../scenarios/classes.toml")),
 ];
 
 /// Where the examples lie.

@@ -1,0 +1,65 @@
+//! What the switches do with each class: its queue, its marker and its part of a shared buffer.
+
+use crate::marker::Marker;
+use crate::queue::QueueDiscipline;
+use crate::settings::{BufferPolicy, Settings};
+use pauseframe_units::{Bytes, Priority};
+
+/// What holds for some priorities instead of the settings of all; `None`: those of all.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ClassSettings {
+    /// The priorities.
+    pub priorities: Vec<Priority>,
+    /// ECN marking.
+    pub marker: Option<Marker>,
+    /// Order of service.
+    pub queue: Option<QueueDiscipline>,
+    /// Dynamic threshold factor in a shared buffer.
+    pub alpha: Option<f64>,
+    /// Bytes that each (port, priority) owns beyond the pool of a shared buffer.
+    pub reserved: Option<Bytes>,
+}
+
+/// The settings of one class, complete.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassPolicy {
+    pub(crate) marker: Marker,
+    pub(crate) queue: QueueDiscipline,
+    pub(crate) alpha: f64,
+    pub(crate) reserved: u64,
+    /// [`Marker::bytes_at_enqueue`].
+    pub(crate) mark_above: u32,
+    /// Bytes of one egress queue where lossy classes have a fixed limit; `u32::MAX` with other buffers.
+    pub(crate) limit: u32,
+}
+
+impl ClassPolicy {
+    /// What `settings` say about `priority`.
+    pub(crate) fn new(settings: &Settings, priority: Priority) -> ClassPolicy {
+        let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
+        let marker = class.and_then(|class| class.marker).unwrap_or(settings.marker);
+        let (alpha, reserved, limit) = match settings.buffer {
+            BufferPolicy::PerPort(size) => (0.0, Bytes::ZERO, u32::try_from(size.0).unwrap_or(u32::MAX)),
+            BufferPolicy::Shared { alpha, reserved, .. } => (alpha, reserved, u32::MAX),
+            BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u32::MAX),
+        };
+        ClassPolicy {
+            marker,
+            queue: class.and_then(|class| class.queue).unwrap_or(settings.queue),
+            alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
+            reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
+            mark_above: marker.bytes_at_enqueue(),
+            limit,
+        }
+    }
+
+    /// Whether its queues must see every packet come, and not only those that meet a long queue.
+    pub(crate) fn watches_arrivals(&self) -> bool {
+        self.marker.is_average() || self.marker.counts_packets()
+    }
+
+    /// Whether something is to be done when a packet leaves.
+    pub(crate) fn watches_departures(&self) -> bool {
+        self.watches_arrivals() || self.marker.is_at_dequeue() || self.queue != QueueDiscipline::Fifo
+    }
+}

@@ -1,0 +1,158 @@
+//! Models, schedulers, markers and classes of switches: what a file says, where defaults come from, what is refused.
+
+use crate::resolve_as;
+use pauseframe_scenario::Resolved;
+use pauseframe_scenario::spec::{BufferSpec, LengthSpec, MarkerSpec, QueueName, SchedulerSpec};
+use pauseframe_units::Bytes;
+
+const GOOD: &str = r#"stop = "10 ms"
+
+[topology]
+kind = "star"
+hosts = 4
+
+[[workload]]
+kind = "permutation"
+size = "1 MB"
+"#;
+
+fn good(addition: &str, overrides: &[(&str, &str)]) -> Resolved {
+    resolve_as("s.toml", &format!("{GOOD}{addition}"), overrides, None)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn errors(addition: &str) -> String {
+    match resolve_as("s.toml", &format!("{GOOD}{addition}"), &[], None) {
+        Ok(resolved) => panic!("this was accepted:\n{}", resolved.to_toml()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Value and origin of a key.
+fn explained(resolved: &Resolved, path: &str) -> (String, String) {
+    let entry = resolved.explain().iter().find(|entry| entry.path == path);
+    let entry = entry.unwrap_or_else(|| panic!("{path} is not there:\n{}", resolved.to_toml()));
+    (entry.value.clone(), entry.origin.to_string())
+}
+
+#[test]
+fn a_model_is_a_layer_of_defaults_that_says_so() {
+    let resolved = good("[switch]\nmodel = \"g8264\"\n", &[]);
+    let preset = |value: &str| (value.to_owned(), "preset g8264".to_owned());
+    assert_eq!(explained(&resolved, "switch.buffer.policy"), preset("\"shared\""));
+    assert_eq!(explained(&resolved, "switch.buffer.size"), preset("\"9 MB\""));
+    assert_eq!(explained(&resolved, "switch.buffer.alpha").1, "default");
+    // The file goes before it, and a policy of its own leaves the model's sizes behind.
+    let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.size = \"5 MB\"\n", &[]);
+    assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"5 MB\"".into(), "file".into()));
+    assert!(matches!(resolved.scenario.switch.buffer, BufferSpec::Shared { size: Bytes(5_000_000), .. }));
+    let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.policy = \"per_port\"\n", &[]);
+    assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"225 KB\"".into(), "default".into()));
+}
+
+/// Every model can be run: its row names keys that there are, with values that they take.
+#[test]
+fn all_models_are_sound() {
+    for model in pauseframe_scenario::switch_models::MODELS {
+        let text = format!("[switch]\nmodel = \"{}\"\npfc = true\n", model.name);
+        let resolved = good(&text, &[]);
+        for value in model.row {
+            let (_, origin) = explained(&resolved, &format!("switch.{}", value.key));
+            assert_eq!(origin, format!("preset {}", model.name), "{}", value.key);
+        }
+        assert!(model.row.iter().all(|value| !value.source.is_empty()));
+        let again = resolve_as("s.toml", &resolved.to_toml(), &[], None).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(again.scenario, resolved.scenario);
+    }
+}
+
+#[test]
+fn schedulers_markers_and_classes_are_read() {
+    let text = "[switch]\nqueue = \"pfabric\"\nscheduler.groups = [{ priorities = [0, 1], share = 40 }, { priorities = [3], share \
+                = 60 }]\n[switch.marker]\nkind = \"red\"\n[switch.classes.rdma]\npriorities = [3]\nqueue = \"fifo\"\nmarker.k \
+                = \"20 packets\"\n[switch.buffer]\npolicy = \"ideal_output_queued\"\n";
+    let resolved =
+        good(text, &[("switch.scheduler.groups.0.share", "30"), ("switch.scheduler.groups.1.share", "70")]);
+    let switch = &resolved.scenario.switch;
+    let SchedulerSpec::Ets { groups } = &switch.scheduler else { panic!("{:?}", switch.scheduler) };
+    assert_eq!(
+        (groups[0].priorities.as_slice(), groups[0].share, groups[1].share),
+        ([0, 1].as_slice(), 30, 70)
+    );
+    // cee Table I.
+    let MarkerSpec::Red { min, max, w_q, p_max, .. } = switch.marker else { panic!("{:?}", switch.marker) };
+    assert_eq!((min, max), (Bytes(25_600), Bytes(76_800)));
+    assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
+    let (name, class) = &switch.classes[0];
+    assert_eq!(
+        (name.as_str(), class.priorities.as_slice(), class.queue),
+        ("rdma", [3].as_slice(), Some(QueueName::Fifo))
+    );
+    let Some(MarkerSpec::Step { k, .. }) = class.marker else { panic!("{:?}", class.marker) };
+    assert_eq!(k, LengthSpec::Packets(20));
+    assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued { size: Bytes(100_000) });
+    // A class can be swept like anything else, and made by an override alone.
+    let resolved =
+        good("", &[("switch.classes.bulk.priorities", "[1]"), ("switch.classes.bulk.marker.k", "9 KB")]);
+    assert_eq!(explained(&resolved, "switch.classes.bulk.marker.k"), ("\"9 KB\"".into(), "--set".into()));
+}
+
+#[test]
+fn a_dscp_gives_the_priority() {
+    let text = "[switch]\npriority_of_dscp = [[10, 5]]\n[transport]\ndscp = 10\n";
+    let resolved = good(text, &[]);
+    let why = ("5".to_owned(), "computed: switch.priority_of_dscp for DSCP 10".to_owned());
+    assert_eq!(explained(&resolved, "transport.priority"), why);
+    assert_eq!(resolved.scenario.transport.priority, 5);
+    // Another DSCP is as before.
+    assert_eq!(good(text, &[("transport.dscp", "11")]).scenario.transport.priority, 0);
+    assert_eq!(
+        errors(&format!("{text}priority = 2\n")),
+        "s.toml:14: transport.priority: 2, but switch.priority_of_dscp gives DSCP 10 priority 5; leave one of them out"
+    );
+    // A lossy transport in a lossless priority by way of its DSCP.
+    let lossless = errors("[switch]\npriority_of_dscp = [[0, 3]]\npfc = { priorities = [3] }\n");
+    assert!(
+        lossless.contains("transport.priority: 3 is a lossless priority, but the transport is lossy"),
+        "{lossless}"
+    );
+}
+
+/// judd's answer: TCP without ECN is dropped by the marker of the DCTCP class only if it is in that class.
+#[test]
+fn warnings_are_about_the_marker_of_the_transports_own_class() {
+    let shared = "[switch]\nmarker.k = \"20 KB\"\n";
+    assert_eq!(good(shared, &[]).warnings.len(), 1);
+    let own = "[switch.classes.dctcp]\npriorities = [1]\nmarker.k = \"20 KB\"\n";
+    assert_eq!(good(own, &[]).warnings, [""; 0]);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let text = "[switch]\nmodel = \"g8265\"\nqueue = \"lifo\"\npriority_of_dscp = [[64, 1]]\n\
+                scheduler.groups = [{ priorities = [0], share = 40 }, { priorities = [0], share = 50 }]\n\
+                [switch.marker]\nkind = \"red\"\nmin = \"80 KB\"\nw_q = 0\n\
+                [switch.classes.a]\npriorities = [1, 8]\nalpha = 1.0\n[switch.classes.b]\npriorities = [1]\nmarker.k = \"0 packets\"\n";
+    assert_eq!(
+        errors(text),
+        "s.toml:11: switch.model: \"g8265\" is not one of none, g8264, triumph, scorpion, cat4948, trident2, s6100, \
+         arista_7050cx3, msn2700; did you mean \"g8264\"?\n\
+         s.toml:12: switch.queue: \"lifo\" is not one of fifo, pfabric; did you mean \"fifo\"?\n\
+         s.toml:13: switch.priority_of_dscp: [64, 1]: a DSCP is 0 to 63, a priority 0 to 7\n\
+         s.toml:14: switch.scheduler.groups: the shares make 90 % together, not 100\n\
+         s.toml:17: switch.marker.min: 80 KB is not below max (76.8 KB)\n\
+         s.toml:18: switch.marker.w_q: 0 is not above 0 and at most 1\n\
+         s.toml:20: switch.classes.a.priorities: 8 is outside 0 to 7\n\
+         s.toml:21: switch.classes.a.alpha: has no meaning: switch.buffer.policy is not \"shared\"; leave it out, or \
+         share the buffer\n\
+         s.toml:23: switch.classes.b.priorities: switch.classes.a has some of them too; a priority belongs to one class \
+         at most\n\
+         s.toml:24: switch.classes.b.marker.k: it is outside 1 B to 4 GB, and 1 packet or more"
+    );
+    let groups = "[switch.scheduler]\nkind = \"ets\"\n";
+    assert!(errors(groups).contains("switch.scheduler.groups: is required"), "{}", errors(groups));
+    let twice = "[switch]\nscheduler.groups = [{ priorities = [0, 1], share = 40 }, { priorities = [1], share = 60 }]\n";
+    assert!(errors(twice).contains("priority 1 is named twice; a priority belongs to one group, or to none"));
+    let pool = "[switch]\nbuffer = { policy = \"shared\", size = \"1 MB\", egress_pool = \"1 MB\" }\n";
+    assert!(errors(pool).contains("switch.buffer.egress_pool: 1 MB is not below size (1 MB); lower it"));
+}
