@@ -289,7 +289,7 @@ impl Network {
         let vlans = vlans.map(|vlans| Box::new(VlanState::new(vlans, &topology, settings.seed, class)));
         let qcn = settings.qcn.clone();
         let qcn = qcn.map(|qcn| Box::new(Qcn::new(qcn, &priorities, lanes, settings.seed)));
-        let receivers = receivers(&settings, &number, hosts.len());
+        let receivers = Receiver::of_hosts(&settings, &number, hosts.len());
         let mut network = Network {
             hot: Hot::new(&settings, &policies, lossless),
             ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
@@ -626,22 +626,6 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
         }
     }
     (hosts, switches, number)
-}
-
-/// Receive buffers by host, if any host drains slowly.
-fn receivers(
-    settings: &Settings,
-    number: &IndexVec<NodeId, u32>,
-    hosts: usize,
-) -> Vec<Option<Box<Receiver>>> {
-    if settings.receivers.is_empty() {
-        return Vec::new();
-    }
-    let mut receivers: Vec<Option<Box<Receiver>>> = (0..hosts).map(|_| None).collect();
-    for receiver in &settings.receivers {
-        receivers[number[receiver.host] as usize] = Some(Box::new(Receiver::new(receiver)));
-    }
-    receivers
 }
 
 /// The RED state of every lane, if any class has RED.

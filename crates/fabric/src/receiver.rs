@@ -9,8 +9,9 @@
 use crate::event::Event;
 use crate::network::{DropReason, Network};
 use crate::packet::{Fifo, NIL};
+use crate::settings::Settings;
 use pauseframe_engine::EventQueue;
-use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Time};
+use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Time};
 
 /// A host that drains slowly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +35,23 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(settings: &ReceiverSettings) -> Receiver {
+    /// By host, if any host drains slowly; else empty.
+    pub(crate) fn of_hosts(
+        settings: &Settings,
+        number: &IndexVec<NodeId, u32>,
+        hosts: usize,
+    ) -> Vec<Option<Box<Receiver>>> {
+        if settings.receivers.is_empty() {
+            return Vec::new();
+        }
+        let mut receivers: Vec<Option<Box<Receiver>>> = (0..hosts).map(|_| None).collect();
+        for receiver in &settings.receivers {
+            receivers[number[receiver.host] as usize] = Some(Box::new(Receiver::new(receiver)));
+        }
+        receivers
+    }
+
+    fn new(settings: &ReceiverSettings) -> Receiver {
         Receiver { rate: settings.rate, buffer: settings.buffer.0, lossy: 0, waiting: Fifo::EMPTY }
     }
 }

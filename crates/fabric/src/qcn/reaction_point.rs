@@ -213,8 +213,8 @@ mod tests {
             cycle(&mut point, &s);
             (point.target_rate.0, point.current_rate.0)
         };
-        assert_eq!(run(true), (1_250_000_000, (1_250_000_000 + 664_987_601) / 2));
-        assert_eq!(run(false), (10_000_000_000, (10_000_000_000 + 664_987_601) / 2));
+        assert_eq!(run(true), (1_250_000_000, 957_493_800));
+        assert_eq!(run(false), (10_000_000_000, 5_332_493_800));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn udp(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
         rate: rate?,
         datagram,
         priority,
-        burst: burst?,
+        burst: burst.ok()?,
         size,
         start,
         stop: stop?,
@@ -60,13 +60,15 @@ fn some_hosts(t: &mut Table, key: &'static str, doc: &str, context: &Context) ->
             || "[] names no host".to_owned(),
             "name one, or leave it out for all",
         );
-        names.iter().for_each(|name| known_host(t, key, name, context));
+        for name in names {
+            known_host(t, key, name, context);
+        }
     }
     names
 }
 
-/// `None` where it is wrong; `Some(None)` for a source that is always on.
-fn burst(t: &mut Table, context: &Context) -> Option<Option<BurstSpec>> {
+/// No burst for a source that is always on; an error where the mistake is recorded.
+fn burst(t: &mut Table, context: &Context) -> Result<Option<BurstSpec>, ()> {
     let doc = "Random on and off, or false: every source sends all the time";
     let off = super::nested::Absent::Off(Origin::Default);
     let wrong = t
@@ -80,8 +82,8 @@ fn burst(t: &mut Table, context: &Context) -> Option<Option<BurstSpec>> {
         Some(BurstSpec { sizes: sizes?, idle: idle? })
     });
     match read {
-        None if wrong => None,
-        None => Some(None),
-        Some(read) => read.map(Some),
+        None if wrong => Err(()),
+        None => Ok(None),
+        Some(read) => read.map(Some).ok_or(()),
     }
 }

@@ -39,7 +39,7 @@ const MAC_CONTROL: EtherType = EtherType(0x8808);
 const PFC_OPCODE: u16 = 0x0101;
 /// IEEE 802.3 Annex 31B: opcode of PAUSE, for the whole link.
 const PAUSE_OPCODE: u16 = 0x0001;
-/// IEEE 802.1Q clause 33.4: EtherType of a CNM PDU. (0x22E9 is that of the CN-TAG, which is not simulated.)
+/// IEEE 802.1Q clause 33.4: the type of a CNM PDU. (0x22E9 is that of the CN-TAG, which is not simulated.)
 const CNM: EtherType = EtherType(0x22e7);
 /// Zeros to compute checksums over.
 static PAYLOAD: [u8; SNAP_LENGTH as usize] = [0; SNAP_LENGTH as usize];
