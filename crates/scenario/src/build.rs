@@ -2,8 +2,8 @@
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
-    NotEct, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue, NotEct, PfcSpec, RoutingKind,
+    RtoFormName, Scenario, TransportSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
@@ -11,9 +11,7 @@ use pauseframe_fabric::{
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
-use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
-};
+use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, RtoConfig, RtoForm};
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::sync::Arc;
 
@@ -121,14 +119,7 @@ fn pfc(spec: &PfcSpec) -> PfcSettings {
 fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
     let options = if spec.timestamps { TIMESTAMPS } else { 0 };
     let config = Config {
-        congestion_control: match spec.congestion_control {
-            CongestionControlName::Newreno => CongestionControlConfig::NewReno,
-            CongestionControlName::Dctcp => CongestionControlConfig::Dctcp(DctcpConfig {
-                g: spec.dctcp_g,
-                alpha_initial: spec.dctcp_alpha_initial,
-                floor_segments: spec.dctcp_floor_segments,
-            }),
-        },
+        congestion_control: spec.congestion_control,
         mss: (host.mtu.0 - HEADERS - options) as u32,
         initial_window: 0,
         ecn: match spec.ecn {

@@ -7,6 +7,7 @@
 //! Left out: `[sweep]`; it is an unknown key.
 
 mod checks;
+mod congestion_control;
 mod document;
 mod graph;
 mod host;
@@ -25,6 +26,7 @@ mod transport;
 mod value;
 mod workload;
 
+pub(crate) use congestion_control::serialize as serialize_congestion_control;
 pub use graph::build_topology;
 pub use ledger::{Entry, OptionDoc, Origin};
 pub use options::options;

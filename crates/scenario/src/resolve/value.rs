@@ -1,10 +1,7 @@
 //! The types that a key can have: how each is read from TOML, what it is called, and how it is written.
 
 use super::document::{Item, Value};
-use crate::spec::{
-    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName,
-    WireOverhead,
-};
+use crate::spec::{EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName, WireOverhead};
 use pauseframe_units::{BitRate, Bytes, Span};
 
 /// Why a value was refused.
@@ -51,9 +48,6 @@ impl Choice for MarkAt {
 }
 impl Choice for NotEct {
     const NAMES: &'static [(&'static str, Self)] = &[("drop", Self::Drop), ("queue", Self::Queue)];
-}
-impl Choice for CongestionControlName {
-    const NAMES: &'static [(&'static str, Self)] = &[("newreno", Self::Newreno), ("dctcp", Self::Dctcp)];
 }
 impl Choice for EcnName {
     const NAMES: &'static [(&'static str, Self)] =

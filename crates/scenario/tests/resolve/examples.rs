@@ -3,8 +3,8 @@
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::{build_topology, options};
 use pauseframe_scenario::spec::{
-    BufferSpec, CongestionControlName, EcnName, InitialWindow, MarkAt, MarkerSpec, NotEct, PfcSpec,
-    RoutingKind, SizesSpec, WorkloadKind,
+    BufferSpec, EcnName, InitialWindow, MarkAt, MarkerSpec, NotEct, PfcSpec, RoutingKind, SizesSpec,
+    WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -44,7 +44,7 @@ fn tcp_bolt_brings_its_switches_along() {
     let resolved = good("incast.toml");
     let scenario = &resolved.scenario;
     assert_eq!((scenario.name.as_str(), scenario.seed), ("incast", 7));
-    assert_eq!(scenario.transport.congestion_control, CongestionControlName::Dctcp);
+    assert_eq!(scenario.transport.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
     let step = MarkerSpec::Step { k: Bytes(22_500), at: MarkAt::Enqueue, not_ect: NotEct::Drop };
