@@ -194,3 +194,26 @@ fn hystart_leaves_on_a_long_train() {
     let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
     assert_eq!(hystart_round(&mut cubic, &mut window_of(15), 1_000_000, 300, 20, 1_000), None);
 }
+
+/// Rounds are counted while the window is still too small to judge: the train below began 400 us before it reached 16
+/// segments, and is 500 us + long when it is judged. A round begun there would be judged later.
+#[test]
+fn hystart_counts_rounds_from_the_first_ack() {
+    let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+    let mut window = window_of(10);
+    let mut left = None;
+    for i in 0..60 {
+        let now = Time::ZERO + Span::from_us(10_000 + i * 20);
+        let rtt = Span::from_us(100);
+        // 4 * 65536 bytes at 2 * cwnd / srtt: above 1 ms below 13 segments, 546 us at 24.
+        window.cwnd = if i < 20 { 10 * MSS } else { 24 * MSS };
+        let ack = AckSample { now, rtt, srtt: rtt, ..sample(0, 1 + i, 100) };
+        cubic.on_ack(&mut window, &ack);
+        if window.ssthresh == window.cwnd {
+            left = Some(i);
+            break;
+        }
+    }
+    // (100 + 546) / 2 = 323 us: long past at the first ACK that is judged.
+    assert_eq!(left, Some(20));
+}

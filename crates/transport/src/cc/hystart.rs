@@ -56,12 +56,16 @@ impl Hystart {
         delay: u64,
         delay_min: u64,
     ) -> bool {
-        if self.found || window.cwnd < window.segments(self.low_window) {
+        if self.found {
             return false;
         }
         let now = microseconds(ack.now);
+        // Rounds are counted from the first ACK on, also while the window is too small to judge (Linux since 2025).
         if ack.snd_una > self.end_seq {
             self.begin_round(now, ack.snd_nxt);
+        }
+        if window.cwnd < window.segments(self.low_window) {
+            return false;
         }
         self.found =
             self.train_is_long(window, ack, now, delay_min) || self.delay_is_longer(delay, delay_min);
