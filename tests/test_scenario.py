@@ -153,7 +153,7 @@ def leaves(paths: set[str]) -> set[str]:
 
 def test_constants_of_congestion_controls():
     transport = pf.Transport(preset="cubic", constants={"cubic_hystart": False, "cubic_beta": 0.8})
-    workload = [pf.Permutation("1 MB")]
+    workload = [pf.Permutation(size="1 MB")]
     scenario = pf.Scenario(topology=pf.Star(2), transport=transport, workload=workload)
     text = scenario.to_toml()
     assert "cubic_hystart = false" in text
