@@ -6,12 +6,13 @@ use pauseframe_units::{Span, Time};
 use std::sync::Arc;
 
 fn config(name: &str) -> Config {
-    let (_, congestion_control) = CongestionControlConfig::NAMES.iter().find(|cc| cc.0 == name).expect("a congestion control");
+    let (_, congestion_control) =
+        CongestionControlConfig::NAMES.iter().find(|cc| cc.0 == name).expect("a congestion control");
     Config {
         congestion_control: *congestion_control,
         mss: 1448,
         initial_window: 14_480,
-        ecn: EcnMode::Off,
+        ecn: EcnMode::Classic,
         ect_on_syn: false,
         ect_on_ack: false,
         sack: true,
@@ -29,7 +30,7 @@ fn config(name: &str) -> Config {
             slop: Span::ZERO,
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
-        receive_window: 400_000,
+        receive_window: 1 << 30,
         syn_retries: 6,
         retries: 15,
     }
@@ -43,14 +44,16 @@ fn main() {
     sender.send(u64::MAX / 2, Time::ZERO);
     let mut sent = std::collections::VecDeque::new();
     let mut now = Time::ZERO;
-    for _ in 0..acks {
+    for i in 1..=acks {
         while let Some((segment, _)) = sender.poll_transmit(now) {
             sent.push_back((now, segment.seq.wrapping_add(segment.len)));
         }
         let Some((at, end)) = sent.pop_front() else { break };
         // A packet each 1.2 us, 100 us away.
         now = (now + Span::from_us(1)).max(at + Span::from_us(100));
-        let segment = Segment { ack: end, window: 400_000, flags: Flags::ACK, ..Segment::default() };
+        // One cut in two thousand ACKs keeps the window moving.
+        let flags = if i % 2000 == 0 { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        let segment = Segment { ack: end, window: 1 << 30, flags, ..Segment::default() };
         sender.on_segment(&segment, Ecn::NotEct, now);
     }
     println!("{name}: cwnd {} after {} bytes", sender.cwnd(), sender.acked());
