@@ -5,6 +5,7 @@ use crate::resolve_as;
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::{Control, Resolved, RunOptions, run};
 use pauseframe_transport::{CongestionControlConfig, Value};
+use std::fmt::Write;
 use std::path::Path;
 
 fn text(rest: &str) -> String {
@@ -15,7 +16,7 @@ fn text(rest: &str) -> String {
 }
 
 fn resolved(text: &str) -> Resolved {
-    resolve_as("s.toml", text, &[], None).unwrap()
+    resolve_as("s.toml", text, &[], None).expect("a good scenario")
 }
 
 /// A value other than the default, as TOML.
@@ -48,7 +49,7 @@ fn every_one_runs_with_every_constant_set() {
         for (index, parameter) in config.parameters().iter().enumerate() {
             let (value, shown) = other(parameter.default, parameter.range);
             assert!(expected.set(index, value));
-            lines += &format!("{} = {shown}\n", parameter.key);
+            writeln!(lines, "{} = {shown}", parameter.key).unwrap();
         }
         let plain = resolved(&text(&format!("congestion_control = \"{name}\"\n")));
         assert_eq!(plain.scenario.transport.congestion_control, *config);

@@ -23,8 +23,8 @@ pub(crate) struct Aimd {
 }
 
 impl Aimd {
-    pub(crate) fn new(constants: &AimdConfig) -> Aimd {
-        Aimd { constants: *constants, credit: 0.0 }
+    pub(crate) fn new(constants: AimdConfig) -> Aimd {
+        Aimd { constants, credit: 0.0 }
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn adds_a_segments_a_window_and_keeps_a_share() {
-        let mut aimd = Aimd::new(&AimdConfig { a: 0.25, b: 0.125 });
+        let mut aimd = Aimd::new(AimdConfig { a: 0.25, b: 0.125 });
         let mut window = Window { ssthresh: 8_000, ..window_of(8) };
         for acks in 1..=32 {
             assert_eq!(window.cwnd, 8_000, "before ACK {acks}");

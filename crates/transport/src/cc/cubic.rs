@@ -74,7 +74,7 @@ struct State {
 }
 
 impl Cubic {
-    pub(crate) fn new(constants: &CubicConfig) -> Cubic {
+    pub(crate) fn new(constants: CubicConfig) -> Cubic {
         let beta = (constants.beta * SCALE as f64 + 0.5) as u64;
         Cubic(Box::new(State {
             beta,
@@ -157,7 +157,7 @@ impl State {
         let rtt = (self.delay_min * 1_000_000).div_ceil(self.tick);
         let t = self.in_1024ths(ticks + rtt);
         let offset = t.abs_diff(self.k).min(OFFSET_MAX);
-        let delta = (u128::from(self.c) * u128::from(offset).pow(3) >> 40) as u64;
+        let delta = ((u128::from(self.c) * u128::from(offset).pow(3)) >> 40) as u64;
         if t < self.k { self.origin.saturating_sub(delta) } else { self.origin + delta }
     }
 

@@ -23,9 +23,9 @@ fn round(cubic: &mut Cubic, window: &mut Window, now: &mut Time, rtt: Span) {
 
 #[test]
 fn constants_of_linux() {
-    let state = Cubic::new(&CubicConfig::DEFAULT).0;
+    let state = Cubic::new(CubicConfig::DEFAULT).0;
     assert_eq!((state.beta, state.c, state.friendly_scale), (717, 410, 15));
-    let freebsd = Cubic::new(&CubicConfig { beta: 0.8, ..without_hystart() }).0;
+    let freebsd = Cubic::new(CubicConfig { beta: 0.8, ..without_hystart() }).0;
     assert_eq!((freebsd.beta, freebsd.friendly_scale), (819, 23));
     assert!(freebsd.hystart.is_none());
 }
@@ -42,7 +42,7 @@ fn cube_roots_are_exact() {
 
 #[test]
 fn keeps_beta_and_converges_fast() {
-    let mut cubic = Cubic::new(&without_hystart());
+    let mut cubic = Cubic::new(without_hystart());
     // 1000 * 717 / 1024 = 700.2
     assert_eq!(cubic.reduced(&window_of(1000), Congestion::Loss), 700 * MSS);
     assert_eq!(cubic.0.w_max, 1000);
@@ -50,19 +50,19 @@ fn keeps_beta_and_converges_fast() {
     assert_eq!(cubic.reduced(&window_of(900), Congestion::Loss), 630 * MSS);
     assert_eq!(cubic.0.w_max, 765);
     assert_eq!(cubic.reduced(&window_of(2), Congestion::Ecn), 2 * MSS);
-    let mut slow = Cubic::new(&CubicConfig { fast_convergence: false, ..without_hystart() });
+    let mut slow = Cubic::new(CubicConfig { fast_convergence: false, ..without_hystart() });
     slow.reduced(&window_of(1000), Congestion::Loss);
     slow.reduced(&window_of(900), Congestion::Loss);
     assert_eq!(slow.0.w_max, 900);
 }
 
-/// Between two losses: W(t) = C (t - K)^3 + w_max with K = cbrt(w_max (1 - beta) / C) (RFC 9438 §4.2). The window of each
+/// Between two losses: W(t) = C (t - K)^3 + `w_max` with K = cbrt(`w_max` (1 - beta) / C) (RFC 9438 §4.2). The window of each
 /// round trip must lie between the curve at its begin and a round trip after it, within a segment and the steps of
 /// the integer arithmetic.
 #[test]
 fn grows_along_the_curve() {
     for (w_max, rtt_ms) in [(1000u64, 20), (5000, 10), (400, 50)] {
-        let mut cubic = Cubic::new(&CubicConfig { friendly: false, ..without_hystart() });
+        let mut cubic = Cubic::new(CubicConfig { friendly: false, ..without_hystart() });
         let ssthresh = cubic.reduced(&window_of(w_max), Congestion::Loss);
         let mut window = Window { cwnd: ssthresh, ssthresh, mss: MSS as u32 };
         let (mut now, rtt) = (Time::ZERO + Span::from_secs(10), Span::from_ms(rtt_ms));
@@ -91,7 +91,7 @@ fn grows_along_the_curve() {
 #[test]
 fn is_not_slower_than_reno() {
     let grown = |friendly| {
-        let mut cubic = Cubic::new(&CubicConfig { friendly, c: 0.01, ..without_hystart() });
+        let mut cubic = Cubic::new(CubicConfig { friendly, c: 0.01, ..without_hystart() });
         let ssthresh = cubic.reduced(&window_of(100), Congestion::Loss);
         let mut window = Window { cwnd: ssthresh, ssthresh, mss: MSS as u32 };
         let mut now = Time::ZERO + Span::from_secs(1);
@@ -109,7 +109,7 @@ fn is_not_slower_than_reno() {
 /// No loss yet: at least 1/20 of the window a round trip, and never more than a half.
 #[test]
 fn growth_is_bounded() {
-    let mut cubic = Cubic::new(&without_hystart());
+    let mut cubic = Cubic::new(without_hystart());
     let mut window = Window { cwnd: 100 * MSS, ssthresh: 100 * MSS, mss: MSS as u32 };
     let mut now = Time::ZERO + Span::from_secs(1);
     round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
@@ -117,7 +117,7 @@ fn growth_is_bounded() {
     // An epoch that began long ago: the curve is steep, and cnt is 2.
     cubic.reduced(&window_of(100), Congestion::Loss);
     round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
-    now = now + Span::from_secs(200);
+    now += Span::from_secs(200);
     let before = window.cwnd;
     round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     assert!(window.cwnd > before + before / 3 && window.cwnd <= before + before / 2 + MSS);
@@ -125,7 +125,7 @@ fn growth_is_bounded() {
 
 #[test]
 fn a_timeout_forgets_the_path_and_idle_time_does_not_count() {
-    let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+    let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     let mut window = Window { cwnd: 100 * MSS, ssthresh: 100 * MSS, mss: MSS as u32 };
     let mut now = Time::ZERO + Span::from_secs(1);
     round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
@@ -158,7 +158,7 @@ fn hystart_round(cubic: &mut Cubic, window: &mut Window, now_us: u64, acks: u64,
 #[test]
 fn hystart_leaves_on_a_ramp_of_rtt() {
     for (base_us, threshold_us) in [(10_000, 4_000), (64_000, 8_000), (200_000, 16_000)] {
-        let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+        let mut cubic = Cubic::new(CubicConfig::DEFAULT);
         let mut window = window_of(64);
         let mut now = 1_000_000;
         // ACKs 1 us apart: the train is never long.
@@ -180,18 +180,18 @@ fn hystart_leaves_on_a_ramp_of_rtt() {
 /// The train detector: ACKs 20 us apart for more than (smallest RTT + what offloads hold) / 2.
 #[test]
 fn hystart_leaves_on_a_long_train() {
-    let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+    let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     // 1000 segments and 10 ms: pacing at 200 MB/s, 4 * 65536 bytes take 1311 us, so the limit of 1 ms holds.
     let mut window = window_of(1000);
     assert_eq!(hystart_round(&mut cubic, &mut window, 1_000_000, 276, 20, 10_000), None);
     // (10000 + 1000) / 2 = 5500 us: the ACK after 5520 us.
     assert_eq!(hystart_round(&mut cubic, &mut window, 2_000_000, 300, 20, 10_000), Some(276));
     // A pause of more than 2 ms ends the train.
-    let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+    let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     let mut window = window_of(1000);
     assert_eq!(hystart_round(&mut cubic, &mut window, 1_000_000, 8, 2_001, 10_000), None);
     // Below 16 segments nothing is judged.
-    let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+    let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     assert_eq!(hystart_round(&mut cubic, &mut window_of(15), 1_000_000, 300, 20, 1_000), None);
 }
 
@@ -199,7 +199,7 @@ fn hystart_leaves_on_a_long_train() {
 /// segments, and is 500 us + long when it is judged. A round begun there would be judged later.
 #[test]
 fn hystart_counts_rounds_from_the_first_ack() {
-    let mut cubic = Cubic::new(&CubicConfig::DEFAULT);
+    let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     let mut window = window_of(10);
     let mut left = None;
     for i in 0..60 {

@@ -33,7 +33,7 @@ pub(crate) struct Dctcp {
 }
 
 impl Dctcp {
-    pub(crate) fn new(config: &DctcpConfig) -> Dctcp {
+    pub(crate) fn new(config: DctcpConfig) -> Dctcp {
         Dctcp {
             bytes_acked: 0,
             bytes_marked: 0,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn alpha_follows_the_sequence_computed_by_hand() {
-        let mut dctcp = Dctcp::new(&DctcpConfig::default());
+        let mut dctcp = Dctcp::new(DctcpConfig::default());
         // The first ACK ends the empty first window: alpha = 15/16 if it is not marked.
         dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
         assert_eq!(dctcp.alpha(), Some(0.9375));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn cuts_by_half_of_alpha_and_by_half_on_loss() {
-        let mut dctcp = Dctcp::new(&DctcpConfig { alpha_initial: 0.25, ..DctcpConfig::default() });
+        let mut dctcp = Dctcp::new(DctcpConfig { alpha_initial: 0.25, ..DctcpConfig::default() });
         let window = |cwnd| Window { cwnd, ssthresh: u64::MAX, mss: 1000 };
         assert_eq!(dctcp.reduced(&window(40_000), Congestion::Ecn), 35_000);
         assert_eq!(dctcp.reduced(&window(40_000), Congestion::Loss), 20_000);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn fixed_point_follows_linux() {
         let constants = DctcpConfig { fixed_point: true, ..DctcpConfig::default() };
-        let mut dctcp = Dctcp::new(&constants);
+        let mut dctcp = Dctcp::new(constants);
         dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
         assert_eq!(dctcp.alpha(), Some(960.0 / 1024.0));
         window(&mut dctcp, 1000, 0);
@@ -179,7 +179,7 @@ mod tests {
     /// With a constant fraction of marks alpha goes to that fraction: the rest shrinks by 1 - g a window.
     #[test]
     fn alpha_converges_to_the_marked_fraction() {
-        let mut dctcp = Dctcp::new(&DctcpConfig::default());
+        let mut dctcp = Dctcp::new(DctcpConfig::default());
         dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
         let first = dctcp.alpha - 0.3;
         for n in 1..=100u64 {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_a_setting() {
-        let mut dctcp = Dctcp::new(&DctcpConfig { floor_segments: 1, ..DctcpConfig::default() });
+        let mut dctcp = Dctcp::new(DctcpConfig { floor_segments: 1, ..DctcpConfig::default() });
         let window = Window { cwnd: 2_000, ssthresh: u64::MAX, mss: 1000 };
         assert_eq!(dctcp.reduced(&window, Congestion::Ecn), 1_000);
     }

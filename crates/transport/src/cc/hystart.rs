@@ -85,7 +85,7 @@ impl Hystart {
             return false;
         }
         self.last_ack = now;
-        now - self.round_start > (delay_min + ack_delay(window, ack)) / 2
+        now - self.round_start > u64::midpoint(delay_min, ack_delay(window, ack))
     }
 
     fn delay_is_longer(&mut self, delay: u64, delay_min: u64) -> bool {

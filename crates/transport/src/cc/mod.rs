@@ -173,7 +173,7 @@ macro_rules! registry {
 
         impl CongestionControl {
             pub(crate) fn new(config: &CongestionControlConfig) -> CongestionControl {
-                match config {
+                match *config {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         CongestionControl::$variant($file::$variant::new($($constants)?)),)+
                 }

@@ -27,7 +27,7 @@ pub(crate) struct Pfabric {
 }
 
 impl Pfabric {
-    pub(crate) fn new(constants: &PfabricConfig) -> Pfabric {
+    pub(crate) fn new(constants: PfabricConfig) -> Pfabric {
         Pfabric { increase: AdditiveIncrease::default(), probe_after: constants.probe_after }
     }
 }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn starts_with_additive_increase() {
-        let mut pfabric = Pfabric::new(&PfabricConfig::default());
+        let mut pfabric = Pfabric::new(PfabricConfig::default());
         let mut window = window_of(12);
         for _ in 0..12 {
             assert_eq!(window.cwnd, 12_000);

@@ -48,9 +48,9 @@ pub(crate) struct Vegas {
 }
 
 impl Vegas {
-    pub(crate) fn new(constants: &VegasConfig) -> Vegas {
+    pub(crate) fn new(constants: VegasConfig) -> Vegas {
         Vegas {
-            constants: *constants,
+            constants,
             reno: AdditiveIncrease::default(),
             window_end: 0,
             base_rtt: u32::MAX,
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn keeps_alpha_to_beta_segments_in_the_queue() {
         for (alpha, beta) in [(2, 4), (1, 3), (10, 20)] {
-            let mut vegas = Vegas::new(&VegasConfig { alpha, beta, ..VegasConfig::default() });
+            let mut vegas = Vegas::new(VegasConfig { alpha, beta, ..VegasConfig::default() });
             let (mut window, mut sent) = (window_of(10), 0);
             for _ in 0..200 {
                 round(&mut vegas, &mut window, &mut sent);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn slow_start_ends_by_gamma_with_the_window_that_the_path_needs() {
-        let mut vegas = Vegas::new(&VegasConfig::default());
+        let mut vegas = Vegas::new(VegasConfig::default());
         let mut window = window_of(64);
         // base_rtt 601; a round of 641: 64 * 40 / 601 = 4 > gamma; 64 * 601 / 641 + 1 = 61.
         for (i, us) in [600, 640, 640].into_iter().enumerate() {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_paper_doubles_every_other_round_trip() {
         let constants = VegasConfig { slow_start_alternate: true, ..VegasConfig::default() };
-        let mut vegas = Vegas::new(&constants);
+        let mut vegas = Vegas::new(constants);
         let (mut window, mut sent) = (window_of(4), 0);
         let mut seen = Vec::new();
         for _ in 0..6 {
@@ -219,7 +219,7 @@ mod tests {
             assert!(held * 5 <= grown * 6, "{seen:?}");
         }
         assert!(seen[0] == 8 && seen[2] * 10 >= seen[1] * 17 && seen[4] * 10 >= seen[3] * 17, "{seen:?}");
-        let mut linux = Vegas::new(&VegasConfig::default());
+        let mut linux = Vegas::new(VegasConfig::default());
         let (mut doubled, mut sent) = (window_of(4), 0);
         for _ in 0..3 {
             round(&mut linux, &mut doubled, &mut sent);
