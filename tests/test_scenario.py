@@ -19,7 +19,15 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
 def parts(part: type[Part]):
     """Any value of a dataclass: what is optional may be None, alternatives are all tried."""
     hints = get_type_hints(part)
-    return st.builds(part, **{f.name: values(hints[f.name]) for f in fields(part) if f.metadata.get("plain", True)})
+    plain = {f.name: f for f in fields(part) if f.metadata.get("plain", True)}
+    return st.builds(
+        part, **{name: keyed(f) if "keys" in f.metadata else values(hints[name]) for name, f in plain.items()}
+    )
+
+
+def keyed(field):
+    """A mapping of further keys of the same table."""
+    return st.none() | st.dictionaries(st.sampled_from(sorted(field.metadata["keys"]())), values(float), min_size=1)
 
 
 def values(hint):
@@ -116,7 +124,9 @@ def keys(hint, path: str):
             yield f"{path}.{hint._tag[0]}"
         hints = get_type_hints(hint)
         for field in fields(hint):
-            if field.metadata.get("plain", True):
+            further = field.metadata.get("keys", tuple)()
+            yield from (f"{path}.{key}" for key in further)
+            if not further and field.metadata.get("plain", True):
                 yield from keys(hints[field.name], f"{path}.{field.name}".lstrip("."))
     elif origin is not None and origin.__name__ == "Mapping":
         yield from keys(args[1], f"{path}.NAME")
@@ -139,6 +149,21 @@ def test_the_same_keys_as_the_core():
 def leaves(paths: set[str]) -> set[str]:
     """Without what only holds other keys; short forms (`switch.pfc = true`) stand for the table."""
     return {path for path in paths if not any(other.startswith((f"{path}.", f"{path}[]")) for other in paths)}
+
+
+def test_constants_of_congestion_controls():
+    transport = pf.Transport(preset="cubic", constants={"cubic_hystart": False, "cubic_beta": 0.8})
+    workload = [pf.Permutation(size="1 MB")]
+    scenario = pf.Scenario(topology=pf.Star(2), transport=transport, workload=workload)
+    text = scenario.to_toml()
+    assert "cubic_hystart = false" in text
+    assert "constants" not in text
+    assert pf.Scenario.from_toml(text).transport == transport
+    transport = pf.Transport(constants={"cubic_hystrat": False})
+    wrong = pf.Scenario(topology=pf.Star(2), transport=transport, workload=workload)
+    with pytest.raises(pf.ScenarioError, match=r"cubic_hystrat.*did you mean \"cubic_hystart\"") as raised:
+        wrong.resolve()
+    assert raised.value.problems[0]["path"] == "transport.cubic_hystrat"
 
 
 def test_plain_leaves_out_what_is_unset():

@@ -1,7 +1,8 @@
 """Between dataclasses and the plain values of a TOML document.
 
 A part of a scenario is a frozen dataclass. Fields that are None are left out, so that the core fills in its
-default. A part with a `_tag` such as ("kind", "fat_tree") is told from its alternatives by that key. Nothing is
+default. A part with a `_tag` such as ("kind", "fat_tree") is told from its alternatives by that key. A field with
+`metadata={"keys": function}` maps further keys of the same table, those that the function names. Nothing is
 checked here but the names of keys: the core alone validates.
 """
 
@@ -33,7 +34,11 @@ def to_plain(value: Any) -> Any:
         tag = [value._tag] if value._tag else []
         kept = [f.name for f in fields(value) if f.metadata.get("plain", True)]
         pairs = [(name, getattr(value, name)) for name in kept]
-        return dict(tag) | {name: to_plain(item) for name, item in pairs if item is not None}
+        plain = dict(tag) | {name: to_plain(item) for name, item in pairs if item is not None}
+        for f in fields(value):
+            if "keys" in f.metadata:
+                plain |= plain.pop(f.name, {})
+        return plain
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -45,6 +50,9 @@ def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> 
     """The dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
     known = {f.name for f in fields(part) if f.metadata.get("plain", True)}
     tag = part._tag[0] if part._tag else None
+    for f in fields(part):
+        if "keys" in f.metadata and (own := {key: table[key] for key in table if key in f.metadata["keys"]()}):
+            table = {key: value for key, value in table.items() if key not in own} | {f.name: own}
     if unknown := [key for key in table if key not in known and key != tag]:
         raise ValueError(f"{path or part.__name__}: unknown key {unknown[0]!r}")
     hints = get_type_hints(part)

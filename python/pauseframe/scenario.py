@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -393,15 +394,23 @@ class Qcn(Part):
     min_rate: str | None = None
 
 
+@cache
+def _constants() -> frozenset[str]:
+    """The constants of all congestion controls, which exist under a choice of one."""
+    rows = [row for row in _core.options() if row["when"].startswith("transport.congestion_control = ")]
+    return frozenset(row["path"].removeprefix("transport.") for row in rows)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Transport(Part):
-    """A preset's row (`pauseframe presets`) with what is changed in it."""
+    """A preset's row (`pauseframe presets`) with what is changed in it.
+
+    `constants` are those of congestion controls, in the file keys of the table like the others:
+    `constants={"cubic_hystart": False}`. Which there are, the core says (`pauseframe options transport`).
+    """
 
     preset: str | None = None
     congestion_control: str | None = None
-    dctcp_g: float | None = None
-    dctcp_alpha_initial: float | None = None
-    dctcp_floor_segments: int | None = None
     initial_window: str | None = None
     ecn: str | None = None
     ect_on_syn: bool | None = None
@@ -426,6 +435,7 @@ class Transport(Part):
     receive_window: str | None = None
     syn_retries: int | None = None
     retries: int | None = None
+    constants: Mapping[str, float | bool | str] | None = field(default=None, metadata={"keys": _constants})
 
 
 # --- workloads ------------------------------------------------------------------------------------------------

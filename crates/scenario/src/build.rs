@@ -4,9 +4,9 @@ mod switches;
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, ChoiceName, CongestionControlName, DemandEntry, EcnName, HostSpec, InitialWindow, NicQueue,
-    Per, PfcSpec, QcnSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, UdpSpec, VlanRoutingSpec,
-    WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, ChoiceName, DemandEntry, EcnName, HostSpec, InitialWindow, NicQueue, Per, PfcSpec, QcnSpec,
+    RoutingKind, RtoFormName, Scenario, TransportSpec, UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind,
+    WorkloadSpec,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
@@ -16,9 +16,7 @@ use pauseframe_fabric::{
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
-use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
-};
+use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, RtoConfig, RtoForm};
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -226,14 +224,7 @@ fn qcn(spec: &QcnSpec) -> QcnSettings {
 fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
     let options = if spec.timestamps { TIMESTAMPS } else { 0 };
     let config = Config {
-        congestion_control: match spec.congestion_control {
-            CongestionControlName::Newreno => CongestionControlConfig::NewReno,
-            CongestionControlName::Dctcp => CongestionControlConfig::Dctcp(DctcpConfig {
-                g: spec.dctcp_g,
-                alpha_initial: spec.dctcp_alpha_initial,
-                floor_segments: spec.dctcp_floor_segments,
-            }),
-        },
+        congestion_control: spec.congestion_control,
         mss: (host.mtu.0 - HEADERS - options) as u32,
         initial_window: 0,
         ecn: match spec.ecn {

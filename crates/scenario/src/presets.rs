@@ -1,8 +1,7 @@
 //! Transport presets: a variant is a row of values below the file's own, never a copy of code.
 //!
 //! What a row does not name has the default that `resolve::transport` documents (a `NewReno` with an initial
-//! window of ten segments). Left out: `pfabric`, `cubic`, `vegas` and the old stacks, which need parts that
-//! the simulator does not have yet.
+//! window of ten segments).
 
 /// A named row of transport settings.
 #[derive(Debug)]
@@ -37,6 +36,9 @@ const DCTCP_ECN: PresetValue = set("ecn", "dctcp", "RFC 8257 §3.1 and §3.2");
 const DCTCP_ACKS: PresetValue =
     set("ect_on_ack", "true", "Linux: a DCTCP socket sends ACKs and retransmissions as ECT(0)");
 
+/// bolt §IV-A2 (claim B-P09); the paper has 45 us with its 15 us round trip.
+const PFABRIC_RTO: &str = "600 us";
+
 /// The presets that there are.
 pub const PRESETS: &[Preset] = &[
     Preset { name: "newreno", doc: "NewReno (RFC 5681, RFC 6582), lossy", row: &[] },
@@ -59,6 +61,32 @@ pub const PRESETS: &[Preset] = &[
         name: "tcp_bolt",
         doc: "DCTCP in a lossless class, starting at line rate (bolt)",
         row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, BOLT_WINDOW, BOLT_CLASS],
+    },
+    Preset {
+        name: "cubic",
+        doc: "CUBIC with HyStart (RFC 9438) as Linux sends it, lossy",
+        row: &[set("congestion_control", "cubic", "RFC 9438")],
+    },
+    Preset {
+        name: "vegas",
+        doc: "Vegas (Brakmo and Peterson 1995) as Linux sends it, lossy",
+        row: &[set("congestion_control", "vegas", "Brakmo and Peterson 1995")],
+    },
+    Preset {
+        name: "pfabric",
+        doc: "pFabric's rate control (Alizadeh et al. 2013), lossy; with a queue that knows what remains",
+        row: &[
+            set("congestion_control", "pfabric", "SIGCOMM 2013 §4.2"),
+            set("initial_window", "bdp", "SIGCOMM 2013 §4.2: starts at line rate"),
+            set("fast_retransmit", "false", "SIGCOMM 2013 §4.2: losses show by timeouts only"),
+            set("limited_transmit", "false", "SIGCOMM 2013 §4.2: nothing is sent for duplicate ACKs"),
+            set("delayed_ack_segments", "1", "SIGCOMM 2013 §4.2: every packet is acknowledged"),
+            set("rto_form", "rfc", "the minimum is the value, not a term"),
+            set("rto_initial", PFABRIC_RTO, "bolt §IV-A2: 600 us, about three round trips"),
+            set("rto_min", PFABRIC_RTO, "bolt §IV-A2"),
+            set("rto_max", PFABRIC_RTO, "SIGCOMM 2013 §4.2: fixed, no back-off"),
+            set("rto_granularity", "1 us", "finer than a packet's time"),
+        ],
     },
 ];
 

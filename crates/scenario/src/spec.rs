@@ -22,7 +22,8 @@ pub use switch::{
 };
 pub use topology::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
 
-use pauseframe_units::{BitRate, Bytes, Span};
+use pauseframe_transport::CongestionControlConfig;
+use pauseframe_units::{Bytes, Span};
 use serde::Serialize;
 
 /// A run that can be repeated: the same scenario, seed and version give the same bytes.
@@ -168,14 +169,9 @@ pub struct PfcSpec {
 pub struct TransportSpec {
     /// The row that the defaults came from.
     pub preset: String,
-    /// `newreno` or `dctcp`.
-    pub congestion_control: CongestionControlName,
-    /// Gain of DCTCP's estimator.
-    pub dctcp_g: f64,
-    /// First alpha of DCTCP.
-    pub dctcp_alpha_initial: f64,
-    /// Smallest window of DCTCP after a cut, in segments.
-    pub dctcp_floor_segments: u32,
+    /// Congestion control with its constants, a key each (`dctcp_g`).
+    #[serde(serialize_with = "crate::resolve::serialize_congestion_control")]
+    pub congestion_control: CongestionControlConfig,
     /// `"10 segments"`, `"bdp"` (at least one, rounded up to a segment), or a size.
     pub initial_window: InitialWindow,
     /// ECN use.
@@ -224,16 +220,6 @@ pub struct TransportSpec {
     pub syn_retries: u32,
     /// Consecutive time-outs before giving up.
     pub retries: u32,
-}
-
-/// Congestion controls by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CongestionControlName {
-    /// RFC 5681, RFC 6582.
-    Newreno,
-    /// RFC 8257.
-    Dctcp,
 }
 
 /// ECN modes by name.

@@ -1,6 +1,6 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-pub use crate::cc::{CongestionControlConfig, DctcpConfig};
+use crate::cc::CongestionControlConfig;
 use pauseframe_units::Span;
 
 /// How a connection uses ECN.

@@ -16,9 +16,8 @@ mod sender;
 mod sequence;
 mod stats;
 
-pub use config::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
-};
+pub use cc::*;
+pub use config::{Config, DelayedAckConfig, EcnMode, RtoConfig, RtoForm};
 pub use connection::{Connection, Failure};
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, SynOptions};
 pub use stats::Stats;

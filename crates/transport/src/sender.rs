@@ -14,7 +14,7 @@ use crate::scoreboard::{Retransmission, Scoreboard};
 use crate::segment::{Options, Segment};
 use crate::sequence::SequenceSpace;
 use crate::stats::Stats;
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 
 /// RFC 7323 §2.3: no window is larger, so that old and new sequence numbers can be told apart.
 const MAX_WINDOW: u32 = 1 << 30;
@@ -62,6 +62,9 @@ pub(crate) struct Sender {
     /// A probe of a closed window is in flight.
     pub(crate) probing: bool,
     probe_due: bool,
+    /// After too many timeouts (pFabric's probe mode): nothing but single bytes until an ACK comes, and the next one.
+    pub(crate) probing_path: bool,
+    pub(crate) probe_path_due: bool,
     cwnd_limited: bool,
     /// Consecutive timeouts without progress.
     pub(crate) retries: u32,
@@ -82,6 +85,8 @@ pub(crate) struct Sender {
     /// The most in flight since `snd_una` passed the last `usage_end`, and whether cwnd held the flow back.
     flight_max: u64,
     usage_end: u64,
+    /// When new data were last sent.
+    last_sent: Time,
 }
 
 impl Sender {
@@ -103,6 +108,8 @@ impl Sender {
             rescued: false,
             probing: false,
             probe_due: false,
+            probing_path: false,
+            probe_path_due: false,
             cwnd_limited: false,
             retries: 0,
             rto_deadline: Time::MAX,
@@ -115,6 +122,7 @@ impl Sender {
             prior_cwnd: 0,
             flight_max: 0,
             usage_end: 0,
+            last_sent: Time::ZERO,
         }
     }
 
@@ -203,16 +211,28 @@ impl Sender {
         let una = self.snd_una;
         self.snd_una = una + acked;
         self.snd_wnd = segment.window.min(MAX_WINDOW);
+        let mut rtt = Span::ZERO;
         if let Some(sent_at) = self.scoreboard.acknowledge(una, self.snd_una) {
-            self.rtt.sample(now.saturating_since(sent_at), &config.rto);
+            rtt = now.saturating_since(sent_at);
+            self.rtt.sample(rtt, &config.rto);
         }
         self.retries = 0;
         self.probing = false;
+        self.probing_path = false;
         // RFC 6298 §5.2, §5.3.
         self.rto_deadline =
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
-        let sample = AckSample { acked, ece, snd_una: self.snd_una, snd_nxt: self.snd_nxt };
-        self.cc.on_ack(&sample);
+        let sample = AckSample {
+            acked,
+            ece,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            now,
+            rtt,
+            srtt: self.rtt.srtt().unwrap_or(Span::ZERO),
+            open: self.phase == Phase::Open,
+        };
+        self.cc.on_ack(&mut self.window, &sample);
         let eventful = ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
         if self.phase == Phase::Open && !eventful {
             if self.is_cwnd_limited() {
@@ -321,6 +341,10 @@ impl Sender {
     #[inline]
     fn transmit_new(&mut self, len: u64, kind: Kind, pipe: u64, now: Time, config: &Config) -> Outgoing {
         let offset = self.snd_nxt;
+        if self.snd_una == offset && offset > 0 {
+            self.cc.on_restart(now.saturating_since(self.last_sent));
+        }
+        self.last_sent = now;
         self.snd_nxt += len;
         self.scoreboard.sent(self.snd_nxt, now);
         if self.rto_deadline == Time::MAX {
@@ -355,6 +379,14 @@ impl Sender {
     /// What goes out in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
     fn next_in_recovery(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.probe_path_due {
+            self.probe_path_due = false;
+            stats.retransmits += 1;
+            return Some(Outgoing { offset: self.snd_una, len: 1, kind: Kind::Retransmission });
+        }
+        if self.probing_path {
+            return None;
+        }
         if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
             let pipe = self.pipe();
             let fits = pipe == 0 || pipe + u64::from(lost.len) <= self.window.cwnd;
@@ -393,10 +425,10 @@ impl Sender {
 
     /// The timer of the sending half expired. False: the retry limit is reached.
     pub(crate) fn on_timeout(&mut self, now: Time, config: &Config, stats: &mut Stats) -> bool {
-        if self.retries >= config.retries {
+        if self.retries >= config.retries && !self.probing_path {
             return false;
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         if self.snd_una < self.snd_nxt {
             self.on_retransmission_timeout(now, config, stats);
         } else {

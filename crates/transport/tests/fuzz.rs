@@ -23,7 +23,7 @@ fn any_config() -> impl Strategy<Value = Config> {
     let switches = prop::array::uniform7(any::<bool>());
     (
         switches,
-        0usize..CongestionControlConfig::ALL.len(),
+        0usize..CongestionControlConfig::NAMES.len(),
         0u8..3,
         1u64..20,
         1u32..5,
@@ -33,7 +33,7 @@ fn any_config() -> impl Strategy<Value = Config> {
     )
         .prop_map(|(on, cc, ecn, window, ack_every, form, floor, window_bits)| {
             let [sack, timestamps, fast_retransmit, limited_transmit, handshake, ect_on_control, ticks] = on;
-            let mut congestion_control = CongestionControlConfig::ALL[cc];
+            let mut congestion_control = CongestionControlConfig::NAMES[cc].1;
             if let CongestionControlConfig::Dctcp(constants) = &mut congestion_control {
                 constants.floor_segments = floor;
             }

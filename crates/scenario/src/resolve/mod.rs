@@ -8,6 +8,7 @@
 
 mod checks;
 mod classes;
+mod congestion_control;
 mod document;
 mod failures;
 mod file;
@@ -33,6 +34,7 @@ mod udp;
 mod value;
 mod workload;
 
+pub(crate) use congestion_control::serialize as serialize_congestion_control;
 pub(crate) use failures::no_such_node;
 pub use graph::build_topology;
 pub use ledger::{Entry, OptionDoc, Origin};

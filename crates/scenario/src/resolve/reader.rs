@@ -179,6 +179,26 @@ impl<'a, 'd> Table<'a, 'd> {
         self.given::<T>(key).map(|(value, _)| value)
     }
 
+    /// A key that another choice would read: known and documented, but without a value here.
+    pub(crate) fn unused<T: Setting>(
+        &mut self,
+        key: &'static str,
+        default: &T,
+        range: Option<&RangeInclusive<T>>,
+        doc: &str,
+    ) {
+        let doc = range.map_or_else(|| doc.to_owned(), |range| with_range(doc, range));
+        self.describe::<T>(key, &default.toml(), &doc);
+    }
+
+    /// Reads keys that exist under a choice, in the words of the reference: "transport.ecn = off".
+    pub(crate) fn under(&mut self, choice: &str, f: impl FnOnce(&mut Self)) {
+        let whole = self.when.clone();
+        self.when = if whole.is_empty() { choice.to_owned() } else { format!("{whole} and {choice}") };
+        f(self);
+        self.when = whole;
+    }
+
     /// Which of several kinds this table is; each has its own further keys. The registry gives what belongs to
     /// the name, commonly the function that reads those keys.
     pub(crate) fn variant<R: Copy>(

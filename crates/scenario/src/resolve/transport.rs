@@ -1,10 +1,12 @@
 //! `[transport]` and `[transports.NAME]`: a preset's row, and what the file changes in it.
 
+use super::congestion_control::congestion_control;
 use super::ledger::{Entry, Ledger, Origin};
 use super::reader::Table;
 use super::value::{Setting, did_you_mean};
 use crate::presets::{self, PRESETS, Preset};
-use crate::spec::{CongestionControlName, EcnName, InitialWindow, RtoFormName, TransportSpec};
+use crate::spec::{EcnName, InitialWindow, RtoFormName, TransportSpec};
+use pauseframe_transport::CongestionControlConfig;
 use pauseframe_units::{Bytes, Span};
 
 /// Timers are shorter than this: an hour.
@@ -15,13 +17,13 @@ const WINDOW_MAX: Bytes = Bytes(1_000_000_000);
 /// Reads one transport. Its priority follows from the switches and is settled later ([`settle_priority`]).
 pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec, Option<u8>) {
     let name = preset(t);
-    let dctcp = Dctcp::read(t);
+    let congestion_control = congestion_control(t);
     let initial_window = t.or(
         "initial_window",
         InitialWindow::Segments(10), // RFC 6928
         "\"10 segments\", \"bdp\" (host link rate times the base RTT of the longest path) or a size",
     );
-    let (ecn, ect_on_syn, ect_on_ack) = ecn(t, dctcp.congestion_control);
+    let (ecn, ect_on_syn, ect_on_ack) = ecn(t, &congestion_control);
     let lossless = t.or("lossless", false, "Send in a lossless priority, the first of switch.pfc.priorities");
     let rule = "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
          is not one of them";
@@ -33,10 +35,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
     let rto = Rto::read(t);
     let spec = TransportSpec {
         preset: name,
-        congestion_control: dctcp.congestion_control,
-        dctcp_g: dctcp.g,
-        dctcp_alpha_initial: dctcp.alpha_initial,
-        dctcp_floor_segments: dctcp.floor_segments,
+        congestion_control,
         initial_window,
         ecn,
         ect_on_syn,
@@ -94,37 +93,13 @@ fn preset(t: &mut Table) -> String {
     name
 }
 
-struct Dctcp {
-    congestion_control: CongestionControlName,
-    g: f64,
-    alpha_initial: f64,
-    floor_segments: u32,
-}
-
-impl Dctcp {
-    fn read(t: &mut Table) -> Dctcp {
-        let congestion_control = t.or(
-            "congestion_control",
-            CongestionControlName::Newreno,
-            "Congestion control (RFC 5681 and 6582; RFC 8257)",
-        );
-        let g = t.or("dctcp_g", 0.0625, "Gain of DCTCP's estimator, above 0 to 1 (RFC 8257 §4.2: 1/16)");
-        t.check(g > 0.0 && g <= 1.0, "dctcp_g", || format!("{g} is not above 0 and at most 1"), "");
-        let doc = "First alpha of DCTCP (RFC 8257 §3.3: 1)";
-        let alpha_initial = t.or_in("dctcp_alpha_initial", 1.0, 0.0..=1.0, doc);
-        let doc = "Smallest window of DCTCP after a cut, in segments (Linux: 2; judd §8.2 takes 1)";
-        let floor_segments = t.or_in("dctcp_floor_segments", 2, 1..=1000, doc);
-        Dctcp { congestion_control, g, alpha_initial, floor_segments }
-    }
-}
-
-fn ecn(t: &mut Table, control: CongestionControlName) -> (EcnName, bool, bool) {
+fn ecn(t: &mut Table, control: &CongestionControlConfig) -> (EcnName, bool, bool) {
     let doc = "ECN: none, one halving a window (RFC 3168), or the exact echo of CE (RFC 8257)";
     let ecn = t.or("ecn", EcnName::Off, doc);
     let ect_on_syn = t.or("ect_on_syn", false, "ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)");
     let ect_on_ack =
         t.or("ect_on_ack", false, "ECT on pure ACKs and retransmissions too, as Linux does for DCTCP");
-    if control == CongestionControlName::Dctcp && ecn != EcnName::Dctcp {
+    if matches!(control, CongestionControlConfig::Dctcp(_)) && ecn != EcnName::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(
             "{path}: {} with congestion_control \"dctcp\", which needs the exact echo of CE (ecn = \"dctcp\")",

@@ -2,8 +2,8 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    ChoiceName, CongestionControlName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct, Per,
-    QueueName, RtoFormName, TreePacking, WatchdogActionName, WireOverhead,
+    ChoiceName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct, Per, QueueName, RtoFormName,
+    TreePacking, WatchdogActionName, WireOverhead,
 };
 use pauseframe_topology::interchange::Format;
 use pauseframe_topology::routing::tables_io::TableFormat;
@@ -87,9 +87,6 @@ impl Choice for NotEct {
 }
 impl Choice for QueueName {
     const NAMES: &'static [(&'static str, Self)] = &[("fifo", Self::Fifo), ("pfabric", Self::Pfabric)];
-}
-impl Choice for CongestionControlName {
-    const NAMES: &'static [(&'static str, Self)] = &[("newreno", Self::Newreno), ("dctcp", Self::Dctcp)];
 }
 impl Choice for EcnName {
     const NAMES: &'static [(&'static str, Self)] =

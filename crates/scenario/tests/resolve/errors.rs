@@ -104,7 +104,7 @@ fn ranges_are_said() {
     assert_eq!(
         errors(text, &[]),
         "s.toml:11: host.mtu: 64 KB is outside 576 B to 9216 B\n\
-         s.toml:13: transport.dctcp_g: 0 is not above 0 and at most 1\n\
+         s.toml:13: transport.dctcp_g: 0.0 is outside 0.0009765625 to 1.0\n\
          s.toml:14: transport.dup_thresh: 0 is outside 1 to 1000\n\
          s.toml:15: transport.rto_min: 3 s is above rto_max (2 s); raise rto_max or lower this\n\
          s.toml:18: switch.buffer.alpha: -1 is not above 0 and at most 1e6"
@@ -250,7 +250,7 @@ fn lossless_transports_and_priorities_must_agree() {
     let text = "[transport]\npreset = \"tcp_bot\"\n";
     assert_eq!(
         errors(text, &[]),
-        "s.toml:11: transport.preset: \"tcp_bot\" is not one of newreno, tcp_dcb, dctcp, dctcp_plus, tcp_bolt; \
+        "s.toml:11: transport.preset: \"tcp_bot\" is not one of newreno, tcp_dcb, dctcp, dctcp_plus, tcp_bolt, cubic, vegas, pfabric; \
          did you mean \"tcp_bolt\"?"
     );
 }

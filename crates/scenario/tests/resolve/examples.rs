@@ -3,8 +3,8 @@
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::{build_topology, options};
 use pauseframe_scenario::spec::{
-    BufferSpec, CongestionControlName, EcnName, InitialWindow, LengthSpec, MarkAt, MarkerSpec, NotEct,
-    PfcSpec, RoutingKind, SizesSpec, WorkloadKind,
+    BufferSpec, EcnName, InitialWindow, LengthSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, RoutingKind,
+    SizesSpec, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -44,7 +44,7 @@ fn tcp_bolt_brings_its_switches_along() {
     let resolved = good("incast.toml");
     let scenario = &resolved.scenario;
     assert_eq!((scenario.name.as_str(), scenario.seed), ("incast", 7));
-    assert_eq!(scenario.transport.congestion_control, CongestionControlName::Dctcp);
+    assert_eq!(scenario.transport.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
     let step =
@@ -266,7 +266,7 @@ fn the_reference_knows_every_key_that_is_resolved() {
 fn presets_are_rows_of_known_keys() {
     for preset in presets::PRESETS {
         let row = preset.expanded();
-        assert!(row.len() > 25, "{}: {row:?}", preset.name);
+        assert!(row.len() >= 25, "{}: {row:?}", preset.name);
         for value in preset.row {
             let (_, expanded) = row.iter().find(|(key, _)| key == value.key).expect("a key of [transport]");
             assert_eq!(expanded.trim_matches('"'), value.value, "{}.{}", preset.name, value.key);

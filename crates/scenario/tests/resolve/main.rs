@@ -1,5 +1,6 @@
 //! The resolver from outside: good scenarios, generated ones, mistakes, and mutations of either.
 
+mod congestion_controls;
 mod errors;
 mod examples;
 mod generated;

@@ -2,27 +2,20 @@
 //! bytes. The receiver's half, the exact echo of CE, is in `receiver.rs`.
 
 use super::new_reno::AdditiveIncrease;
+use super::parameter::constants;
 use super::{AckSample, Algorithm, Congestion, Window};
 
-/// The constants of DCTCP (RFC 8257 §3.3).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct DctcpConfig {
-    /// Estimation gain.
-    pub g: f64,
-    /// First value of alpha, 0 to 1.
-    pub alpha_initial: f64,
-    /// Smallest window after a reduction, in segments (judd §8.2: 2 in Linux, 1 scales further).
-    pub floor_segments: u32,
-}
-
-impl DctcpConfig {
-    /// RFC 8257 §4.2 and Linux: g = 1/16, alpha starts at 1, two segments.
-    pub const DEFAULT: DctcpConfig = DctcpConfig { g: 1.0 / 16.0, alpha_initial: 1.0, floor_segments: 2 };
-}
-
-impl Default for DctcpConfig {
-    fn default() -> Self {
-        Self::DEFAULT
+constants! {
+    /// The constants of DCTCP (RFC 8257 §3.3).
+    pub struct DctcpConfig for "dctcp" {
+        /// Gain of DCTCP's estimator (RFC 8257 §4.2: 1/16)
+        g: f64 = 1.0 / 16.0, in 1.0 / 1024.0, 1.0;
+        /// First alpha of DCTCP (RFC 8257 §3.3: 1)
+        alpha_initial: f64 = 1.0, in 0.0, 1.0;
+        /// Smallest window of DCTCP after a cut, in segments (Linux: 2; judd §8.2 takes 1)
+        floor_segments: u32 = 2, in 1, 1000;
+        /// Linux's arithmetic: alpha in steps of 1/1024, windows in whole segments after a cut, g a power of two
+        fixed_point: bool = false;
     }
 }
 
@@ -36,10 +29,11 @@ pub(crate) struct Dctcp {
     alpha: f64,
     g: f64,
     floor_segments: u32,
+    fixed_point: bool,
 }
 
 impl Dctcp {
-    pub(crate) fn new(config: &DctcpConfig) -> Dctcp {
+    pub(crate) fn new(config: DctcpConfig) -> Dctcp {
         Dctcp {
             bytes_acked: 0,
             bytes_marked: 0,
@@ -48,22 +42,43 @@ impl Dctcp {
             alpha: config.alpha_initial,
             g: config.g,
             floor_segments: config.floor_segments.max(1),
+            fixed_point: config.fixed_point,
         }
     }
 
     /// RFC 8257 §3.3: alpha = alpha (1 - g) + g M, once per window.
     fn end_window(&mut self, snd_nxt: u64) {
-        let m = self.bytes_marked as f64 / self.bytes_acked as f64;
-        self.alpha = (self.alpha * (1.0 - self.g) + self.g * m).clamp(0.0, 1.0);
+        if self.fixed_point {
+            self.end_window_in_fixed_point();
+        } else {
+            let m = self.bytes_marked as f64 / self.bytes_acked as f64;
+            self.alpha = (self.alpha * (1.0 - self.g) + self.g * m).clamp(0.0, 1.0);
+        }
         self.bytes_acked = 0;
         self.bytes_marked = 0;
         self.window_end = snd_nxt;
+    }
+
+    /// The same as Linux 6.1 computes it: in units of 1/1024, rounded down at each step; what would not decay any
+    /// more becomes zero. `alpha` stays a multiple of 1/1024, which a float holds exactly.
+    fn end_window_in_fixed_point(&mut self) {
+        const ONE: u64 = 1024;
+        let shift = self.shift();
+        let alpha = (self.alpha * ONE as f64) as u64;
+        let decay = if alpha >> shift == 0 { alpha } else { alpha >> shift };
+        let marks = (self.bytes_marked << (10 - shift)) / self.bytes_acked.max(1);
+        self.alpha = (alpha - decay + marks).min(ONE) as f64 / ONE as f64;
+    }
+
+    /// g = 2^-shift.
+    fn shift(&self) -> u32 {
+        (1..10).find(|shift| self.g >= 1.0 / f64::from(1 << shift)).unwrap_or(10)
     }
 }
 
 impl Algorithm for Dctcp {
     #[inline]
-    fn on_ack(&mut self, ack: &AckSample) {
+    fn on_ack(&mut self, _window: &mut Window, ack: &AckSample) {
         self.bytes_acked += ack.acked;
         if ack.ece {
             self.bytes_marked += ack.acked;
@@ -84,12 +99,19 @@ impl Algorithm for Dctcp {
     fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
         self.increase.restart();
         let reduced = match cause {
+            // Linux: in whole segments, alpha * 1024 / 2048 of them less, rounded down.
+            Congestion::Ecn if self.fixed_point => {
+                let segments = window.cwnd / u64::from(window.mss);
+                let cut = (segments * (self.alpha * 1024.0) as u64) >> 11;
+                (segments - cut) * u64::from(window.mss)
+            }
             // §3.3 step 9, rounded down to a byte.
             Congestion::Ecn => (window.cwnd as f64 * (1.0 - self.alpha / 2.0)) as u64,
             // §3.5: a loss counts as in any TCP.
             Congestion::Loss => window.cwnd / 2,
         };
-        reduced.max(window.segments(self.floor_segments))
+        // A floor above the window in use does not open it.
+        reduced.max(window.segments(self.floor_segments).min(window.cwnd.max(window.segments(2))))
     }
 
     fn alpha(&self) -> Option<f64> {
@@ -100,25 +122,22 @@ impl Algorithm for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::contract::{sample, window_of};
 
     /// One window of ten segments, the first `marked` of them with ECE.
     fn window(dctcp: &mut Dctcp, start: u64, marked: u64) {
         for i in 1..=10 {
             let snd_una = start + i * 1000;
-            dctcp.on_ack(&AckSample {
-                acked: 1000,
-                ece: i <= marked,
-                snd_una,
-                snd_nxt: start + 10_000 + i * 1000,
-            });
+            let ack = sample(1000, snd_una, start + 10_000 + i * 1000);
+            dctcp.on_ack(&mut window_of(10), &AckSample { ece: i <= marked, ..ack });
         }
     }
 
     #[test]
     fn alpha_follows_the_sequence_computed_by_hand() {
-        let mut dctcp = Dctcp::new(&DctcpConfig::default());
+        let mut dctcp = Dctcp::new(DctcpConfig::default());
         // The first ACK ends the empty first window: alpha = 15/16 if it is not marked.
-        dctcp.on_ack(&AckSample { acked: 1000, ece: false, snd_una: 1000, snd_nxt: 11_000 });
+        dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
         assert_eq!(dctcp.alpha(), Some(0.9375));
         // 15/16 of it each window without a mark.
         window(&mut dctcp, 1000, 0);
@@ -130,16 +149,49 @@ mod tests {
 
     #[test]
     fn cuts_by_half_of_alpha_and_by_half_on_loss() {
-        let mut dctcp = Dctcp::new(&DctcpConfig { alpha_initial: 0.25, ..DctcpConfig::default() });
+        let mut dctcp = Dctcp::new(DctcpConfig { alpha_initial: 0.25, ..DctcpConfig::default() });
         let window = |cwnd| Window { cwnd, ssthresh: u64::MAX, mss: 1000 };
         assert_eq!(dctcp.reduced(&window(40_000), Congestion::Ecn), 35_000);
         assert_eq!(dctcp.reduced(&window(40_000), Congestion::Loss), 20_000);
         assert_eq!(dctcp.reduced(&window(2_000), Congestion::Loss), 2_000);
     }
 
+    /// By hand: 1024 - 64 = 960; 960 - 60 = 900; 6 of 10 marked: 900 - 56 + 6000 * 64 / 10000 (38) = 882.
+    #[test]
+    fn fixed_point_follows_linux() {
+        let constants = DctcpConfig { fixed_point: true, ..DctcpConfig::default() };
+        let mut dctcp = Dctcp::new(constants);
+        dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
+        assert_eq!(dctcp.alpha(), Some(960.0 / 1024.0));
+        window(&mut dctcp, 1000, 0);
+        window(&mut dctcp, 11_000, 6);
+        assert_eq!(dctcp.alpha(), Some(882.0 / 1024.0));
+        // 67 segments * 882 / 2048 = 28.85, so 39 are left; 500 bytes do not make a segment.
+        let in_use = Window { cwnd: 67_500, ssthresh: u64::MAX, mss: 1000 };
+        assert_eq!(dctcp.reduced(&in_use, Congestion::Ecn), 39_000);
+        // Without marks alpha decays to zero, not to a rest that no shift takes away.
+        for start in 2..200 {
+            window(&mut dctcp, start * 11_000, 0);
+        }
+        assert_eq!(dctcp.alpha(), Some(0.0));
+    }
+
+    /// With a constant fraction of marks alpha goes to that fraction: the rest shrinks by 1 - g a window.
+    #[test]
+    fn alpha_converges_to_the_marked_fraction() {
+        let mut dctcp = Dctcp::new(DctcpConfig::default());
+        dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
+        let first = dctcp.alpha - 0.3;
+        for n in 1..=100u64 {
+            window(&mut dctcp, (n - 1) * 10_000 + 1000, 3);
+            let expected = 0.3 + first * (15.0_f64 / 16.0).powi(n as i32);
+            assert!((dctcp.alpha - expected).abs() < 1e-12, "window {n}: {}", dctcp.alpha);
+        }
+    }
+
     #[test]
     fn the_floor_is_a_setting() {
-        let mut dctcp = Dctcp::new(&DctcpConfig { floor_segments: 1, ..DctcpConfig::default() });
+        let mut dctcp = Dctcp::new(DctcpConfig { floor_segments: 1, ..DctcpConfig::default() });
         let window = Window { cwnd: 2_000, ssthresh: u64::MAX, mss: 1000 };
         assert_eq!(dctcp.reduced(&window, Congestion::Ecn), 1_000);
     }

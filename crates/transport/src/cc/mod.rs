@@ -3,15 +3,19 @@
 //! An algorithm decides how far the window opens and closes; when it does (once per window, not while
 //! application-limited, not during recovery) is decided once for all in `sender.rs` and `recovery`.
 //!
-//! To add one: a file here with its constants (`Clone`, `Copy`, `PartialEq`, `Debug`, a `DEFAULT`) and an [`Algorithm`], and a line in
-//! `registry!` below. It then meets the contract test by itself.
+//! To add one: a file here with its constants ([`parameter::constants`]) and an [`Algorithm`], and a line in `registry!`
+//! below. Scenario files, their reference, the Python package, the contract test and the fuzzers know it from that line
+//! (`docs/how-to/add-a-congestion-control.md`).
 
 #[cfg(test)]
 mod contract;
-mod dctcp;
-mod new_reno;
+mod hystart;
+mod parameter;
 
-pub use dctcp::DctcpConfig;
+pub use parameter::{Constant, Parameter, Value};
+
+use parameter::Constants;
+use pauseframe_units::{Span, Time};
 
 /// The congestion window (RFC 5681 §2). All in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +46,8 @@ impl Window {
 }
 
 /// What an ACK of new data tells. Offsets and sizes in bytes.
+//
+// An algorithm that needs more than this adds a field here and fills it in `sender.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AckSample {
     /// Newly acknowledged by the cumulative ACK.
@@ -52,6 +58,14 @@ pub(crate) struct AckSample {
     pub(crate) snd_una: u64,
     /// Next new byte to send.
     pub(crate) snd_nxt: u64,
+    /// When the ACK arrived.
+    pub(crate) now: Time,
+    /// Round-trip time of the oldest segment that it acknowledges; zero: no sample (Karn's rule).
+    pub(crate) rtt: Span,
+    /// The smoothed RTT with that sample; zero before the first.
+    pub(crate) srtt: Span,
+    /// No recovery and no reduction is under way.
+    pub(crate) open: bool,
 }
 
 /// Why the window must shrink.
@@ -65,16 +79,28 @@ pub(crate) enum Congestion {
 
 /// A congestion control algorithm.
 pub(crate) trait Algorithm {
-    /// Sees every ACK of new data, before any change of the window.
-    fn on_ack(&mut self, _ack: &AckSample) {}
+    /// Sees every ACK of new data before the window changes, whether it may change or not. May end slow start by setting
+    /// `window.ssthresh` to `window.cwnd`; leaves the window alone otherwise.
+    fn on_ack(&mut self, _window: &mut Window, _ack: &AckSample) {}
 
-    /// Opens `window`. Called for an ACK of new data while the window is what limits the flow, outside
-    /// recovery.
+    /// Opens `window`; what goes by delay may close it, too. Called for an ACK of new data while the window is what
+    /// limits the flow, outside recovery.
     fn increase(&mut self, window: &mut Window, ack: &AckSample);
 
     /// The window after congestion (in bytes, at least one segment), the new ssthresh. `window.cwnd` is the window
     /// in use when it struck. Called at most once per window and cause.
     fn reduced(&mut self, window: &Window, cause: Congestion) -> u64;
+
+    /// The retransmission timer expired; after [`Self::reduced`] if that is due.
+    fn on_timeout(&mut self) {}
+
+    /// Data are sent again after `idle` with nothing in flight.
+    fn on_restart(&mut self, _idle: Span) {}
+
+    /// After so many consecutive timeouts a single byte is sent to see whether anything gets through (pFabric).
+    fn probe_after(&self) -> u32 {
+        u32::MAX
+    }
 
     /// The fraction of marked bytes, if the algorithm estimates it (DCTCP).
     fn alpha(&self) -> Option<f64> {
@@ -83,20 +109,22 @@ pub(crate) trait Algorithm {
 }
 
 macro_rules! registry {
-    ($(
-        $(#[$doc:meta])*
-        $name:literal => $variant:ident $(($constants:ident: $config:ty))?, $algorithm:ty = $new:expr;
-    )+) => {
+    ($($name:literal => $file:ident::$variant:ident $(($constants:ident: $config:ident))?, $doc:literal;)+) => {
+        $(
+            mod $file;
+            $(pub use $file::$config;)?
+        )+
+
         /// Which congestion control, with its constants.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub enum CongestionControlConfig {
-            $($(#[$doc])* $variant $(($config))?,)+
+            $(#[doc = $doc] $variant $(($config))?,)+
         }
 
         impl CongestionControlConfig {
-            /// Every congestion control there is, with its default constants.
-            pub const ALL: &[CongestionControlConfig] =
-                &[$(CongestionControlConfig::$variant $((<$config>::DEFAULT))?,)+];
+            /// Every congestion control there is by its name in scenario files, with its default constants.
+            pub const NAMES: &[(&'static str, CongestionControlConfig)] =
+                &[$(($name, CongestionControlConfig::$variant $((<$config>::DEFAULT))?),)+];
 
             /// The name in scenario files.
             pub fn name(&self) -> &'static str {
@@ -104,27 +132,58 @@ macro_rules! registry {
                     $(CongestionControlConfig::$variant { .. } => $name,)+
                 }
             }
+
+            /// What it is and from which document, in one line.
+            pub fn doc(&self) -> &'static str {
+                match self {
+                    $(CongestionControlConfig::$variant { .. } => $doc,)+
+                }
+            }
+
+            /// Its constants.
+            pub fn parameters(&self) -> &'static [Parameter] {
+                match self {
+                    $(CongestionControlConfig::$variant { .. } => registry!(@parameters $($config)?),)+
+                }
+            }
+
+            /// The value of `self.parameters()[index]`.
+            pub fn get(&self, index: usize) -> Option<Value> {
+                match self {
+                    $(CongestionControlConfig::$variant $(($constants))? =>
+                        registry!(@get index $(, $constants)?),)+
+                }
+            }
+
+            /// Sets `self.parameters()[index]`; false if there is none, or its values are of another kind.
+            #[must_use]
+            pub fn set(&mut self, index: usize, value: Value) -> bool {
+                match self {
+                    $(CongestionControlConfig::$variant $(($constants))? =>
+                        registry!(@set index, value $(, $constants)?),)+
+                }
+            }
         }
 
         /// The algorithm of one connection: an enum, so the per-ACK path has no indirect call.
         #[derive(Clone, Debug)]
         pub(crate) enum CongestionControl {
-            $($variant($algorithm),)+
+            $($variant($file::$variant),)+
         }
 
         impl CongestionControl {
             pub(crate) fn new(config: &CongestionControlConfig) -> CongestionControl {
                 match *config {
                     $(CongestionControlConfig::$variant $(($constants))? =>
-                        CongestionControl::$variant($new),)+
+                        CongestionControl::$variant($file::$variant::new($($constants)?)),)+
                 }
             }
         }
 
         impl Algorithm for CongestionControl {
             #[inline]
-            fn on_ack(&mut self, ack: &AckSample) {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_ack(ack),)+ }
+            fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
+                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_ack(window, ack),)+ }
             }
             #[inline]
             fn increase(&mut self, window: &mut Window, ack: &AckSample) {
@@ -133,16 +192,33 @@ macro_rules! registry {
             fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
                 match self { $(CongestionControl::$variant(algorithm) => algorithm.reduced(window, cause),)+ }
             }
+            fn on_timeout(&mut self) {
+                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_timeout(),)+ }
+            }
+            fn on_restart(&mut self, idle: Span) {
+                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_restart(idle),)+ }
+            }
+            fn probe_after(&self) -> u32 {
+                match self { $(CongestionControl::$variant(algorithm) => algorithm.probe_after(),)+ }
+            }
             fn alpha(&self) -> Option<f64> {
                 match self { $(CongestionControl::$variant(algorithm) => algorithm.alpha(),)+ }
             }
         }
     };
+    (@parameters) => { &[] };
+    (@parameters $config:ident) => { <$config as Constants>::PARAMETERS };
+    (@get $index:ident) => {{ let _ = $index; None }};
+    (@get $index:ident, $constants:ident) => { $constants.get($index) };
+    (@set $index:ident, $value:ident) => {{ let _ = ($index, $value); false }};
+    (@set $index:ident, $value:ident, $constants:ident) => { $constants.set($index, $value) };
 }
 
 registry! {
-    /// RFC 5681 and RFC 6582.
-    "newreno" => NewReno, new_reno::NewReno = new_reno::NewReno::default();
-    /// RFC 8257.
-    "dctcp" => Dctcp(constants: DctcpConfig), dctcp::Dctcp = dctcp::Dctcp::new(&constants);
+    "newreno" => new_reno::NewReno, "Reno's window (RFC 5681, RFC 6582)";
+    "dctcp" => dctcp::Dctcp(constants: DctcpConfig), "DCTCP (RFC 8257)";
+    "cubic" => cubic::Cubic(constants: CubicConfig), "CUBIC (RFC 9438) with HyStart, as Linux";
+    "vegas" => vegas::Vegas(constants: VegasConfig), "Vegas (Brakmo and Peterson 1995), as Linux";
+    "pfabric" => pfabric::Pfabric(constants: PfabricConfig), "pFabric's rate control (Alizadeh et al. 2013)";
+    "aimd" => aimd::Aimd(constants: AimdConfig), "AIMD(a, b) (Yang and Lam 2000)";
 }

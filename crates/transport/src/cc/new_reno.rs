@@ -38,6 +38,12 @@ pub(crate) struct NewReno {
     increase: AdditiveIncrease,
 }
 
+impl NewReno {
+    pub(crate) fn new() -> NewReno {
+        NewReno::default()
+    }
+}
+
 impl Algorithm for NewReno {
     #[inline]
     fn increase(&mut self, window: &mut Window, ack: &AckSample) {
@@ -54,9 +60,10 @@ impl Algorithm for NewReno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::contract::sample;
 
     fn acked(bytes: u64) -> AckSample {
-        AckSample { acked: bytes, ece: false, snd_una: 0, snd_nxt: 0 }
+        sample(bytes, 0, 0)
     }
 
     #[test]

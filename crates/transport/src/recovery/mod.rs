@@ -79,7 +79,8 @@ impl Sender {
             _ => return,
         };
         if self.is_cwnd_limited() {
-            self.cc.increase(&mut self.window, &AckSample { acked, ..*sample });
+            let open = self.phase == Phase::Open;
+            self.cc.increase(&mut self.window, &AckSample { acked, open, ..*sample });
         }
     }
 
@@ -213,6 +214,7 @@ impl Sender {
         if !again {
             self.window.ssthresh = self.reduce_for_loss();
         }
+        self.cc.on_timeout();
         self.window.cwnd = u64::from(self.window.mss);
         self.scoreboard.mark_all_lost(self.snd_una);
         self.phase = Phase::Loss;
@@ -222,6 +224,10 @@ impl Sender {
         self.dup_acks = 0;
         self.must_retransmit = false;
         self.probing = false;
+        if self.retries >= self.cc.probe_after() {
+            self.probing_path = true;
+            self.probe_path_due = true;
+        }
     }
 
     /// The time that the retransmission timer runs with now.

@@ -192,9 +192,9 @@ impl Script {
         let config = &mut self.config;
         match name {
             "cc" => {
-                let found = CongestionControlConfig::ALL.iter().find(|cc| cc.name() == value);
+                let found = CongestionControlConfig::NAMES.iter().find(|(name, _)| *name == value);
                 config.congestion_control =
-                    *found.ok_or_else(|| format!("no congestion control {value:?}"))?;
+                    found.map(|(_, cc)| *cc).ok_or_else(|| format!("no congestion control {value:?}"))?;
             }
             "alpha" => {
                 let alpha_initial = value.parse::<f64>().map_err(|error| format!("{value:?}: {error}"))?;

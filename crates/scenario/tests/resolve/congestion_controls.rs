@@ -1,0 +1,97 @@
+//! Every congestion control of the registry through a scenario, with its constants: none of them is named here, nor
+//! anywhere in this crate but in presets.
+
+use crate::resolve_as;
+use pauseframe_scenario::resolve::options;
+use pauseframe_scenario::{Control, Resolved, RunOptions, run};
+use pauseframe_transport::{CongestionControlConfig, Value};
+use std::fmt::Write;
+use std::path::Path;
+
+fn text(rest: &str) -> String {
+    format!(
+        "stop = \"20 ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 2\n\
+         [switch]\nbuffer = \"60 KB\"\n[transport]\n{rest}\n[[workload]]\nkind = \"permutation\"\nsize = \"100 KB\"\n"
+    )
+}
+
+fn resolved(text: &str) -> Resolved {
+    resolve_as("s.toml", text, &[], None).expect("a good scenario")
+}
+
+/// A value other than the default, as TOML.
+fn other(default: Value, range: Option<(Value, Value)>) -> (Value, String) {
+    let value = match (default, range) {
+        (Value::Flag(on), _) => Value::Flag(!on),
+        (_, Some((low, high))) => {
+            if low == default {
+                high
+            } else {
+                low
+            }
+        }
+        (_, None) => panic!("a number without a range"),
+    };
+    let text = match value {
+        Value::Number(x) => format!("{x:?}"),
+        Value::Count(x) => x.to_string(),
+        Value::Flag(x) => x.to_string(),
+        Value::Time(x) => format!("\"{} ps\"", x.0),
+    };
+    (value, text)
+}
+
+#[test]
+fn every_one_runs_with_every_constant_set() {
+    for (name, config) in CongestionControlConfig::NAMES {
+        let mut expected = *config;
+        let mut lines = format!("congestion_control = \"{name}\"\n");
+        for (index, parameter) in config.parameters().iter().enumerate() {
+            let (value, shown) = other(parameter.default, parameter.range);
+            assert!(expected.set(index, value));
+            writeln!(lines, "{} = {shown}", parameter.key).unwrap();
+        }
+        let plain = resolved(&text(&format!("congestion_control = \"{name}\"\n")));
+        assert_eq!(plain.scenario.transport.congestion_control, *config);
+        let set = resolved(&text(&lines));
+        assert_eq!(set.scenario.transport.congestion_control, expected, "{name}");
+        assert!(set.warnings.iter().all(|warning| !warning.contains("uses it")));
+        assert_eq!(resolved(&set.to_toml()).scenario, set.scenario);
+        for scenario in [&plain, &set] {
+            let results =
+                run(scenario, RunOptions { out: None, force: false }, |_| Control::Continue).unwrap();
+            assert!(results.flows.num_rows() > 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_constant_is_in_the_reference_under_its_name() {
+    for (name, config) in CongestionControlConfig::NAMES {
+        for parameter in config.parameters() {
+            let path = format!("transport.{}", parameter.key);
+            let option = options().iter().find(|option| option.path == path).expect("documented");
+            assert_eq!(option.when, format!("transport.congestion_control = {name}"));
+            assert!(option.doc.starts_with(parameter.doc));
+        }
+    }
+}
+
+#[test]
+fn a_constant_of_another_is_warned_of() {
+    let resolved = resolved(&text("congestion_control = \"newreno\"\ndctcp_g = 0.5\n"));
+    let warning = "transport.dctcp_g: only congestion_control \"dctcp\" uses it";
+    assert!(resolved.warnings.iter().any(|found| found == warning), "{:?}", resolved.warnings);
+}
+
+/// The worked example is the file, and its line the line.
+#[test]
+fn the_how_to_shows_what_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let how_to = read("docs/how-to/add-a-congestion-control.md");
+    let blocks: Vec<&str> =
+        how_to.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks[0], read("crates/transport/src/cc/aimd.rs"));
+    assert!(read("crates/transport/src/cc/mod.rs").contains(blocks[1]));
+}

@@ -1,0 +1,60 @@
+//! Instructions per ACK of a congestion control: `valgrind --tool=callgrind target/release/examples/per_ack cubic 200000`. Two runs of different
+//! length give the cost of an ACK without the start.
+
+use pauseframe_transport::*;
+use pauseframe_units::{Span, Time};
+use std::sync::Arc;
+
+fn config(name: &str) -> Config {
+    let (_, congestion_control) =
+        CongestionControlConfig::NAMES.iter().find(|cc| cc.0 == name).expect("a congestion control");
+    Config {
+        congestion_control: *congestion_control,
+        mss: 1448,
+        initial_window: 14_480,
+        ecn: EcnMode::Classic,
+        ect_on_syn: false,
+        ect_on_ack: false,
+        sack: true,
+        timestamps: true,
+        fast_retransmit: true,
+        dup_thresh: 3,
+        limited_transmit: true,
+        handshake: false,
+        rto: RtoConfig {
+            initial: Span::from_secs(1),
+            min: Span::from_ms(200),
+            max: Span::from_secs(120),
+            granularity: Span::from_ms(1),
+            form: RtoForm::Linux,
+            slop: Span::ZERO,
+        },
+        delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
+        receive_window: 1 << 30,
+        syn_retries: 6,
+        retries: 15,
+    }
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let name = args.next().expect("the name of a congestion control");
+    let acks: u64 = args.next().and_then(|text| text.parse().ok()).expect("how many ACKs");
+    let mut sender = Connection::open(Arc::new(config(&name)), 0, 0, Time::ZERO);
+    sender.send(u64::MAX / 2, Time::ZERO);
+    let mut sent = std::collections::VecDeque::new();
+    let mut now = Time::ZERO;
+    for i in 1..=acks {
+        while let Some((segment, _)) = sender.poll_transmit(now) {
+            sent.push_back((now, segment.seq.wrapping_add(segment.len)));
+        }
+        let Some((at, end)) = sent.pop_front() else { break };
+        // A packet each 1.2 us, 100 us away.
+        now = (now + Span::from_us(1)).max(at + Span::from_us(100));
+        // One cut in two thousand ACKs keeps the window moving.
+        let flags = if i % 2000 == 0 { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        let segment = Segment { ack: end, window: 1 << 30, flags, ..Segment::default() };
+        sender.on_segment(&segment, Ecn::NotEct, now);
+    }
+    println!("{name}: cwnd {} after {} bytes", sender.cwnd(), sender.acked());
+}

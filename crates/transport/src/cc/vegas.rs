@@ -1,0 +1,229 @@
+//! Vegas (Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 1995) as Linux 6.1
+//! has it: once a round trip the window is compared with what the smallest RTT ever would need; the difference is
+//! what the flow keeps in queues, and is held between alpha and beta segments.
+//!
+//! As in Linux the window outside its normal state (recovery, the window of a cut) is Reno's, and so is its loss. Left out:
+//! the paper's finer retransmission timer.
+
+use super::new_reno::AdditiveIncrease;
+use super::parameter::constants;
+use super::{AckSample, Algorithm, Congestion, Window};
+use pauseframe_units::Span;
+
+constants! {
+    /// The constants of Vegas.
+    pub struct VegasConfig for "vegas" {
+        /// Vegas adds a segment while it keeps fewer than this in queues, in segments (Linux: 2; FreeBSD: 1)
+        alpha: u32 = 2, in 0, 1000;
+        /// Vegas takes a segment away while it keeps more than this in queues, in segments (Linux: 4; FreeBSD: 3)
+        beta: u32 = 4, in 0, 1000;
+        /// Vegas leaves slow start with more than this in queues, in segments (1)
+        gamma: u32 = 1, in 0, 1000;
+        /// Vegas doubles every other round trip in slow start (the paper, FreeBSD), not in each (Linux)
+        slow_start_alternate: bool = false;
+    }
+}
+
+/// Round trips shorter than a microsecond can not be told apart.
+const MICROSECOND: u64 = 1_000_000;
+
+/// RTT samples that a round trip must have to be judged.
+const SAMPLES_MIN: u32 = 3;
+
+/// Vegas' window. RTTs are in microseconds, plus one so that none is zero, as in Linux.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vegas {
+    constants: VegasConfig,
+    reno: AdditiveIncrease,
+    /// `snd_nxt` when this round trip began.
+    window_end: u64,
+    base_rtt: u32,
+    /// The smallest of this round trip, and how many there were.
+    rtt_min: u32,
+    samples: u32,
+    /// The sender was in its normal state at the last ACK.
+    enabled: bool,
+    /// Slow start grows in this round trip.
+    growing: bool,
+}
+
+impl Vegas {
+    pub(crate) fn new(constants: VegasConfig) -> Vegas {
+        Vegas {
+            constants,
+            reno: AdditiveIncrease::default(),
+            window_end: 0,
+            base_rtt: u32::MAX,
+            rtt_min: u32::MAX,
+            samples: 0,
+            enabled: true,
+            growing: true,
+        }
+    }
+
+    fn begin_round(&mut self, snd_nxt: u64) {
+        self.window_end = snd_nxt;
+        self.rtt_min = u32::MAX;
+        self.samples = 0;
+    }
+
+    fn slow_start(&self, window: &mut Window, acked: u64) {
+        if self.growing {
+            window.slow_start(acked);
+        }
+    }
+
+    /// Once a round trip with enough samples.
+    fn judge(&mut self, window: &mut Window, acked: u64) {
+        self.growing = !(self.growing && self.constants.slow_start_alternate);
+        let mss = u64::from(window.mss);
+        let segments = window.cwnd / mss;
+        let (base, rtt) = (u64::from(self.base_rtt), u64::from(self.rtt_min));
+        // Expected less actual rate, times base_rtt: the segments in queues.
+        let diff = segments * (rtt - base) / base;
+        let slow_start = window.cwnd < window.ssthresh;
+        if slow_start && diff > u64::from(self.constants.gamma) {
+            window.cwnd = window.cwnd.min((segments * base / rtt + 1) * mss);
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        } else if slow_start {
+            self.slow_start(window, acked);
+        } else if diff > u64::from(self.constants.beta) {
+            window.cwnd -= mss;
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        } else if diff < u64::from(self.constants.alpha) {
+            window.cwnd += mss;
+        }
+        window.cwnd = window.cwnd.max(window.segments(2));
+        if window.cwnd >= window.ssthresh {
+            // So that a cut by timeout is not answered with a window of long ago (as Linux).
+            window.ssthresh = window.ssthresh.max(window.cwnd / 4 * 3);
+        }
+    }
+}
+
+impl Algorithm for Vegas {
+    #[inline]
+    fn on_ack(&mut self, _window: &mut Window, ack: &AckSample) {
+        if ack.rtt > Span::ZERO {
+            let rtt = (ack.rtt.0 / MICROSECOND).min(u64::from(u32::MAX) - 2) as u32 + 1;
+            self.base_rtt = self.base_rtt.min(rtt);
+            self.rtt_min = self.rtt_min.min(rtt);
+            self.samples += 1;
+        }
+    }
+
+    #[inline]
+    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+        if self.enabled != ack.open {
+            self.enabled = ack.open;
+            self.begin_round(ack.snd_nxt);
+        }
+        if !self.enabled {
+            self.reno.increase(window, ack.acked);
+        } else if ack.snd_una > self.window_end {
+            if self.samples >= SAMPLES_MIN {
+                self.judge(window, ack.acked);
+            } else {
+                self.reno.increase(window, ack.acked);
+            }
+            self.begin_round(ack.snd_nxt);
+        } else if window.cwnd < window.ssthresh {
+            self.slow_start(window, ack.acked);
+        }
+    }
+
+    fn reduced(&mut self, window: &Window, _cause: Congestion) -> u64 {
+        self.reno.restart();
+        self.enabled = false;
+        (window.cwnd / 2).max(window.segments(2))
+    }
+
+    /// The path may have changed: the smallest RTT is found anew (as Linux).
+    fn on_restart(&mut self, _idle: Span) {
+        self.base_rtt = u32::MAX;
+        self.rtt_min = u32::MAX;
+        self.samples = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::contract::{sample, window_of};
+
+    /// A path of 50 segments and a queue: each round trip is one window, its RTT what the queue makes of it.
+    fn round(vegas: &mut Vegas, window: &mut Window, sent: &mut u64) {
+        const PIPE: u64 = 50;
+        let segments = window.cwnd / 1000;
+        let rtt = Span::from_us(600 * segments.max(PIPE) / PIPE);
+        let (start, nxt) = (*sent, *sent + segments * 1000);
+        for i in 1..=segments {
+            // What each ACK lets go counts for the next round trip.
+            let ack = AckSample { rtt, ..sample(1000, start + i * 1000, nxt + i * 1000) };
+            vegas.on_ack(window, &ack);
+            vegas.increase(window, &ack);
+        }
+        *sent = nxt;
+    }
+
+    #[test]
+    fn keeps_alpha_to_beta_segments_in_the_queue() {
+        for (alpha, beta) in [(2, 4), (1, 3), (10, 20)] {
+            let mut vegas = Vegas::new(VegasConfig { alpha, beta, ..VegasConfig::default() });
+            let (mut window, mut sent) = (window_of(10), 0);
+            for _ in 0..200 {
+                round(&mut vegas, &mut window, &mut sent);
+            }
+            let queued = window.cwnd / 1000 - 50;
+            assert!((u64::from(alpha)..=u64::from(beta) + 1).contains(&queued), "{alpha} {beta}: {queued}");
+            let settled = window.cwnd;
+            for _ in 0..20 {
+                round(&mut vegas, &mut window, &mut sent);
+                assert_eq!(window.cwnd, settled, "an equilibrium");
+            }
+            // From above: the queue of a flow that has left shrinks by a segment a round trip.
+            window.cwnd += 20_000;
+            round(&mut vegas, &mut window, &mut sent);
+            round(&mut vegas, &mut window, &mut sent);
+            assert!(window.cwnd < settled + 20_000);
+        }
+    }
+
+    #[test]
+    fn slow_start_ends_by_gamma_with_the_window_that_the_path_needs() {
+        let mut vegas = Vegas::new(VegasConfig::default());
+        let mut window = window_of(64);
+        // base_rtt 601; a round of 641: 64 * 40 / 601 = 4 > gamma; 64 * 601 / 641 + 1 = 61.
+        for (i, us) in [600, 640, 640].into_iter().enumerate() {
+            let ack = AckSample { rtt: Span::from_us(us), ..sample(1000, 1 + i as u64, 100) };
+            vegas.on_ack(&mut window, &ack);
+            vegas.window_end = 100;
+        }
+        vegas.rtt_min = 641;
+        vegas.increase(&mut window, &sample(1000, 101, 200));
+        assert_eq!((window.cwnd, window.ssthresh), (61_000, 61_000));
+    }
+
+    #[test]
+    fn the_paper_doubles_every_other_round_trip() {
+        let constants = VegasConfig { slow_start_alternate: true, ..VegasConfig::default() };
+        let mut vegas = Vegas::new(constants);
+        let (mut window, mut sent) = (window_of(4), 0);
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            round(&mut vegas, &mut window, &mut sent);
+            seen.push(window.cwnd / 1000);
+        }
+        // Some of the ACKs at the boundary count for the round trip before.
+        for (grown, held) in [(seen[0], seen[1]), (seen[2], seen[3]), (seen[4], seen[5])] {
+            assert!(held * 5 <= grown * 6, "{seen:?}");
+        }
+        assert!(seen[0] == 8 && seen[2] * 10 >= seen[1] * 17 && seen[4] * 10 >= seen[3] * 17, "{seen:?}");
+        let mut linux = Vegas::new(VegasConfig::default());
+        let (mut doubled, mut sent) = (window_of(4), 0);
+        for _ in 0..3 {
+            round(&mut linux, &mut doubled, &mut sent);
+        }
+        assert_eq!(doubled.cwnd, 32_000);
+    }
+}
