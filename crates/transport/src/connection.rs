@@ -199,7 +199,10 @@ impl Connection {
     /// the delayed ACK.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
-        let deadline = self.sender.rto_deadline.min(self.receiver.ack_deadline);
+        let mut deadline = self.sender.rto_deadline.min(self.receiver.ack_deadline);
+        if self.sender.refined.is_some() {
+            deadline = deadline.min(self.sender.pacing_deadline());
+        }
         (deadline != Time::MAX).then_some(deadline)
     }
 
@@ -209,6 +212,7 @@ impl Connection {
             self.receiver.ack_deadline = Time::MAX;
             self.receiver.request_ack();
         }
+        self.sender.on_pacing_timer(now);
         if now < self.sender.rto_deadline {
             return;
         }
@@ -291,6 +295,16 @@ impl Connection {
         self.sender.cc.alpha()
     }
 
+    /// Tail loss probes sent.
+    pub fn loss_probes(&self) -> u32 {
+        self.sender.refined_counts().0
+    }
+
+    /// Window reductions taken back as needless.
+    pub fn undone(&self) -> u32 {
+        self.sender.refined_counts().1
+    }
+
     /// Bytes sent and not acknowledged.
     pub fn flight_size(&self) -> u64 {
         self.sender.flight_size()
@@ -306,7 +320,7 @@ impl Connection {
 mod tests {
     use super::*;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
-    use crate::config::{DelayedAckConfig, RtoConfig, RtoForm};
+    use crate::config::{DelayedAckConfig, RecoveryConfig, RtoConfig, RtoForm};
 
     const MSS: u32 = 1000;
 
@@ -323,6 +337,7 @@ mod tests {
             fast_retransmit: true,
             dup_thresh: 3,
             limited_transmit: true,
+            recovery: RecoveryConfig::PLAIN,
             handshake: true,
             rto: RtoConfig {
                 initial: Span::from_ms(10),

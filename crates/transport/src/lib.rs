@@ -17,7 +17,8 @@ mod sequence;
 mod stats;
 
 pub use config::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, IdleRestart, PacingConfig,
+    RecoveryConfig, RtoConfig, RtoForm, RtoGrowth,
 };
 pub use connection::{Connection, Failure};
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, SynOptions};

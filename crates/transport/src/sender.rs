@@ -4,11 +4,11 @@
 //! sent at once: there is no Nagle algorithm. Where the peer's window has room for a part of a segment
 //! only, that part is sent when nothing is in flight, else the sender waits (RFC 9293 §3.8.6.2.1). A window
 //! of zero is probed (§3.8.6.1). Retransmissions do not look at the peer's window, which may have shrunk.
-//! Left out: restart after idle (RFC 5681 §4.1), pacing, SND.WL1 and WL2 (the newest ACK's window counts).
+//! Restart after idle and pacing are options of `recovery`. Left out: SND.WL1 and WL2 (the newest ACK's window counts).
 
 use crate::cc::{AckSample, Algorithm, CongestionControl, Window};
 use crate::config::Config;
-use crate::recovery::Phase;
+use crate::recovery::{Phase, Refined};
 use crate::rtt::Rtt;
 use crate::scoreboard::{Retransmission, Scoreboard};
 use crate::segment::{Options, Segment};
@@ -82,6 +82,8 @@ pub(crate) struct Sender {
     /// The most in flight since `snd_una` passed the last `usage_end`, and whether cwnd held the flow back.
     flight_max: u64,
     usage_end: u64,
+    /// State of the refinements of recovery that are on; a plain connection has none.
+    pub(crate) refined: Option<Box<Refined>>,
 }
 
 impl Sender {
@@ -115,6 +117,7 @@ impl Sender {
             prior_cwnd: 0,
             flight_max: 0,
             usage_end: 0,
+            refined: Refined::new(&config.recovery),
         }
     }
 
@@ -158,6 +161,18 @@ impl Sender {
         end == self.snd_end
     }
 
+    /// Whether everything that the application handed over was sent.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        self.snd_nxt == self.snd_end
+    }
+
+    /// The length of the next new segment, if there is one and the peer's window holds it.
+    pub(crate) fn fits_peer(&self) -> Option<u64> {
+        let len = (self.snd_end - self.snd_nxt).min(u64::from(self.window.mss));
+        let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
+        (len > 0 && len <= room).then_some(len)
+    }
+
     /// Takes over the window field of a segment.
     pub(crate) fn set_peer_window(&mut self, window: u32) {
         self.snd_wnd = window.min(MAX_WINDOW);
@@ -166,7 +181,7 @@ impl Sender {
     /// What is thought to be in the network (RFC 6675 `pipe`). Outside recovery that is the flight size, whatever
     /// SACK says, so limited transmit stays a setting of its own.
     #[inline]
-    fn pipe(&self) -> u64 {
+    pub(crate) fn pipe(&self) -> u64 {
         let absent = match self.phase {
             Phase::Open | Phase::Cwr => self.inflation,
             Phase::Recovery | Phase::Loss => self.inflation + self.scoreboard.absent(),
@@ -187,7 +202,7 @@ impl Sender {
         let acked = i64::from(self.space.distance(segment.ack, self.snd_una));
         if acked <= 0 {
             if acked == 0 {
-                self.on_same_ack(segment, ece, config, stats);
+                self.on_same_ack(segment, ece, now, config, stats);
             }
             return true;
         }
@@ -196,6 +211,9 @@ impl Sender {
             return false;
         }
         let una = self.snd_una;
+        if self.refined.is_some() {
+            self.begin_ack(una + acked, now);
+        }
         self.snd_una = una + acked;
         self.snd_wnd = segment.window.min(MAX_WINDOW);
         if let Some(sent_at) = self.scoreboard.acknowledge(una, self.snd_una) {
@@ -208,13 +226,14 @@ impl Sender {
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
         let sample = AckSample { acked, ece, snd_una: self.snd_una, snd_nxt: self.snd_nxt };
         self.cc.on_ack(&sample);
-        let eventful = ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
+        let eventful =
+            ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_)) || self.refined.is_some();
         if self.phase == Phase::Open && !eventful {
             if self.is_cwnd_limited() {
                 self.cc.increase(&mut self.window, &sample);
             }
         } else {
-            self.on_eventful_ack(segment, &sample, config, stats);
+            self.on_eventful_ack(segment, &sample, now, config, stats);
         }
         if self.snd_una == self.snd_end {
             self.scoreboard.release();
@@ -226,13 +245,19 @@ impl Sender {
 
     /// An ACK that acknowledges nothing new: a duplicate, a window update, or the ACK field of the peer's data.
     #[inline]
-    fn on_same_ack(&mut self, segment: &Segment, ece: bool, config: &Config, stats: &mut Stats) {
+    fn on_same_ack(&mut self, segment: &Segment, ece: bool, now: Time, config: &Config, stats: &mut Stats) {
         let window = segment.window.min(MAX_WINDOW);
         let changed = window != self.snd_wnd;
         if changed {
             self.on_window_update(window);
         }
+        if self.refined.is_some() {
+            self.begin_ack(self.snd_una, now);
+        }
         if self.snd_una == self.snd_nxt {
+            if self.refined.is_some() {
+                self.weigh_evidence(segment, false, ece, now, config, stats);
+            }
             return;
         }
         if self.snd_wnd == 0 {
@@ -243,7 +268,7 @@ impl Sender {
                 return;
             }
         }
-        self.on_duplicate_ack(segment, changed, ece, config, stats);
+        self.on_duplicate_ack(segment, changed, ece, now, config, stats);
     }
 
     #[cold]
@@ -287,6 +312,15 @@ impl Sender {
     /// The next segment with data, if one may be sent now.
     #[inline]
     pub(crate) fn next_segment(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.refined.is_some() {
+            return self.next_refined(now, config, stats);
+        }
+        self.next_plain(now, config, stats)
+    }
+
+    /// The same without what [`Self::next_refined`] adds.
+    #[inline]
+    pub(crate) fn next_plain(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.must_retransmit || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return self.next_in_recovery(now, config, stats);
         }
@@ -295,7 +329,7 @@ impl Sender {
 
     /// A new segment, if the windows have room.
     #[inline]
-    fn next_new(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+    pub(crate) fn next_new(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
         let unsent = self.snd_end - self.snd_nxt;
         if unsent == 0 {
             return None;
@@ -314,7 +348,14 @@ impl Sender {
     }
 
     #[inline]
-    fn transmit_new(&mut self, len: u64, kind: Kind, pipe: u64, now: Time, config: &Config) -> Outgoing {
+    pub(crate) fn transmit_new(
+        &mut self,
+        len: u64,
+        kind: Kind,
+        pipe: u64,
+        now: Time,
+        config: &Config,
+    ) -> Outgoing {
         let offset = self.snd_nxt;
         self.snd_nxt += len;
         self.scoreboard.sent(self.snd_nxt, now);
@@ -350,6 +391,9 @@ impl Sender {
     /// What goes out in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
     fn next_in_recovery(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if let Some(answer) = self.next_in_frto(now, config) {
+            return answer;
+        }
         if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
             let pipe = self.pipe();
             let fits = pipe == 0 || pipe + u64::from(lost.len) <= self.window.cwnd;
@@ -366,7 +410,7 @@ impl Sender {
         if self.pipe() + u64::from(self.window.mss) > self.window.cwnd {
             return None;
         }
-        let hole = self.next_speculative()?;
+        let hole = self.next_speculative(config)?;
         Some(self.retransmit(hole, now, config, stats))
     }
 
@@ -388,6 +432,9 @@ impl Sender {
 
     /// The timer of the sending half expired. False: the retry limit is reached.
     pub(crate) fn on_timeout(&mut self, now: Time, config: &Config, stats: &mut Stats) -> bool {
+        if self.refined.is_some() && self.on_special_timer(now, config, stats) {
+            return true;
+        }
         if self.retries >= config.retries {
             return false;
         }

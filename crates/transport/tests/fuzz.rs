@@ -21,6 +21,36 @@ fn fate() -> impl Strategy<Value = Fate> {
 
 fn any_config() -> impl Strategy<Value = Config> {
     let switches = prop::array::uniform7(any::<bool>());
+    (any_plain_config(switches), any_recovery()).prop_map(|(config, recovery)| Config { recovery, ..config })
+}
+
+/// Every switch of recovery by itself, and plain and Linux more often than chance would give them.
+fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
+    let switches = prop::array::uniform7(any::<bool>());
+    let any =
+        (switches, 0u8..3, 0u64..200, 50u32..400, 1u32..5).prop_map(|(on, idle, slack, percent, burst)| {
+            let [rack, tlp, prr, undo, frto, delivered, pacing] = on;
+            RecoveryConfig {
+                rack,
+                tlp,
+                timer_slack: Span::from_us(slack),
+                prr,
+                undo,
+                frto,
+                rto_growth: if delivered { RtoGrowth::Delivered } else { RtoGrowth::Segment },
+                idle_restart: [IdleRestart::Off, IdleRestart::Rfc5681, IdleRestart::Linux][usize::from(idle)],
+                pacing: PacingConfig {
+                    on: pacing,
+                    slow_start_percent: 2 * percent,
+                    avoidance_percent: percent,
+                    burst,
+                },
+            }
+        });
+    prop_oneof![1 => Just(RecoveryConfig::PLAIN), 1 => Just(RecoveryConfig::LINUX), 4 => any]
+}
+
+fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy<Value = Config> {
     (
         switches,
         0usize..CongestionControlConfig::ALL.len(),

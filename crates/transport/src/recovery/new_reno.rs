@@ -28,9 +28,15 @@ impl Sender {
     /// §3.2 step 5, partial ACK: the next hole is sent again at once.
     pub(super) fn new_reno_partial_ack(&mut self, acked: u64) {
         let mss = u64::from(self.window.mss);
+        let before = self.inflation;
         self.inflation = self.inflation.saturating_sub(acked);
         if acked >= mss {
             self.inflation += mss;
+        }
+        if let Some(refined) = self.refined.as_deref_mut() {
+            // RFC 9937 §6.2: what duplicate ACKs stood for was counted with them.
+            refined.delivery.bytes = acked.saturating_sub(before.saturating_sub(self.inflation)).max(mss);
+            refined.delivery.loss = true;
         }
         self.scoreboard.mark_head_lost(self.snd_una);
         self.must_retransmit = true;

@@ -25,6 +25,7 @@ pub fn config() -> Config {
         fast_retransmit: true,
         dup_thresh: 3,
         limited_transmit: false,
+        recovery: RecoveryConfig::PLAIN,
         handshake: false,
         rto: RtoConfig {
             initial: Span::from_ms(100),
