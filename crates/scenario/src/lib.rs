@@ -3,6 +3,7 @@
 mod build;
 pub mod error;
 pub mod presets;
+pub mod recovery;
 pub mod resolve;
 pub mod results;
 mod run;

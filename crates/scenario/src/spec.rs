@@ -3,6 +3,7 @@
 //! These types say what every key of a scenario file means. The reader that fills them, with defaults and
 //! where each came from, is in `resolve`; the same names stand in the file, the CLI and the Python classes.
 
+use crate::recovery::RecoverySpec;
 use pauseframe_units::{BitRate, Bytes, Span};
 use serde::Serialize;
 
@@ -313,6 +314,9 @@ pub struct TransportSpec {
     pub dup_thresh: u32,
     /// Limited transmit.
     pub limited_transmit: bool,
+    /// Loss recovery beyond that.
+    #[serde(flatten)]
+    pub recovery: RecoverySpec,
     /// Three-way handshake for every flow.
     pub handshake: bool,
     /// RTO before the first sample.

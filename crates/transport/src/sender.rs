@@ -211,7 +211,8 @@ impl Sender {
             return false;
         }
         let una = self.snd_una;
-        if self.refined.is_some() {
+        let refined = self.refined.is_some();
+        if refined {
             self.begin_ack(una + acked, now);
         }
         self.snd_una = una + acked;
@@ -226,8 +227,7 @@ impl Sender {
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
         let sample = AckSample { acked, ece, snd_una: self.snd_una, snd_nxt: self.snd_nxt };
         self.cc.on_ack(&sample);
-        let eventful =
-            ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_)) || self.refined.is_some();
+        let eventful = refined || ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
         if self.phase == Phase::Open && !eventful {
             if self.is_cwnd_limited() {
                 self.cc.increase(&mut self.window, &sample);
@@ -251,11 +251,9 @@ impl Sender {
         if changed {
             self.on_window_update(window);
         }
-        if self.refined.is_some() {
-            self.begin_ack(self.snd_una, now);
-        }
         if self.snd_una == self.snd_nxt {
             if self.refined.is_some() {
+                self.begin_ack(self.snd_una, now);
                 self.weigh_evidence(segment, false, ece, now, config, stats);
             }
             return;

@@ -16,6 +16,8 @@ fn fate() -> impl Strategy<Value = Fate> {
         3 => Just(Fate::Mark),
         2 => (1u64..400).prop_map(|us| Fate::Late(Span::from_us(us))),
         1 => (0u64..400).prop_map(|us| Fate::Twice(Span::from_us(us))),
+        1 => Just(Fate::Closed),
+        1 => Just(Fate::WildAck),
     ]
 }
 
@@ -140,7 +142,7 @@ proptest! {
         fates in prop::collection::vec(fate(), 1..300),
     ) {
         // A pattern that drops everything never ends, and is no test.
-        prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop)).count() * 2 > fates.len());
+        prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop | Fate::WildAck)).count() * 2 > fates.len());
         let iss = [u32::MAX - below_wrap, u32::MAX - peer_below_wrap];
         let first = transfer(config.clone(), iss, &sizes, &fates);
         prop_assert_eq!(first, transfer(config, iss, &sizes, &fates), "the same run twice");

@@ -16,6 +16,7 @@ mod nested;
 mod options;
 mod reader;
 mod record;
+mod recovery;
 mod shorthand;
 mod sizes;
 mod switch;

@@ -60,10 +60,10 @@ impl Sender {
         if self.refined.is_some() {
             self.weigh_evidence(segment, true, sample.ece, now, config, stats);
         }
-        let before = self.phase;
-        if before == Phase::Loss {
+        if self.phase == Phase::Loss {
             self.on_ack_after_timeout(true, news > 0);
         }
+        let before = self.phase;
         self.leave_or_stay(sample, config, stats);
         let mut detected = Detected::default();
         if self.uses_rack(config) {
@@ -144,6 +144,9 @@ impl Sender {
         config: &Config,
         stats: &mut Stats,
     ) {
+        if self.refined.is_some() {
+            self.begin_ack(self.snd_una, now);
+        }
         let news = self.on_sack_option(segment);
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };

@@ -96,8 +96,8 @@ impl Sender {
         let Some(refined) = self.refined.as_deref_mut() else { return Detected::default() };
         let hurry = matches!(self.phase, Phase::Recovery | Phase::Loss)
             || self.scoreboard.has_sacked(config.dup_thresh);
-        let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
         let rack = &refined.rack;
+        let srtt = self.rtt.srtt().unwrap_or(rack.rtt);
         let age = rack.rtt + rack.reo_wnd(hurry, refined.delivery.min_rtt, srtt);
         let detected = self.scoreboard.mark_older(rack.latest, age, now, self.snd_una);
         refined.delivery.loss |= detected.loss;
