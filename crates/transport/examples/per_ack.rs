@@ -58,8 +58,8 @@ fn main() {
     let total = segments * 1460;
     ends[0].send(total, now);
     while ends[0].acked() < total {
-        for from in 0..2 {
-            while let Some((segment, codepoint)) = ends[from].poll_transmit(now) {
+        for (from, end) in ends.iter_mut().enumerate() {
+            while let Some((segment, codepoint)) = end.poll_transmit(now) {
                 sent += u64::from(segment.len > 0);
                 if segment.len == 0 || drop_every == 0 || !sent.is_multiple_of(drop_every) {
                     flying.push_back((now + delay, 1 - from, segment, codepoint));

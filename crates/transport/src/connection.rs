@@ -199,10 +199,7 @@ impl Connection {
     /// the delayed ACK.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
-        let mut deadline = self.sender.rto_deadline.min(self.receiver.ack_deadline);
-        if self.sender.refined.is_some() {
-            deadline = deadline.min(self.sender.pacing_deadline());
-        }
+        let deadline = self.sender.rto_deadline.min(self.receiver.ack_deadline);
         (deadline != Time::MAX).then_some(deadline)
     }
 
@@ -212,7 +209,6 @@ impl Connection {
             self.receiver.ack_deadline = Time::MAX;
             self.receiver.request_ack();
         }
-        self.sender.on_pacing_timer(now);
         if now < self.sender.rto_deadline {
             return;
         }

@@ -19,6 +19,11 @@ use pauseframe_units::Time;
 /// RFC 7323 §2.3: no window is larger, so that old and new sequence numbers can be told apart.
 const MAX_WINDOW: u32 = 1 << 30;
 
+/// Bit of `detour`: the next retransmission does not wait for room in the window.
+pub(crate) const MUST_RETRANSMIT: u8 = 1;
+/// Bit of `detour`: refinements of recovery are on.
+const REFINED: u8 = 2;
+
 /// A segment of data to put on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outgoing {
@@ -55,8 +60,8 @@ pub(crate) struct Sender {
     pub(crate) sack: bool,
     /// The next new segment says that the window was reduced.
     pub(crate) cwr_due: bool,
-    /// The next retransmission does not wait for room in the window.
-    pub(crate) must_retransmit: bool,
+    /// Why the next segment is not simply a new one: [`MUST_RETRANSMIT`], [`REFINED`]. One test for both.
+    pub(crate) detour: u8,
     /// RFC 6675 rule 4 has been used in this recovery.
     pub(crate) rescued: bool,
     /// A probe of a closed window is in flight.
@@ -101,7 +106,7 @@ impl Sender {
             phase: Phase::Open,
             sack: config.sack,
             cwr_due: false,
-            must_retransmit: false,
+            detour: if config.recovery.is_plain() { 0 } else { REFINED },
             rescued: false,
             probing: false,
             probe_due: false,
@@ -282,7 +287,7 @@ impl Sender {
             // The byte of the probe was refused; it goes first.
             self.probing = false;
             self.scoreboard.mark_head_lost(self.snd_una);
-            self.must_retransmit = true;
+            self.detour |= MUST_RETRANSMIT;
         } else if self.scoreboard.is_empty() {
             self.rto_deadline = Time::MAX;
         }
@@ -310,19 +315,31 @@ impl Sender {
     /// The next segment with data, if one may be sent now.
     #[inline]
     pub(crate) fn next_segment(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
-        if self.refined.is_some() {
-            return self.next_refined(now, config, stats);
+        if self.detour != 0 || matches!(self.phase, Phase::Recovery | Phase::Loss) {
+            return self.next_by_detour(now, config, stats);
         }
-        self.next_plain(now, config, stats)
+        self.next_new(now, config)
     }
 
-    /// The same without what [`Self::next_refined`] adds.
-    #[inline]
+    #[cold]
+    fn next_by_detour(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.detour & REFINED != 0 {
+            return self.next_refined(now, config, stats);
+        }
+        self.next_in_recovery(now, config, stats)
+    }
+
+    /// The next segment without what [`Self::next_refined`] adds.
     pub(crate) fn next_plain(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
-        if self.must_retransmit || matches!(self.phase, Phase::Recovery | Phase::Loss) {
+        if self.must_retransmit() || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return self.next_in_recovery(now, config, stats);
         }
         self.next_new(now, config)
+    }
+
+    /// Whether the next retransmission does not wait for room in the window.
+    pub(crate) fn must_retransmit(&self) -> bool {
+        self.detour & MUST_RETRANSMIT != 0
     }
 
     /// A new segment, if the windows have room.
@@ -389,19 +406,16 @@ impl Sender {
     /// What goes out in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
     fn next_in_recovery(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
-        if let Some(answer) = self.next_in_frto(now, config) {
-            return answer;
-        }
         if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
             let pipe = self.pipe();
             let fits = pipe == 0 || pipe + u64::from(lost.len) <= self.window.cwnd;
-            if !fits && !self.must_retransmit {
+            if !fits && !self.must_retransmit() {
                 return None;
             }
-            self.must_retransmit = false;
+            self.detour &= !MUST_RETRANSMIT;
             return Some(self.retransmit(lost, now, config, stats));
         }
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
         if self.snd_nxt < self.snd_end || !self.sack || self.phase != Phase::Recovery {
             return self.next_new(now, config);
         }

@@ -221,6 +221,8 @@ mod tests {
             ideal: Span::from_us(2),
             retransmits: 1,
             timeouts: 2,
+            loss_probes: 0,
+            undone: 0,
             ce_packets: 0,
         }
     }

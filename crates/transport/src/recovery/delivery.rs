@@ -5,6 +5,7 @@ use pauseframe_units::{Span, Time};
 
 /// The news of one ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one ACK")]
 pub(crate) struct Delivery {
     pub(super) now: Time,
     /// End of the highest data reported before this ACK.

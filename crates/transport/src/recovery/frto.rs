@@ -51,17 +51,18 @@ impl Sender {
         }
     }
 
-    /// Whether only new data may go out now, and what; the outer `None` means that recovery goes on as ever.
-    pub(crate) fn next_in_frto(&mut self, now: Time, config: &Config) -> Option<Option<Outgoing>> {
-        if self.phase != Phase::Loss || self.refined.as_deref()?.frto != Frto::NewOnly {
-            return None;
-        }
+    /// Whether only new data may go out now.
+    pub(super) fn is_new_only(&self) -> bool {
+        self.phase == Phase::Loss
+            && self.refined.as_deref().is_some_and(|refined| refined.frto == Frto::NewOnly)
+    }
+
+    /// The next new segment; if there never was one, recovery goes on as ever from here.
+    pub(super) fn next_in_frto(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
         let outgoing = self.next_new(now, config);
         if outgoing.is_none() && self.snd_nxt == self.recover {
-            // Nothing could be sent after all.
             self.set_frto(Frto::Off);
-            return None;
         }
-        Some(outgoing)
+        outgoing
     }
 }

@@ -49,7 +49,7 @@ impl Sender {
         self.window.ssthresh = self.current_ssthresh();
         let mut cwnd = self.window.cwnd;
         while idle > rto && cwnd > floor {
-            idle = idle - rto;
+            idle -= rto;
             cwnd /= 2;
         }
         self.window.cwnd = cwnd.max(floor);

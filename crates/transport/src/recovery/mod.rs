@@ -27,7 +27,7 @@ pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 use crate::cc::{AckSample, Algorithm, Congestion};
 use crate::config::Config;
 use crate::segment::Segment;
-use crate::sender::Sender;
+use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
 use pauseframe_units::{Span, Time};
 
@@ -134,7 +134,6 @@ impl Sender {
 
     /// An ACK that acknowledges nothing new, with its ECE flag, while data are in flight.
     #[cold]
-    #[expect(clippy::too_many_arguments, reason = "what an ACK brings, and what is shared by all")]
     pub(crate) fn on_duplicate_ack(
         &mut self,
         segment: &Segment,
@@ -224,7 +223,7 @@ impl Sender {
         self.phase = Phase::Recovery;
         self.recover = self.snd_nxt;
         self.cwr_due = true;
-        self.must_retransmit = true;
+        self.detour |= MUST_RETRANSMIT;
         self.rescued = false;
         self.inflation = 0;
         self.end_probe();
@@ -250,7 +249,7 @@ impl Sender {
         }
         self.phase = Phase::Open;
         self.inflation = 0;
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.rack.end_recovery();
         }
@@ -290,7 +289,7 @@ impl Sender {
         if self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt {
             // The peer has closed its window: this repeats a window probe and says nothing of congestion.
             self.scoreboard.mark_head_lost(self.snd_una);
-            self.must_retransmit = true;
+            self.detour |= MUST_RETRANSMIT;
             return;
         }
         stats.timeouts += 1;
@@ -318,7 +317,7 @@ impl Sender {
         }
         self.end_probe();
         self.dup_acks = 0;
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
         self.probing = false;
     }
 

@@ -6,7 +6,7 @@
 // Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go further only where duplicate
 // ACKs were lost, and the data that they stood for have left the network all the same (Linux does likewise).
 
-use crate::sender::Sender;
+use crate::sender::{MUST_RETRANSMIT, Sender};
 
 impl Sender {
     /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
@@ -39,7 +39,7 @@ impl Sender {
             refined.delivery.loss = true;
         }
         self.scoreboard.mark_head_lost(self.snd_una);
-        self.must_retransmit = true;
+        self.detour |= MUST_RETRANSMIT;
     }
 
     /// §3.2 step 5, full ACK, option 1: no burst where little is in flight.

@@ -18,28 +18,28 @@ pub(crate) struct Pacer {
     busy_until: Time,
     /// The next burst may begin.
     next: Time,
-    /// What waits for `next`; [`Time::MAX`]: nothing.
-    pub(super) deadline: Time,
     /// Segments that the present burst still has.
     left: u32,
 }
 
 impl Default for Pacer {
     fn default() -> Self {
-        Pacer { busy_until: Time::ZERO, next: Time::ZERO, deadline: Time::MAX, left: 0 }
+        Pacer { busy_until: Time::ZERO, next: Time::ZERO, left: 0 }
     }
 }
 
 impl Sender {
     /// Whether the pacer holds back what could be sent; then its timer is set.
     pub(super) fn is_held_back(&mut self, now: Time, config: &Config) -> bool {
-        if !config.recovery.pacing.on || self.must_retransmit {
+        if !config.recovery.pacing.on || self.must_retransmit() {
             return false;
         }
         let waiting = !self.is_all_sent() || self.scoreboard.has_lost();
-        let Some(refined) = self.refined.as_deref_mut() else { return false };
-        let held = waiting && now < refined.pacer.next;
-        refined.pacer.deadline = if held { refined.pacer.next } else { Time::MAX };
+        let Some(next) = self.refined.as_deref().map(|refined| refined.pacer.next) else { return false };
+        let held = waiting && now < next;
+        if held {
+            self.wake_at(next);
+        }
         held
     }
 
@@ -67,20 +67,6 @@ impl Sender {
         pacer.left -= 1;
         if pacer.left == 0 {
             pacer.next = pacer.busy_until;
-        }
-    }
-
-    /// The pacing timer; [`Time::MAX`] if it is off.
-    pub(crate) fn pacing_deadline(&self) -> Time {
-        self.refined.as_deref().map_or(Time::MAX, |refined| refined.pacer.deadline)
-    }
-
-    /// Time has reached `now`: what the pacer held back may be asked for again.
-    pub(crate) fn on_pacing_timer(&mut self, now: Time) {
-        if let Some(refined) = self.refined.as_deref_mut()
-            && refined.pacer.deadline <= now
-        {
-            refined.pacer.deadline = Time::MAX;
         }
     }
 }

@@ -27,7 +27,9 @@ pub(crate) struct Refined {
     pub(super) probe: Probe,
     /// What the timer stands for, and when it was set to expire.
     pub(super) special: Option<(Special, Time)>,
-    /// The same before the ACK that is being worked on.
+    /// The timer as it was before the pacer took it.
+    pub(super) behind_pacing: (Time, Option<(Special, Time)>),
+    /// What the timer stood for before the ACK that is being worked on.
     was_special: Option<Special>,
     pub(super) undo: Undo,
     pub(super) frto: Frto,
@@ -50,6 +52,7 @@ impl Sender {
     /// An ACK comes that may bring news; call before anything of it is taken in. `to`: what it acknowledges.
     #[cold]
     pub(crate) fn begin_ack(&mut self, to: u64, now: Time) {
+        self.end_pacing_wait();
         let was = self.take_special();
         let high_ack = self.scoreboard.high_sacked().max(self.snd_una);
         let Some(refined) = self.refined.as_deref_mut() else { return };
@@ -165,12 +168,13 @@ impl Sender {
     /// The next segment where refinements are on: the probe, what the pacer lets through, and the books of both.
     #[cold]
     pub(crate) fn next_refined(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        self.end_pacing_wait();
         self.restart_after_idle(now, config);
         let probe = self.next_probe(now, config, stats);
         let outgoing = match probe {
             Some(probe) => probe,
             None if self.is_held_back(now, config) => return None,
-            None => self.next_plain(now, config, stats)?,
+            None => self.next_unprobed(now, config, stats)?,
         };
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.prr.out += u64::from(outgoing.len);
@@ -183,6 +187,16 @@ impl Sender {
         self.charge_pacer(outgoing.len, now, config);
         self.validate_window(now, config);
         Some(outgoing)
+    }
+
+    fn next_unprobed(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.is_new_only() {
+            let new = self.next_in_frto(now, config);
+            if new.is_some() || self.is_new_only() {
+                return new;
+            }
+        }
+        self.next_plain(now, config, stats)
     }
 
     /// Tail loss probes sent, and reductions taken back.

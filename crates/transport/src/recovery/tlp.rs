@@ -1,9 +1,9 @@
 //! Tail loss probe (RFC 8985 §7): after about two round trips of silence one segment, new or the last again, draws an ACK, so
 //! that a lost tail is repaired by fast recovery and not by the timeout. With it, which timer runs: a connection has
-//! one, for the probe, for RACK's reordering window, or for the timeout, as in Linux.
+//! one, for the probe, for RACK's reordering window, or for the timeout, as in Linux (and here for the pacer, in between).
 //!
-//! The probe timeout is 2 srtt + slack; with one segment in flight rto_min takes the place of the slack (Linux; RFC 8985
-//! §7.2 allows for the peer's delayed ACK in the same way), so there rto_min decides what a lost last segment costs.
+//! The probe timeout is 2 srtt + slack; with one segment in flight `rto_min` takes the place of the slack (Linux; RFC 8985
+//! §7.2 allows for the peer's delayed ACK in the same way), so there `rto_min` decides what a lost last segment costs.
 
 use super::Phase;
 use crate::config::Config;
@@ -18,6 +18,8 @@ pub(crate) enum Special {
     Probe,
     /// RACK's reordering window ends.
     Reordering,
+    /// The pacer lets the next segment through; what the timer stood for before comes back then.
+    Pacing,
 }
 
 /// The probe of the present episode.
@@ -67,6 +69,25 @@ impl Sender {
     fn special(&self) -> Option<Special> {
         let (kind, at) = self.refined.as_deref()?.special?;
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
+    }
+
+    /// The pacer asks to be woken before the timer expires.
+    pub(super) fn wake_at(&mut self, at: Time) {
+        let deadline = self.rto_deadline;
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        if at < deadline {
+            refined.behind_pacing = (deadline, refined.special.take());
+            self.set_special(Special::Pacing, at);
+        }
+    }
+
+    /// The timer stands again for what it did before the pacer took it.
+    pub(super) fn end_pacing_wait(&mut self) {
+        if self.special() == Some(Special::Pacing)
+            && let Some(refined) = self.refined.as_deref_mut()
+        {
+            (self.rto_deadline, refined.special) = refined.behind_pacing;
+        }
     }
 
     /// When the timeout is due, counted from when the oldest segment was last sent (Linux `tcp_rearm_rto`).
@@ -125,8 +146,15 @@ impl Sender {
 
     /// The timer expired. False: it stood for the timeout.
     pub(crate) fn on_special_timer(&mut self, now: Time, config: &Config, stats: &mut Stats) -> bool {
+        if self.special() == Some(Special::Pacing) {
+            self.end_pacing_wait();
+            if now < self.rto_deadline {
+                return true;
+            }
+        }
         let Some(kind) = self.take_special().filter(|_| self.snd_una < self.snd_nxt) else { return false };
         match kind {
+            Special::Pacing => {}
             Special::Probe => {
                 let Some(refined) = self.refined.as_deref_mut() else { return false };
                 // §7.3: one probe at a time.

@@ -6,7 +6,7 @@
 use super::Phase;
 use crate::config::Config;
 use crate::segment::SackBlocks;
-use crate::sender::Sender;
+use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
 
 /// What is needed to take a reduction back.
@@ -116,7 +116,7 @@ impl Sender {
         }
         self.phase = Phase::Open;
         self.inflation = 0;
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
         self.retries = 0;
     }
 
