@@ -90,8 +90,9 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
                 },
                 delayed_ack: DelayedAckConfig { segments: ack_every, timeout: Span::from_us(500) },
                 receive_window: 1 << window_bits,
-                syn_retries: 200,
-                retries: 200,
+                // The network heals after 3000 segments.
+                syn_retries: 4000,
+                retries: 4000,
                 ..config()
             }
         })
