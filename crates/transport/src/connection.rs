@@ -120,13 +120,25 @@ impl Connection {
         if self.receiver.owes_separate_ack() {
             return Some(self.pure_ack());
         }
-        if let Some(outgoing) = self.sender.next_segment(now, &self.config, &mut self.stats) {
+        if self.sender.is_on_detour() {
+            return self.poll_on_detour(now);
+        }
+        if let Some(outgoing) = self.sender.next_new(now, &self.config) {
             return Some(self.data_segment(outgoing));
         }
         if self.receiver.owes_ack() {
             return Some(self.pure_ack());
         }
         None
+    }
+
+    /// The same where the next segment is not simply a new one.
+    #[cold]
+    fn poll_on_detour(&mut self, now: Time) -> Option<(Segment, Ecn)> {
+        match self.sender.next_by_detour(now, &self.config, &mut self.stats) {
+            Some(outgoing) => Some(self.data_segment(outgoing)),
+            None => self.receiver.owes_ack().then(|| self.pure_ack()),
+        }
     }
 
     #[inline]

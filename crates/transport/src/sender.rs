@@ -204,10 +204,38 @@ impl Sender {
         config: &Config,
         stats: &mut Stats,
     ) -> bool {
+        if self.detour & REFINED != 0 {
+            return self.on_ack_refined(segment, ece, now, config, stats);
+        }
+        self.on_ack_as::<false>(segment, ece, now, config, stats)
+    }
+
+    #[cold]
+    fn on_ack_refined(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) -> bool {
+        self.on_ack_as::<true>(segment, ece, now, config, stats)
+    }
+
+    /// `REFINES`: refinements of recovery are on, and every ACK is looked at closely.
+    #[inline]
+    fn on_ack_as<const REFINES: bool>(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) -> bool {
         let acked = i64::from(self.space.distance(segment.ack, self.snd_una));
         if acked <= 0 {
             if acked == 0 {
-                self.on_same_ack(segment, ece, now, config, stats);
+                self.on_same_ack::<REFINES>(segment, ece, now, config, stats);
             }
             return true;
         }
@@ -216,8 +244,7 @@ impl Sender {
             return false;
         }
         let una = self.snd_una;
-        let refined = self.refined.is_some();
-        if refined {
+        if REFINES {
             self.begin_ack(una + acked, now);
         }
         self.snd_una = una + acked;
@@ -232,7 +259,7 @@ impl Sender {
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
         let sample = AckSample { acked, ece, snd_una: self.snd_una, snd_nxt: self.snd_nxt };
         self.cc.on_ack(&sample);
-        let eventful = refined || ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
+        let eventful = REFINES || ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
         if self.phase == Phase::Open && !eventful {
             if self.is_cwnd_limited() {
                 self.cc.increase(&mut self.window, &sample);
@@ -250,14 +277,21 @@ impl Sender {
 
     /// An ACK that acknowledges nothing new: a duplicate, a window update, or the ACK field of the peer's data.
     #[inline]
-    fn on_same_ack(&mut self, segment: &Segment, ece: bool, now: Time, config: &Config, stats: &mut Stats) {
+    fn on_same_ack<const REFINES: bool>(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) {
         let window = segment.window.min(MAX_WINDOW);
         let changed = window != self.snd_wnd;
         if changed {
             self.on_window_update(window);
         }
         if self.snd_una == self.snd_nxt {
-            if self.refined.is_some() {
+            if REFINES {
                 self.begin_ack(self.snd_una, now);
                 self.weigh_evidence(segment, false, ece, now, config, stats);
             }
@@ -312,17 +346,20 @@ impl Sender {
         }
     }
 
-    /// The next segment with data, if one may be sent now.
+    /// Whether the next segment is not simply a new one ([`Self::next_new`]) but comes from [`Self::next_by_detour`].
     #[inline]
-    pub(crate) fn next_segment(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
-        if self.detour != 0 || matches!(self.phase, Phase::Recovery | Phase::Loss) {
-            return self.next_by_detour(now, config, stats);
-        }
-        self.next_new(now, config)
+    pub(crate) fn is_on_detour(&self) -> bool {
+        self.detour != 0 || matches!(self.phase, Phase::Recovery | Phase::Loss)
     }
 
+    /// The next segment with data, if one may be sent now.
     #[cold]
-    fn next_by_detour(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+    pub(crate) fn next_by_detour(
+        &mut self,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) -> Option<Outgoing> {
         if self.detour & REFINED != 0 {
             return self.next_refined(now, config, stats);
         }
