@@ -26,6 +26,8 @@ SCHEMAS = {
         "slowdown": pl.Float64,
         "retransmits": pl.UInt32,
         "timeouts": pl.UInt32,
+        "loss_probes": pl.UInt32,
+        "undone": pl.UInt32,
         "ce_packets": pl.UInt64,
     },
     "queries": {
@@ -102,6 +104,8 @@ def flow_rows(rng, count, slow):
             "slowdown": fct / ideal,
             "retransmits": 0,
             "timeouts": 0,
+            "loss_probes": 0,
+            "undone": 0,
             "ce_packets": rng.randrange(20),
         }
 

@@ -83,6 +83,8 @@ impl Network {
             ideal,
             retransmits: 0,
             timeouts: 0,
+            loss_probes: 0,
+            undone: 0,
             ce_packets: 0,
             datagrams: Datagrams::default(),
         });
@@ -396,6 +398,7 @@ impl Network {
             return;
         }
         let record = &mut self.records[flow as usize];
+        (record.loss_probes, record.undone) = (0, 0);
         (record.delivered, record.retransmits, record.timeouts, record.ce_packets) = (0, 0, 0, 0);
         for slot in [source, sink] {
             let Some(end) = self.ends[slot as usize].as_ref() else { continue };
@@ -403,6 +406,8 @@ impl Network {
             record.delivered += end.connection.delivered();
             record.retransmits += stats.retransmits;
             record.timeouts += stats.timeouts;
+            record.loss_probes += end.connection.loss_probes();
+            record.undone += end.connection.undone();
             record.ce_packets += stats.ce_received;
         }
     }

@@ -55,6 +55,10 @@ pub struct FlowRecord {
     pub retransmits: u32,
     /// Retransmission time-outs, both directions.
     pub timeouts: u32,
+    /// Tail loss probes (RFC 8985 §7), both directions.
+    pub loss_probes: u32,
+    /// Window reductions taken back as needless, both directions.
+    pub undone: u32,
     /// Data packets that arrived with CE.
     pub ce_packets: u64,
     /// What became of the datagrams of a stream; zeros for a connection.

@@ -239,6 +239,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         fast_retransmit: spec.fast_retransmit,
         dup_thresh: spec.dup_thresh,
         limited_transmit: spec.limited_transmit,
+        recovery: spec.recovery.config(),
         handshake: spec.handshake,
         rto: RtoConfig {
             initial: spec.rto_initial,

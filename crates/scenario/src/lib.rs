@@ -5,6 +5,7 @@ pub mod error;
 mod faults;
 mod headroom;
 pub mod presets;
+pub mod recovery;
 pub mod resolve;
 pub mod results;
 mod run;

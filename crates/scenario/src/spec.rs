@@ -22,6 +22,7 @@ pub use switch::{
 };
 pub use topology::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
 
+use crate::recovery::RecoverySpec;
 use pauseframe_transport::CongestionControlConfig;
 use pauseframe_units::{Bytes, Span};
 use serde::Serialize;
@@ -196,6 +197,9 @@ pub struct TransportSpec {
     pub dup_thresh: u32,
     /// Limited transmit.
     pub limited_transmit: bool,
+    /// Loss recovery beyond that.
+    #[serde(flatten)]
+    pub recovery: RecoverySpec,
     /// Three-way handshake for every flow.
     pub handshake: bool,
     /// RTO before the first sample.

@@ -1,11 +1,12 @@
-//! Instructions per ACK of a congestion control: `valgrind --tool=callgrind target/release/examples/per_ack cubic 200000`. Two runs of different
-//! length give the cost of an ACK without the start.
+//! Instructions per ACK of a congestion control: `valgrind --tool=callgrind target/release/examples/per_ack cubic 200000`.
+//! Two runs of different length give the cost of an ACK without the start; `linux` as third argument switches the
+//! refinements of recovery on.
 
 use pauseframe_transport::*;
 use pauseframe_units::{Span, Time};
 use std::sync::Arc;
 
-fn config(name: &str) -> Config {
+fn config(name: &str, recovery: RecoveryConfig) -> Config {
     let (_, congestion_control) =
         CongestionControlConfig::NAMES.iter().find(|cc| cc.0 == name).expect("a congestion control");
     Config {
@@ -20,6 +21,7 @@ fn config(name: &str) -> Config {
         fast_retransmit: true,
         dup_thresh: 3,
         limited_transmit: true,
+        recovery,
         handshake: false,
         rto: RtoConfig {
             initial: Span::from_secs(1),
@@ -40,7 +42,9 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let name = args.next().expect("the name of a congestion control");
     let acks: u64 = args.next().and_then(|text| text.parse().ok()).expect("how many ACKs");
-    let mut sender = Connection::open(Arc::new(config(&name)), 0, 0, Time::ZERO);
+    let linux = args.next().as_deref() == Some("linux");
+    let recovery = if linux { RecoveryConfig::LINUX } else { RecoveryConfig::PLAIN };
+    let mut sender = Connection::open(Arc::new(config(&name, recovery)), 0, 0, Time::ZERO);
     sender.send(u64::MAX / 2, Time::ZERO);
     let mut sent = std::collections::VecDeque::new();
     let mut now = Time::ZERO;

@@ -1,6 +1,7 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
 use crate::cc::CongestionControlConfig;
+use crate::recovery::RecoveryConfig;
 use pauseframe_units::Span;
 
 /// How a connection uses ECN.
@@ -77,6 +78,8 @@ pub struct Config {
     pub dup_thresh: u32,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// Loss recovery beyond that.
+    pub recovery: RecoveryConfig,
     /// Three-way handshake; off: both ends are established from the start (a connection opened before).
     pub handshake: bool,
     /// Retransmission timer.

@@ -120,13 +120,25 @@ impl Connection {
         if self.receiver.owes_separate_ack() {
             return Some(self.pure_ack());
         }
-        if let Some(outgoing) = self.sender.next_segment(now, &self.config, &mut self.stats) {
+        if self.sender.is_on_detour() {
+            return self.poll_on_detour(now);
+        }
+        if let Some(outgoing) = self.sender.next_new(now, &self.config) {
             return Some(self.data_segment(outgoing));
         }
         if self.receiver.owes_ack() {
             return Some(self.pure_ack());
         }
         None
+    }
+
+    /// The same where the next segment is not simply a new one.
+    #[cold]
+    fn poll_on_detour(&mut self, now: Time) -> Option<(Segment, Ecn)> {
+        match self.sender.next_by_detour(now, &self.config, &mut self.stats) {
+            Some(outgoing) => Some(self.data_segment(outgoing)),
+            None => self.receiver.owes_ack().then(|| self.pure_ack()),
+        }
     }
 
     #[inline]
@@ -297,6 +309,16 @@ impl Connection {
         self.sender.cc.alpha()
     }
 
+    /// Tail loss probes sent.
+    pub fn loss_probes(&self) -> u32 {
+        self.sender.refined_counts().0
+    }
+
+    /// Window reductions taken back as needless.
+    pub fn undone(&self) -> u32 {
+        self.sender.refined_counts().1
+    }
+
     /// Bytes sent and not acknowledged.
     pub fn flight_size(&self) -> u64 {
         self.sender.flight_size()
@@ -313,6 +335,7 @@ mod tests {
     use super::*;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
     use crate::config::{DelayedAckConfig, RtoConfig, RtoForm};
+    use crate::recovery::RecoveryConfig;
 
     const MSS: u32 = 1000;
 
@@ -329,6 +352,7 @@ mod tests {
             fast_retransmit: true,
             dup_thresh: 3,
             limited_transmit: true,
+            recovery: RecoveryConfig::PLAIN,
             handshake: true,
             rto: RtoConfig {
                 initial: Span::from_ms(10),

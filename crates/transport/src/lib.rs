@@ -18,6 +18,7 @@ mod stats;
 
 pub use cc::*;
 pub use config::{Config, DelayedAckConfig, EcnMode, RtoConfig, RtoForm};
+pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use connection::{Connection, Failure};
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, SynOptions};
 pub use stats::Stats;

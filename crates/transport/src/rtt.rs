@@ -75,8 +75,20 @@ impl Rtt {
     #[inline]
     pub(crate) fn deadline(&self, now: Time, config: &RtoConfig) -> Time {
         let timeout = if self.backoff == 0 { self.rto } else { self.rto(config) };
-        let expiry = now.saturating_add(timeout);
-        let tick = config.granularity.0;
+        config.tick(now.saturating_add(timeout))
+    }
+
+    /// The smoothed round-trip time, once there is a sample.
+    pub(crate) fn srtt(&self) -> Option<Span> {
+        self.sampled.then_some(self.srtt)
+    }
+}
+
+impl RtoConfig {
+    /// The first clock tick at or after `expiry`.
+    #[inline]
+    pub(crate) fn tick(&self, expiry: Time) -> Time {
+        let tick = self.granularity.0;
         if tick <= 1 {
             return expiry;
         }
@@ -84,11 +96,6 @@ impl Rtt {
             0 => expiry,
             past => expiry.saturating_add(Span(tick - past)),
         }
-    }
-
-    /// The smoothed round-trip time, once there is a sample.
-    pub(crate) fn srtt(&self) -> Option<Span> {
-        self.sampled.then_some(self.srtt)
     }
 }
 

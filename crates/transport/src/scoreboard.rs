@@ -7,9 +7,10 @@
 // Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
 // is the same, for short ones it detects a loss where the RFC waits for the timeout.
 
+use crate::recovery::{Delivery, Detected};
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
 
 /// Reported by SACK: it has left the network.
@@ -90,6 +91,11 @@ impl Scoreboard {
         self.lost > 0
     }
 
+    /// Bytes that wait for their retransmission.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest segment in it was sent,
     /// if that gives an RTT sample: none of it was sent twice (RFC 6298 §3).
     #[inline]
@@ -150,14 +156,22 @@ impl Scoreboard {
 
     /// Marks what `blocks` report (RFC 6675 §4 `Update`) and returns how many bytes of it are news. Blocks that lie
     /// outside the flight are ignored: they are old, or not ours.
-    pub(crate) fn sack(&mut self, blocks: &SackBlocks, space: SequenceSpace, una: u64, nxt: u64) -> u64 {
+    /// `delivery` collects the news where it is wanted.
+    pub(crate) fn sack(
+        &mut self,
+        blocks: &SackBlocks,
+        space: SequenceSpace,
+        una: u64,
+        nxt: u64,
+        mut delivery: Option<&mut Delivery>,
+    ) -> u64 {
         let before = self.sacked;
         for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
             let (left, right) = self.unseen(left, right);
             let from = una.saturating_add_signed(i64::from(space.distance(left, una)));
             let to = una.saturating_add_signed(i64::from(space.distance(right, una)));
             if una <= from && from < to && to <= nxt {
-                self.sack_range(from, to, una);
+                self.sack_range(from, to, una, delivery.as_deref_mut());
             }
         }
         match &mut self.seen {
@@ -182,7 +196,7 @@ impl Scoreboard {
         (left, right)
     }
 
-    fn sack_range(&mut self, from: u64, to: u64, una: u64) {
+    fn sack_range(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut Delivery>) {
         let mut index = self.position(from);
         let mut start = self.start(index, una);
         if start < from {
@@ -197,10 +211,79 @@ impl Scoreboard {
             if !segment.is(SACKED) {
                 self.restate(index, segment.state | SACKED, segment.end - start);
                 self.high_sacked = self.high_sacked.max(segment.end);
+                if let Some(delivery) = delivery.as_deref_mut() {
+                    delivery.bytes += segment.end - start;
+                    delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                }
             }
             start = segment.end;
             index += 1;
         }
+    }
+
+    /// Notes what an ACK from `una` to `to`, not yet taken in, reports as delivered and SACK had not.
+    pub(crate) fn survey(&self, una: u64, to: u64, delivery: &mut Delivery) {
+        let mut start = una;
+        for segment in &self.queue {
+            if start >= to {
+                return;
+            }
+            if !segment.is(SACKED) {
+                delivery.bytes += segment.end.min(to) - start;
+                if segment.end <= to {
+                    delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                }
+            }
+            start = segment.end;
+        }
+    }
+
+    /// End of the highest sacked segment.
+    pub(crate) fn high_sacked(&self) -> u64 {
+        self.high_sacked
+    }
+
+    /// Whether at least `count` segments are sacked.
+    pub(crate) fn has_sacked(&self, count: u32) -> bool {
+        self.sacked > 0
+            && self.queue.iter().filter(|segment| segment.is(SACKED)).nth(count.max(1) as usize - 1).is_some()
+    }
+
+    /// Whether one segment is in flight.
+    pub(crate) fn is_single(&self) -> bool {
+        self.queue.len() == 1
+    }
+
+    /// When the first segment was last sent.
+    pub(crate) fn head_sent_at(&self) -> Option<Time> {
+        self.queue.front().map(|head| head.sent_at)
+    }
+
+    /// RFC 8985 §6.2 step 5: marks what was sent before `latest` (time and end of a segment) and is at least `age` old.
+    pub(crate) fn mark_older(&mut self, latest: (Time, u64), age: Span, now: Time, una: u64) -> Detected {
+        let mut detected = Detected::default();
+        for index in 0..self.queue.len() {
+            let segment = self.queue[index];
+            if (segment.sent_at, segment.end) >= latest {
+                if !segment.is(AMBIGUOUS) {
+                    // Sent once, so everything behind it was sent later still.
+                    break;
+                }
+                continue;
+            }
+            if segment.is(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
+                continue;
+            }
+            let due = segment.sent_at.saturating_add(age);
+            if due > now {
+                detected.wait = detected.wait.max(Some(due.saturating_since(now)));
+            } else {
+                detected.loss = true;
+                detected.retransmission |= segment.is(RETRANSMITTED);
+                self.requeue(index, una);
+            }
+        }
+        detected
     }
 
     /// The number of segments at the head of the queue that have at least `dup_thresh` sacked ones above them.
@@ -251,14 +334,44 @@ impl Scoreboard {
         }
     }
 
-    /// After a timeout: whatever is not SACKED is lost, its retransmissions too (RFC 6675 §5.1).
-    pub(crate) fn mark_all_lost(&mut self, una: u64) {
+    /// After a timeout: whatever is not SACKED is lost, its retransmissions too (RFC 6675 §5.1). If the first segment
+    /// is SACKED the receiver has thrown it away, and its reports count no more (RFC 2018 §8). Behind the first,
+    /// what was sent after `recent` stays.
+    pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
+        if self.queue.front().is_some_and(|head| head.is(SACKED)) {
+            self.forget_sacked(una);
+        }
         for index in 0..self.queue.len() {
-            if !self.queue[index].is(SACKED) {
+            let segment = self.queue[index];
+            let spared = index > 0 && recent.is_some_and(|recent| segment.sent_at > recent);
+            if !segment.is(SACKED) && !spared {
                 self.requeue(index, una);
             }
         }
         self.judged = self.judged.max(self.queue.back().map_or(0, |last| last.end));
+    }
+
+    fn forget_sacked(&mut self, una: u64) {
+        for index in 0..self.queue.len() {
+            let segment = self.queue[index];
+            if segment.is(SACKED) {
+                let len = segment.end - self.start(index, una);
+                self.restate(index, segment.state & AMBIGUOUS, len);
+            }
+        }
+        self.high_sacked = una;
+        self.seen = None;
+    }
+
+    /// A timeout was spurious: what it marked is in the network.
+    pub(crate) fn unmark_lost(&mut self, una: u64) {
+        for index in 0..self.queue.len() {
+            let segment = self.queue[index];
+            if segment.is(LOST) {
+                let len = segment.end - self.start(index, una);
+                self.restate(index, segment.state & !LOST, len);
+            }
+        }
     }
 
     /// Adds the mark "lost" and keeps that it was sent again, if it was. These marks come in ascending order, so
@@ -305,6 +418,18 @@ impl Scoreboard {
     pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
         let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].is(SACKED))?;
         (!self.queue[index].is(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
+    }
+
+    /// The last segment, unless it is sacked: what a tail loss probe repeats.
+    pub(crate) fn last(&self, una: u64) -> Option<Retransmission> {
+        let index = self.queue.len().checked_sub(1)?;
+        (!self.queue[index].is(SACKED)).then(|| self.retransmission(index, una))
+    }
+
+    /// Notes that `what` was sent again as a probe, which does not count as in the network (as Linux).
+    pub(crate) fn probed(&mut self, what: Retransmission, now: Time) {
+        self.queue[what.index].state |= AMBIGUOUS;
+        self.queue[what.index].sent_at = now;
     }
 
     fn retransmission(&self, index: usize, una: u64) -> Retransmission {

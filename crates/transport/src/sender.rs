@@ -4,11 +4,11 @@
 //! sent at once: there is no Nagle algorithm. Where the peer's window has room for a part of a segment
 //! only, that part is sent when nothing is in flight, else the sender waits (RFC 9293 §3.8.6.2.1). A window
 //! of zero is probed (§3.8.6.1). Retransmissions do not look at the peer's window, which may have shrunk.
-//! Left out: restart after idle (RFC 5681 §4.1), pacing, SND.WL1 and WL2 (the newest ACK's window counts).
+//! Restart after idle and pacing are options of `recovery`. Left out: SND.WL1 and WL2 (the newest ACK's window counts).
 
 use crate::cc::{AckSample, Algorithm, CongestionControl, Window};
 use crate::config::Config;
-use crate::recovery::Phase;
+use crate::recovery::{Phase, Refined};
 use crate::rtt::Rtt;
 use crate::scoreboard::{Retransmission, Scoreboard};
 use crate::segment::{Options, Segment};
@@ -18,6 +18,11 @@ use pauseframe_units::{Span, Time};
 
 /// RFC 7323 §2.3: no window is larger, so that old and new sequence numbers can be told apart.
 const MAX_WINDOW: u32 = 1 << 30;
+
+/// Bit of `detour`: the next retransmission does not wait for room in the window.
+pub(crate) const MUST_RETRANSMIT: u8 = 1;
+/// Bit of `detour`: refinements of recovery are on.
+const REFINED: u8 = 2;
 
 /// A segment of data to put on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +60,8 @@ pub(crate) struct Sender {
     pub(crate) sack: bool,
     /// The next new segment says that the window was reduced.
     pub(crate) cwr_due: bool,
-    /// The next retransmission does not wait for room in the window.
-    pub(crate) must_retransmit: bool,
+    /// Why the next segment is not simply a new one: [`MUST_RETRANSMIT`], [`REFINED`]. One test for both.
+    pub(crate) detour: u8,
     /// RFC 6675 rule 4 has been used in this recovery.
     pub(crate) rescued: bool,
     /// A probe of a closed window is in flight.
@@ -87,6 +92,8 @@ pub(crate) struct Sender {
     usage_end: u64,
     /// When new data were last sent.
     last_sent: Time,
+    /// State of the refinements of recovery that are on; a plain connection has none.
+    pub(crate) refined: Option<Box<Refined>>,
 }
 
 impl Sender {
@@ -104,7 +111,7 @@ impl Sender {
             phase: Phase::Open,
             sack: config.sack,
             cwr_due: false,
-            must_retransmit: false,
+            detour: if config.recovery.is_plain() { 0 } else { REFINED },
             rescued: false,
             probing: false,
             probe_due: false,
@@ -123,6 +130,7 @@ impl Sender {
             flight_max: 0,
             usage_end: 0,
             last_sent: Time::ZERO,
+            refined: Refined::new(&config.recovery),
         }
     }
 
@@ -171,6 +179,18 @@ impl Sender {
         end == self.snd_end
     }
 
+    /// Whether everything that the application handed over was sent.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        self.snd_nxt == self.snd_end
+    }
+
+    /// The length of the next new segment, if there is one and the peer's window holds it.
+    pub(crate) fn fits_peer(&self) -> Option<u64> {
+        let len = (self.snd_end - self.snd_nxt).min(u64::from(self.window.mss));
+        let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
+        (len > 0 && len <= room).then_some(len)
+    }
+
     /// Takes over the window field of a segment.
     pub(crate) fn set_peer_window(&mut self, window: u32) {
         self.snd_wnd = window.min(MAX_WINDOW);
@@ -179,7 +199,7 @@ impl Sender {
     /// What is thought to be in the network (RFC 6675 `pipe`). Outside recovery that is the flight size, whatever
     /// SACK says, so limited transmit stays a setting of its own.
     #[inline]
-    fn pipe(&self) -> u64 {
+    pub(crate) fn pipe(&self) -> u64 {
         let absent = match self.phase {
             Phase::Open | Phase::Cwr => self.inflation,
             Phase::Recovery | Phase::Loss => self.inflation + self.scoreboard.absent(),
@@ -197,10 +217,38 @@ impl Sender {
         config: &Config,
         stats: &mut Stats,
     ) -> bool {
+        if self.detour & REFINED != 0 {
+            return self.on_ack_refined(segment, ece, now, config, stats);
+        }
+        self.on_ack_as::<false>(segment, ece, now, config, stats)
+    }
+
+    #[cold]
+    fn on_ack_refined(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) -> bool {
+        self.on_ack_as::<true>(segment, ece, now, config, stats)
+    }
+
+    /// `REFINES`: refinements of recovery are on, and every ACK is looked at closely.
+    #[inline]
+    fn on_ack_as<const REFINES: bool>(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) -> bool {
         let acked = i64::from(self.space.distance(segment.ack, self.snd_una));
         if acked <= 0 {
             if acked == 0 {
-                self.on_same_ack(segment, ece, config, stats);
+                self.on_same_ack::<REFINES>(segment, ece, now, config, stats);
             }
             return true;
         }
@@ -209,6 +257,9 @@ impl Sender {
             return false;
         }
         let una = self.snd_una;
+        if REFINES {
+            self.begin_ack(una + acked, now);
+        }
         self.snd_una = una + acked;
         self.snd_wnd = segment.window.min(MAX_WINDOW);
         let mut rtt = Span::ZERO;
@@ -233,13 +284,13 @@ impl Sender {
             open: self.phase == Phase::Open,
         };
         self.cc.on_ack(&mut self.window, &sample);
-        let eventful = ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
+        let eventful = REFINES || ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
         if self.phase == Phase::Open && !eventful {
             if self.is_cwnd_limited() {
                 self.cc.increase(&mut self.window, &sample);
             }
         } else {
-            self.on_eventful_ack(segment, &sample, config, stats);
+            self.on_eventful_ack(segment, &sample, now, config, stats);
         }
         if self.snd_una == self.snd_end {
             self.scoreboard.release();
@@ -251,13 +302,24 @@ impl Sender {
 
     /// An ACK that acknowledges nothing new: a duplicate, a window update, or the ACK field of the peer's data.
     #[inline]
-    fn on_same_ack(&mut self, segment: &Segment, ece: bool, config: &Config, stats: &mut Stats) {
+    fn on_same_ack<const REFINES: bool>(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) {
         let window = segment.window.min(MAX_WINDOW);
         let changed = window != self.snd_wnd;
         if changed {
             self.on_window_update(window);
         }
         if self.snd_una == self.snd_nxt {
+            if REFINES {
+                self.begin_ack(self.snd_una, now);
+                self.weigh_evidence(segment, false, ece, now, config, stats);
+            }
             return;
         }
         if self.snd_wnd == 0 {
@@ -268,7 +330,7 @@ impl Sender {
                 return;
             }
         }
-        self.on_duplicate_ack(segment, changed, ece, config, stats);
+        self.on_duplicate_ack(segment, changed, ece, now, config, stats);
     }
 
     #[cold]
@@ -284,7 +346,7 @@ impl Sender {
             // The byte of the probe was refused; it goes first.
             self.probing = false;
             self.scoreboard.mark_head_lost(self.snd_una);
-            self.must_retransmit = true;
+            self.detour |= MUST_RETRANSMIT;
         } else if self.scoreboard.is_empty() {
             self.rto_deadline = Time::MAX;
         }
@@ -309,18 +371,42 @@ impl Sender {
         }
     }
 
-    /// The next segment with data, if one may be sent now.
+    /// Whether the next segment is not simply a new one ([`Self::next_new`]) but comes from [`Self::next_by_detour`].
     #[inline]
-    pub(crate) fn next_segment(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
-        if self.must_retransmit || matches!(self.phase, Phase::Recovery | Phase::Loss) {
+    pub(crate) fn is_on_detour(&self) -> bool {
+        self.detour != 0 || matches!(self.phase, Phase::Recovery | Phase::Loss)
+    }
+
+    /// The next segment with data, if one may be sent now.
+    #[cold]
+    pub(crate) fn next_by_detour(
+        &mut self,
+        now: Time,
+        config: &Config,
+        stats: &mut Stats,
+    ) -> Option<Outgoing> {
+        if self.detour & REFINED != 0 {
+            return self.next_refined(now, config, stats);
+        }
+        self.next_in_recovery(now, config, stats)
+    }
+
+    /// The next segment without what [`Self::next_refined`] adds.
+    pub(crate) fn next_plain(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.must_retransmit() || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return self.next_in_recovery(now, config, stats);
         }
         self.next_new(now, config)
     }
 
+    /// Whether the next retransmission does not wait for room in the window.
+    pub(crate) fn must_retransmit(&self) -> bool {
+        self.detour & MUST_RETRANSMIT != 0
+    }
+
     /// A new segment, if the windows have room.
     #[inline]
-    fn next_new(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+    pub(crate) fn next_new(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
         let unsent = self.snd_end - self.snd_nxt;
         if unsent == 0 {
             return None;
@@ -339,7 +425,14 @@ impl Sender {
     }
 
     #[inline]
-    fn transmit_new(&mut self, len: u64, kind: Kind, pipe: u64, now: Time, config: &Config) -> Outgoing {
+    pub(crate) fn transmit_new(
+        &mut self,
+        len: u64,
+        kind: Kind,
+        pipe: u64,
+        now: Time,
+        config: &Config,
+    ) -> Outgoing {
         let offset = self.snd_nxt;
         if self.snd_una == offset && offset > 0 {
             self.cc.on_restart(now.saturating_since(self.last_sent));
@@ -390,20 +483,20 @@ impl Sender {
         if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
             let pipe = self.pipe();
             let fits = pipe == 0 || pipe + u64::from(lost.len) <= self.window.cwnd;
-            if !fits && !self.must_retransmit {
+            if !fits && !self.must_retransmit() {
                 return None;
             }
-            self.must_retransmit = false;
+            self.detour &= !MUST_RETRANSMIT;
             return Some(self.retransmit(lost, now, config, stats));
         }
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
         if self.snd_nxt < self.snd_end || !self.sack || self.phase != Phase::Recovery {
             return self.next_new(now, config);
         }
         if self.pipe() + u64::from(self.window.mss) > self.window.cwnd {
             return None;
         }
-        let hole = self.next_speculative()?;
+        let hole = self.next_speculative(config)?;
         Some(self.retransmit(hole, now, config, stats))
     }
 
@@ -425,6 +518,9 @@ impl Sender {
 
     /// The timer of the sending half expired. False: the retry limit is reached.
     pub(crate) fn on_timeout(&mut self, now: Time, config: &Config, stats: &mut Stats) -> bool {
+        if self.refined.is_some() && self.on_special_timer(now, config, stats) {
+            return true;
+        }
         if self.retries >= config.retries && !self.probing_path {
             return false;
         }

@@ -16,11 +16,43 @@ fn fate() -> impl Strategy<Value = Fate> {
         3 => Just(Fate::Mark),
         2 => (1u64..400).prop_map(|us| Fate::Late(Span::from_us(us))),
         1 => (0u64..400).prop_map(|us| Fate::Twice(Span::from_us(us))),
+        1 => Just(Fate::Closed),
+        1 => Just(Fate::WildAck),
     ]
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
     let switches = prop::array::uniform7(any::<bool>());
+    (any_plain_config(switches), any_recovery()).prop_map(|(config, recovery)| Config { recovery, ..config })
+}
+
+/// Every switch of recovery by itself, and plain and Linux more often than chance would give them.
+fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
+    let switches = prop::array::uniform7(any::<bool>());
+    let any =
+        (switches, 0u8..3, 0u64..200, 50u32..400, 1u32..5).prop_map(|(on, idle, slack, percent, burst)| {
+            let [rack, tlp, prr, undo, frto, delivered, pacing] = on;
+            RecoveryConfig {
+                rack,
+                tlp,
+                timer_slack: Span::from_us(slack),
+                prr,
+                undo,
+                frto,
+                rto_growth: if delivered { RtoGrowth::Delivered } else { RtoGrowth::Segment },
+                idle_restart: [IdleRestart::Off, IdleRestart::Rfc5681, IdleRestart::Linux][usize::from(idle)],
+                pacing: PacingConfig {
+                    on: pacing,
+                    slow_start_percent: 2 * percent,
+                    avoidance_percent: percent,
+                    burst,
+                },
+            }
+        });
+    prop_oneof![1 => Just(RecoveryConfig::PLAIN), 1 => Just(RecoveryConfig::LINUX), 4 => any]
+}
+
+fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy<Value = Config> {
     (
         switches,
         0usize..CongestionControlConfig::NAMES.len(),
@@ -58,8 +90,9 @@ fn any_config() -> impl Strategy<Value = Config> {
                 },
                 delayed_ack: DelayedAckConfig { segments: ack_every, timeout: Span::from_us(500) },
                 receive_window: 1 << window_bits,
-                syn_retries: 200,
-                retries: 200,
+                // The network heals after 3000 segments.
+                syn_retries: 4000,
+                retries: 4000,
                 ..config()
             }
         })
@@ -110,7 +143,7 @@ proptest! {
         fates in prop::collection::vec(fate(), 1..300),
     ) {
         // A pattern that drops everything never ends, and is no test.
-        prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop)).count() * 2 > fates.len());
+        prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop | Fate::WildAck)).count() * 2 > fates.len());
         let iss = [u32::MAX - below_wrap, u32::MAX - peer_below_wrap];
         let first = transfer(config.clone(), iss, &sizes, &fates);
         prop_assert_eq!(first, transfer(config, iss, &sizes, &fates), "the same run twice");

@@ -8,7 +8,8 @@ use pauseframe_fabric::{
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RecoveryConfig, RtoConfig,
+    RtoForm,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -57,6 +58,7 @@ pub(crate) fn config() -> Config {
         fast_retransmit: true,
         dup_thresh: 3,
         limited_transmit: true,
+        recovery: RecoveryConfig::PLAIN,
         handshake: false,
         rto: RtoConfig {
             initial: Span::from_ms(50),

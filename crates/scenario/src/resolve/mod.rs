@@ -22,6 +22,7 @@ mod options;
 mod qcn;
 mod reader;
 mod record;
+mod recovery;
 mod routing;
 mod scheduler;
 mod shorthand;

@@ -5,6 +5,7 @@ use super::ledger::{Entry, Ledger, Origin};
 use super::reader::Table;
 use super::value::{Setting, did_you_mean};
 use crate::presets::{self, PRESETS, Preset};
+use crate::recovery::RecoverySpec;
 use crate::spec::{EcnName, InitialWindow, RtoFormName, TransportSpec};
 use pauseframe_transport::CongestionControlConfig;
 use pauseframe_units::{Bytes, Span};
@@ -48,6 +49,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         fast_retransmit: recovery.fast_retransmit,
         dup_thresh: recovery.dup_thresh,
         limited_transmit: recovery.limited_transmit,
+        recovery: recovery.beyond,
         handshake: t.or("handshake", true, "Three-way handshake for every flow"),
         rto_initial: rto.initial,
         rto_min: rto.min,
@@ -114,6 +116,7 @@ struct Recovery {
     fast_retransmit: bool,
     dup_thresh: u32,
     limited_transmit: bool,
+    beyond: RecoverySpec,
 }
 
 impl Recovery {
@@ -129,7 +132,8 @@ impl Recovery {
         let fast_retransmit = t.or_because("fast_retransmit", fast, origin, rule, doc);
         let dup_thresh = t.or_in("dup_thresh", 3, 1..=1000, "Duplicate ACKs that trigger it (RFC 5681: 3)");
         let limited_transmit = t.or("limited_transmit", true, "Limited transmit (RFC 3042)");
-        Recovery { sack, fast_retransmit, dup_thresh, limited_transmit }
+        let beyond = super::recovery::recovery(t, sack, fast_retransmit);
+        Recovery { sack, fast_retransmit, dup_thresh, limited_transmit, beyond }
     }
 }
 

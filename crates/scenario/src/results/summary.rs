@@ -234,6 +234,8 @@ mod tests {
             ideal: Span::from_us(2),
             retransmits: 1,
             timeouts: 2,
+            loss_probes: 0,
+            undone: 0,
             ce_packets: 0,
             datagrams: pauseframe_fabric::Datagrams::default(),
         }

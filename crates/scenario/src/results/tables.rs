@@ -51,6 +51,12 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> RecordBatch {
             false,
         ),
         ("timeouts", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.timeouts))), false),
+        (
+            "loss_probes",
+            Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.loss_probes))),
+            false,
+        ),
+        ("undone", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.undone))), false),
         ("ce_packets", counts(|r| r.ce_packets), false),
         ("datagrams_sent", counts(|r| r.datagrams.sent), false),
         ("datagrams_lost", counts(|r| r.datagrams.lost), false),
@@ -284,6 +290,8 @@ mod tests {
             ideal: Span::from_us(20),
             retransmits: 3,
             timeouts: 2,
+            loss_probes: 1,
+            undone: 1,
             ce_packets: 7,
             datagrams: pauseframe_fabric::Datagrams::default(),
         }

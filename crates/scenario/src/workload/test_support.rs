@@ -69,6 +69,8 @@ pub(super) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         ideal: Span::from_us(1),
         retransmits: timeouts,
         timeouts,
+        loss_probes: 0,
+        undone: 0,
         ce_packets: 0,
         datagrams: pauseframe_fabric::Datagrams::default(),
     }

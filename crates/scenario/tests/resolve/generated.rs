@@ -78,7 +78,8 @@ fn transport(table: &'static str) -> impl Strategy<Value = String> {
         move |(preset, window, rto, g, on)| {
             format!(
                 "[{table}]\npreset = \"{preset}\"\ninitial_window = \"{window}\"\nrto_min = \"{rto} ps\"\n\
-             dctcp_g = {g:?}\nsack = {on}\nfast_retransmit = {on}\n"
+             dctcp_g = {g:?}\nsack = {on}\nfast_retransmit = {on}\n\
+             rack = {on}\nprr = {on}\nidle_restart = \"linux\"\nrto_growth = \"delivered\"\npacing = {on}\n"
             )
         },
     )

@@ -2,15 +2,32 @@
 //!
 //! The states are Linux's. What differs between SACK (RFC 6675, in `sack.rs`) and plain NewReno (RFC 6582, in
 //! `new_reno.rs`) is how a duplicate ACK counts and what a partial ACK does; the rest is common and stands here.
-//! Left out: RACK-TLP, PRR, undo of spurious retransmissions.
+//! What goes beyond these is optional and stands in files of its own: losses found by time (`rack.rs`), the tail loss probe
+//! (`tlp.rs`), proportional rate reduction (`prr.rs`), the undoing of needless reductions (`undo.rs`, `frto.rs`), the
+//! window after idle (`idle.rs`), pacing (`pacing.rs`); `refined.rs` joins them to the path here.
 
+mod delivery;
+mod frto;
+mod idle;
 mod new_reno;
+mod pacing;
+mod prr;
+mod rack;
+mod refined;
 mod sack;
+mod settings;
+mod tlp;
+mod undo;
+
+pub(crate) use delivery::Delivery;
+pub(crate) use rack::Detected;
+pub(crate) use refined::Refined;
+pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
 use crate::cc::{AckSample, Algorithm, Congestion};
 use crate::config::Config;
 use crate::segment::Segment;
-use crate::sender::Sender;
+use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
 use pauseframe_units::{Span, Time};
 
@@ -34,47 +51,79 @@ impl Sender {
         &mut self,
         segment: &Segment,
         sample: &AckSample,
+        now: Time,
         config: &Config,
         stats: &mut Stats,
     ) {
         let news = self.on_sack_option(segment);
         self.dup_acks = 0;
+        if self.refined.is_some() {
+            self.weigh_evidence(segment, true, sample.ece, now, config, stats);
+        }
+        if self.phase == Phase::Loss {
+            self.on_ack_after_timeout(true, news > 0);
+        }
         let before = self.phase;
-        match before {
+        self.leave_or_stay(sample, config, stats);
+        let mut detected = Detected::default();
+        if self.uses_rack(config) {
+            detected = self.infer_by_time(now, config, stats);
+        } else if news > 0 && config.fast_retransmit && matches!(self.phase, Phase::Open | Phase::Cwr) {
+            // RFC 6675 §2: with news in its SACK option it counts as a duplicate all the same.
+            self.count_duplicate_ack(config, stats);
+        }
+        if sample.ece && self.phase == Phase::Open && matches!(before, Phase::Open | Phase::Cwr) {
+            self.on_ece(config, stats);
+        }
+        if self.refined.is_some() {
+            self.finish_ack(true, detected, now, config);
+        }
+        self.grow_after(before, sample, config);
+    }
+
+    /// What an ACK of new data does to the phase.
+    fn leave_or_stay(&mut self, sample: &AckSample, config: &Config, stats: &mut Stats) {
+        match self.phase {
             Phase::Open => self.inflation = 0,
             Phase::Cwr => {
                 self.inflation = 0;
                 // Past the end, not at it, so that a segment with CWR has been acknowledged (as Linux).
                 if self.snd_una > self.cwr_end {
                     self.phase = Phase::Open;
+                    if config.recovery.prr {
+                        self.window.cwnd = self.window.ssthresh;
+                    }
                 }
             }
             Phase::Recovery if self.snd_una < self.recover => {
                 if self.sack {
-                    self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+                    self.mark_by_counting(config);
                 } else {
                     self.new_reno_partial_ack(sample.acked);
                 }
             }
-            Phase::Loss if self.snd_una < self.recover => {}
+            Phase::Loss if self.snd_una < self.recover => self.inflation = 0,
             Phase::Recovery | Phase::Loss => self.leave_recovery(config, stats),
         }
-        if news > 0 && config.fast_retransmit && matches!(self.phase, Phase::Open | Phase::Cwr) {
-            // RFC 6675 §2: with news in its SACK option it counts as a duplicate all the same.
-            self.count_duplicate_ack(config, stats);
+    }
+
+    /// RFC 6675 in recovery: marks what duplicates have overtaken.
+    fn mark_by_counting(&mut self, config: &Config) {
+        if self.uses_rack(config) {
+            return;
         }
-        if sample.ece && self.phase == Phase::Open && matches!(before, Phase::Open | Phase::Cwr) {
-            self.on_ece(stats);
+        let before = self.scoreboard.lost();
+        self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.delivery.loss |= self.scoreboard.lost() > before;
         }
-        self.grow_after(before, sample);
     }
 
     /// Opens the window for an ACK that found the sender in phase `before`.
-    fn grow_after(&mut self, before: Phase, sample: &AckSample) {
+    fn grow_after(&mut self, before: Phase, sample: &AckSample, config: &Config) {
         let acked = match (before, self.phase) {
             (Phase::Open | Phase::Cwr, Phase::Open) => sample.acked,
-            // RFC 3465 §2.3: after a timeout, an ACK that jumps over a filled gap counts for one segment.
-            (Phase::Loss, Phase::Loss) => sample.acked.min(u64::from(self.window.mss)),
+            (Phase::Loss, Phase::Loss) => self.growth_after_timeout(sample, config),
             // An ACK that ends recovery covers data that arrived long before: it does not open the window.
             _ => return,
         };
@@ -91,24 +140,37 @@ impl Sender {
         segment: &Segment,
         window_changed: bool,
         ece: bool,
+        now: Time,
         config: &Config,
         stats: &mut Stats,
     ) {
+        if self.refined.is_some() {
+            self.begin_ack(self.snd_una, now);
+        }
         let news = self.on_sack_option(segment);
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
+        if self.refined.is_some() {
+            self.weigh_evidence(segment, false, ece, now, config, stats);
+            self.weigh_duplicate(duplicate);
+        }
         if ece && self.phase == Phase::Open {
-            self.on_ece(stats);
+            self.on_ece(config, stats);
         }
-        if !duplicate || !config.fast_retransmit {
-            return;
+        let mut detected = Detected::default();
+        if self.uses_rack(config) {
+            detected = self.infer_by_time(now, config, stats);
+        } else if duplicate && config.fast_retransmit {
+            match self.phase {
+                Phase::Open | Phase::Cwr => self.count_duplicate_ack(config, stats),
+                Phase::Recovery if self.sack => self.mark_by_counting(config),
+                Phase::Recovery => self.new_reno_duplicate_ack(),
+                // RFC 6582 §3.2 step 6, RFC 6675 §5.1: no fast retransmit for data sent before a timeout.
+                Phase::Loss => {}
+            }
         }
-        match self.phase {
-            Phase::Open | Phase::Cwr => self.count_duplicate_ack(config, stats),
-            Phase::Recovery if self.sack => self.scoreboard.mark_lost(config.dup_thresh, self.snd_una),
-            Phase::Recovery => self.new_reno_duplicate_ack(),
-            // RFC 6582 §3.2 step 6, RFC 6675 §5.1: no fast retransmit for data sent before a timeout.
-            Phase::Loss => {}
+        if self.refined.is_some() {
+            self.finish_ack(false, detected, now, config);
         }
     }
 
@@ -134,46 +196,67 @@ impl Sender {
     /// The window that a loss reduces. In a window that ECE reduced already, the one before that: a window of data
     /// shrinks once, by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE
     /// can be slight).
-    fn reduce_for_loss(&mut self) -> u64 {
+    fn reduce_for_loss(&mut self, config: &Config) -> u64 {
         let mut struck = self.window;
         if self.phase == Phase::Cwr {
             struck.cwnd = self.prior_cwnd;
             self.cc.reduced(&struck, Congestion::Loss).min(self.window.ssthresh)
         } else {
-            // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window.
-            struck.cwnd = self.flight_size().min(self.window.cwnd);
+            // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window. Under PRR cwnd, as
+            // Linux: the reduction is a proportion of it.
+            if !config.recovery.prr {
+                struck.cwnd = self.flight_size().min(self.window.cwnd);
+            }
             self.cc.reduced(&struck, Congestion::Loss)
         }
     }
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
-    fn enter_recovery(&mut self, config: &Config, stats: &mut Stats) {
-        let reduced = self.reduce_for_loss();
+    pub(super) fn enter_recovery(&mut self, config: &Config, stats: &mut Stats) {
+        self.remember_for_undo();
+        let reduced = self.reduce_for_loss(config);
+        if !config.recovery.prr {
+            self.window.cwnd = reduced;
+        } else if self.phase != Phase::Cwr {
+            self.begin_proportional();
+        }
         self.window.ssthresh = reduced;
-        self.window.cwnd = reduced;
         self.phase = Phase::Recovery;
         self.recover = self.snd_nxt;
         self.cwr_due = true;
-        self.must_retransmit = true;
+        self.detour |= MUST_RETRANSMIT;
         self.rescued = false;
         self.inflation = 0;
-        self.scoreboard.mark_head_lost(self.snd_una);
-        if self.sack {
-            self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
-        } else {
-            self.new_reno_enter(config.dup_thresh);
+        self.end_probe();
+        if !self.uses_rack(config) {
+            self.scoreboard.mark_head_lost(self.snd_una);
+            if self.sack {
+                self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+            } else {
+                self.new_reno_enter(config.dup_thresh);
+            }
         }
         stats.fast_retransmits += 1;
     }
 
     /// Everything sent before the loss was found is acknowledged.
     fn leave_recovery(&mut self, config: &Config, stats: &mut Stats) {
-        if self.phase == Phase::Recovery && !self.sack {
-            self.new_reno_full_ack();
+        if self.phase == Phase::Recovery {
+            if config.recovery.prr {
+                self.window.cwnd = self.window.ssthresh;
+            } else if !self.sack {
+                self.new_reno_full_ack();
+            }
         }
         self.phase = Phase::Open;
         self.inflation = 0;
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.rack.end_recovery();
+        }
+        if self.uses_rack(config) {
+            return;
+        }
         // Segments sent during recovery can be lost as well, and what showed it may have come already.
         let lost = self.scoreboard.has_lost() || self.scoreboard.is_head_lost(config.dup_thresh);
         if self.sack && config.fast_retransmit && lost {
@@ -182,14 +265,20 @@ impl Sender {
     }
 
     /// Congestion experienced: reduce the window, once for the data now in flight (RFC 3168 §6.1.2).
-    fn on_ece(&mut self, stats: &mut Stats) {
+    fn on_ece(&mut self, config: &Config, stats: &mut Stats) {
         self.prior_cwnd = self.window.cwnd;
         let reduced = self.cc.reduced(&self.window, Congestion::Ecn);
         self.window.ssthresh = reduced;
-        self.window.cwnd = reduced;
+        if config.recovery.prr {
+            self.begin_proportional();
+        } else {
+            self.window.cwnd = reduced;
+        }
         self.phase = Phase::Cwr;
         self.cwr_end = self.snd_nxt;
         self.cwr_due = true;
+        self.forget_undo();
+        self.end_probe();
         stats.ecn_reductions += 1;
     }
 
@@ -201,7 +290,7 @@ impl Sender {
         if self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt {
             // The peer has closed its window: this repeats a window probe and says nothing of congestion.
             self.scoreboard.mark_head_lost(self.snd_una);
-            self.must_retransmit = true;
+            self.detour |= MUST_RETRANSMIT;
             return;
         }
         stats.timeouts += 1;
@@ -211,18 +300,26 @@ impl Sender {
             Phase::Recovery => true,
             Phase::Loss => self.retries > 1,
         };
+        self.begin_frto(!again || self.phase == Phase::Loss, config);
         if !again {
-            self.window.ssthresh = self.reduce_for_loss();
+            self.remember_for_undo();
+            self.window.ssthresh = self.reduce_for_loss(config);
         }
         self.cc.on_timeout();
-        self.window.cwnd = u64::from(self.window.mss);
-        self.scoreboard.mark_all_lost(self.snd_una);
+        let recent = self.rack_rtt(config).map(|rtt| Time(now.0.saturating_sub(rtt.0)));
+        self.scoreboard.mark_all_lost(self.snd_una, recent);
         self.phase = Phase::Loss;
         self.recover = self.snd_nxt;
         self.cwr_due = true;
         self.inflation = 0;
+        self.window.cwnd = u64::from(self.window.mss);
+        if recent.is_some() {
+            // Linux: what was sent less than a round trip ago is taken to be on its way.
+            self.window.cwnd += self.pipe();
+        }
+        self.end_probe();
         self.dup_acks = 0;
-        self.must_retransmit = false;
+        self.detour &= !MUST_RETRANSMIT;
         self.probing = false;
         if self.retries >= self.cc.probe_after() {
             self.probing_path = true;

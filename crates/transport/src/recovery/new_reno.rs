@@ -6,7 +6,7 @@
 // Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go further only where duplicate
 // ACKs were lost, and the data that they stood for have left the network all the same (Linux does likewise).
 
-use crate::sender::Sender;
+use crate::sender::{MUST_RETRANSMIT, Sender};
 
 impl Sender {
     /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
@@ -28,12 +28,18 @@ impl Sender {
     /// §3.2 step 5, partial ACK: the next hole is sent again at once.
     pub(super) fn new_reno_partial_ack(&mut self, acked: u64) {
         let mss = u64::from(self.window.mss);
+        let before = self.inflation;
         self.inflation = self.inflation.saturating_sub(acked);
         if acked >= mss {
             self.inflation += mss;
         }
+        if let Some(refined) = self.refined.as_deref_mut() {
+            // RFC 9937 §6.2: what duplicate ACKs stood for was counted with them.
+            refined.delivery.bytes = acked.saturating_sub(before.saturating_sub(self.inflation)).max(mss);
+            refined.delivery.loss = true;
+        }
         self.scoreboard.mark_head_lost(self.snd_una);
-        self.must_retransmit = true;
+        self.detour |= MUST_RETRANSMIT;
     }
 
     /// §3.2 step 5, full ACK, option 1: no burst where little is in flight.

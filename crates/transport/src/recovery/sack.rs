@@ -1,5 +1,6 @@
 //! Recovery with SACK (RFC 6675): what is sent again, and in which order (`NextSeg`).
 
+use crate::config::Config;
 use crate::scoreboard::Retransmission;
 use crate::segment::{Options, Segment};
 use crate::sender::Sender;
@@ -10,15 +11,19 @@ impl Sender {
     pub(super) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
         match &segment.options {
             Options::Sack(blocks) if self.sack => {
-                self.scoreboard.sack(blocks, self.space, self.snd_una, self.snd_nxt)
+                let delivery = self.refined.as_deref_mut().map(|refined| &mut refined.delivery);
+                self.scoreboard.sack(blocks, self.space, self.snd_una, self.snd_nxt, delivery)
             }
             _ => 0,
         }
     }
 
     /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole
-    /// that is not known to be lost, or once per recovery the last segment.
-    pub(crate) fn next_speculative(&mut self) -> Option<Retransmission> {
+    /// that is not known to be lost, or once per recovery the last segment. RACK knows better.
+    pub(crate) fn next_speculative(&mut self, config: &Config) -> Option<Retransmission> {
+        if self.uses_rack(config) {
+            return None;
+        }
         if let Some(hole) = self.scoreboard.next_hole(self.snd_una) {
             return Some(hole);
         }

@@ -25,6 +25,7 @@ pub fn config() -> Config {
         fast_retransmit: true,
         dup_thresh: 3,
         limited_transmit: false,
+        recovery: RecoveryConfig::PLAIN,
         handshake: false,
         rto: RtoConfig {
             initial: Span::from_ms(100),
@@ -73,6 +74,10 @@ pub enum Fate {
     Late(Span),
     /// Arrives twice, the second time later by this much.
     Twice(Span),
+    /// Arrives with a window of zero.
+    Closed,
+    /// Arrives with an acknowledgement of what was never sent.
+    WildAck,
 }
 
 pub type Hook<'a> = Box<dyn FnMut(&Sent) -> Fate + 'a>;
@@ -137,6 +142,14 @@ impl<'a> Wire<'a> {
                 Fate::Drop => {}
                 Fate::Mark if codepoint == Ecn::NotEct => self.fly(arrival, sent, codepoint),
                 Fate::Mark => self.fly(arrival, sent, Ecn::Ce),
+                Fate::Closed => {
+                    let segment = Segment { window: 0, ..segment };
+                    self.fly(arrival, Sent { segment, ..sent }, codepoint);
+                }
+                Fate::WildAck => {
+                    let segment = Segment { ack: segment.ack.wrapping_add(1 << 30), ..segment };
+                    self.fly(arrival, Sent { segment, ..sent }, codepoint);
+                }
                 Fate::Late(span) => self.fly(arrival + span, sent, codepoint),
                 Fate::Twice(span) => {
                     self.fly(arrival, sent, codepoint);

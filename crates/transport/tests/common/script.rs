@@ -168,6 +168,8 @@ impl Script {
             "timeouts" => stats.timeouts.into(),
             "fast_retransmits" => stats.fast_retransmits.into(),
             "ecn_reductions" => stats.ecn_reductions.into(),
+            "loss_probes" => connection.loss_probes().into(),
+            "undone" => connection.undone().into(),
             "ce_received" => stats.ce_received,
             "srtt" => return same(name, &connection.srtt(), &Some(span(value)?)),
             "rto" => return same(name, &connection.rto(), &span(value)?),
@@ -218,6 +220,30 @@ impl Script {
             "fast_retransmit" => config.fast_retransmit = on(value)?,
             "dup_thresh" => config.dup_thresh = number(value)? as u32,
             "limited_transmit" => config.limited_transmit = on(value)?,
+            "stack" if value == "linux" => config.recovery = RecoveryConfig::LINUX,
+            "rack" => config.recovery.rack = on(value)?,
+            "tlp" => config.recovery.tlp = on(value)?,
+            "recovery_slack" => config.recovery.timer_slack = span(value)?,
+            "prr" => config.recovery.prr = on(value)?,
+            "undo" => config.recovery.undo = on(value)?,
+            "frto" => config.recovery.frto = on(value)?,
+            "rto_growth" => {
+                config.recovery.rto_growth = match value {
+                    "segment" => RtoGrowth::Segment,
+                    "delivered" => RtoGrowth::Delivered,
+                    _ => return Err(format!("no growth {value:?}")),
+                }
+            }
+            "idle_restart" => {
+                config.recovery.idle_restart = match value {
+                    "off" => IdleRestart::Off,
+                    "rfc5681" => IdleRestart::Rfc5681,
+                    "linux" => IdleRestart::Linux,
+                    _ => return Err(format!("no restart {value:?}")),
+                }
+            }
+            "pacing" => config.recovery.pacing.on = on(value)?,
+            "pacing_burst" => config.recovery.pacing.burst = number(value)? as u32,
             "handshake" => config.handshake = on(value)?,
             "rto_initial" => config.rto.initial = span(value)?,
             "rto_min" => config.rto.min = span(value)?,

@@ -1,0 +1,102 @@
+//! Keys of `[transport]` for loss recovery beyond RFC 5681, 6582 and 6675: what they mean, and the settings they become.
+
+use crate::presets::PresetValue;
+use pauseframe_transport::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
+use pauseframe_units::Span;
+use serde::Serialize;
+
+/// Loss recovery beyond the basic algorithms. The keys stand in `[transport]` itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
+pub struct RecoverySpec {
+    /// Losses found by time (RFC 8985).
+    pub rack: bool,
+    /// Tail loss probe.
+    pub tlp: bool,
+    /// Added to RACK's reordering timer and to the probe timeout.
+    pub recovery_slack: Span,
+    /// Proportional rate reduction, after ECE too.
+    pub prr: bool,
+    /// Reductions are taken back when D-SACK shows that they were needless.
+    pub undo: bool,
+    /// Spurious timeouts are found by F-RTO.
+    pub frto: bool,
+    /// Slow start after a timeout.
+    pub rto_growth: RtoGrowthName,
+    /// The window after an idle time.
+    pub idle_restart: IdleRestartName,
+    /// Pacing.
+    pub pacing: bool,
+    /// Percent of cwnd / srtt while cwnd is below half of ssthresh.
+    pub pacing_slow_start: u32,
+    /// The same above.
+    pub pacing_avoidance: u32,
+    /// Segments that leave back to back.
+    pub pacing_burst: u32,
+}
+
+/// Slow start after a timeout, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RtoGrowthName {
+    /// A segment an ACK at most (RFC 3465).
+    Segment,
+    /// What the ACK newly delivers (Linux).
+    Delivered,
+}
+
+/// What becomes of a window that was not used, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleRestartName {
+    /// It stays.
+    Off,
+    /// At most the initial window.
+    Rfc5681,
+    /// Halved for each RTO.
+    Linux,
+}
+
+impl RecoverySpec {
+    /// The settings of the transport.
+    pub(crate) fn config(&self) -> RecoveryConfig {
+        RecoveryConfig {
+            rack: self.rack,
+            tlp: self.tlp,
+            timer_slack: self.recovery_slack,
+            prr: self.prr,
+            undo: self.undo,
+            frto: self.frto,
+            rto_growth: match self.rto_growth {
+                RtoGrowthName::Segment => RtoGrowth::Segment,
+                RtoGrowthName::Delivered => RtoGrowth::Delivered,
+            },
+            idle_restart: match self.idle_restart {
+                IdleRestartName::Off => IdleRestart::Off,
+                IdleRestartName::Rfc5681 => IdleRestart::Rfc5681,
+                IdleRestartName::Linux => IdleRestart::Linux,
+            },
+            pacing: PacingConfig {
+                on: self.pacing,
+                slow_start_percent: self.pacing_slow_start,
+                avoidance_percent: self.pacing_avoidance,
+                burst: self.pacing_burst,
+            },
+        }
+    }
+}
+
+/// What Linux has on: values for a row of settings below the presets.
+pub const LINUX_RECOVERY: &[PresetValue] = &[
+    set("rack", "true", "Linux tcp_recovery = 1 (RFC 8985)"),
+    set("tlp", "true", "Linux tcp_early_retrans = 3 (RFC 8985 §7)"),
+    set("prr", "true", "Linux (RFC 6937, RFC 9937)"),
+    set("undo", "true", "Linux tcp_dsack = 1 (RFC 3708)"),
+    set("frto", "true", "Linux tcp_frto = 2 (RFC 5682)"),
+    set("rto_growth", "delivered", "Linux: the newly delivered packets count"),
+    set("idle_restart", "linux", "Linux tcp_slow_start_after_idle = 1"),
+];
+
+const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
+    PresetValue { key, value, source }
+}

@@ -1,0 +1,56 @@
+//! What one ACK newly reports as delivered, for RACK, F-RTO and PRR: collected from the scoreboard, acknowledged
+//! segments first, then those sacked.
+
+use pauseframe_units::{Span, Time};
+
+/// The news of one ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one ACK")]
+pub(crate) struct Delivery {
+    pub(super) now: Time,
+    /// End of the highest data reported before this ACK.
+    pub(super) high_ack: u64,
+    /// What was in flight at the last timeout ends here.
+    pub(super) recover: u64,
+    /// The smallest round-trip time so far; `Span::ZERO`: none yet.
+    pub(crate) min_rtt: Span,
+    /// When the segment sent last among the delivered was sent, and its end.
+    pub(crate) latest: Option<(Time, u64)>,
+    /// Bytes delivered, duplicates (by D-SACK) included.
+    pub(crate) bytes: u64,
+    /// A segment sent once, before the last timeout, was delivered.
+    pub(crate) original: bool,
+    /// A segment sent once was delivered after one above it.
+    pub(crate) reordered: bool,
+    /// A segment was marked as lost.
+    pub(crate) loss: bool,
+    /// A D-SACK block came, not for a probe.
+    pub(crate) dsack: bool,
+    /// A D-SACK block came for a tail loss probe.
+    pub(crate) probe_dsack: bool,
+}
+
+impl Delivery {
+    /// The next ACK comes. `high_ack`: the highest byte reported so far.
+    pub(crate) fn begin(&mut self, now: Time, high_ack: u64, recover: u64) {
+        *self = Delivery { now, high_ack, recover, min_rtt: self.min_rtt, ..Delivery::default() };
+    }
+
+    /// A segment is delivered; `ambiguous`: it was sent more than once.
+    pub(crate) fn note(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+        let rtt = self.now.saturating_since(sent_at);
+        if ambiguous {
+            // RFC 8985 §6.2 step 2: too soon to be the answer to the retransmission.
+            if rtt < self.min_rtt {
+                return;
+            }
+        } else {
+            self.original |= end <= self.recover;
+            self.reordered |= start < self.high_ack;
+            if self.min_rtt == Span::ZERO || rtt < self.min_rtt {
+                self.min_rtt = rtt;
+            }
+        }
+        self.latest = self.latest.max(Some((sent_at, end)));
+    }
+}

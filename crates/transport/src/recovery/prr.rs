@@ -1,0 +1,54 @@
+//! Proportional rate reduction (RFC 9937, which follows RFC 6937) as Linux does it: the window goes down to ssthresh over a
+//! round trip instead of at once, in fast recovery and after ECE alike.
+//!
+//! Below ssthresh the window grows back by what is delivered, and by a segment more where the ACK advanced and
+//! nothing else was lost (slow start reduction bound); else by what is delivered alone (conservative bound).
+// Deviates from RFC 9937 §6.1: RecoverFS is cwnd at entry, not FlightSize less what was sacked; as Linux.
+
+use crate::sender::Sender;
+
+/// Counters of one reduction, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Prr {
+    /// Delivered since it began.
+    delivered: u64,
+    /// Sent since it began.
+    pub(crate) out: u64,
+}
+
+impl Sender {
+    /// A reduction from the present cwnd to ssthresh begins. One that is under way goes on.
+    pub(super) fn begin_proportional(&mut self) {
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.prr = Prr::default();
+        }
+        self.prior_cwnd = self.window.cwnd;
+    }
+
+    /// Sets cwnd after an ACK that delivered `delivered` bytes. `clean`: `snd_una` moved on and nothing was newly lost.
+    pub(super) fn reduce_proportionally(&mut self, delivered: u64, clean: bool) {
+        if delivered == 0 {
+            return;
+        }
+        let pipe = self.pipe();
+        let mss = u64::from(self.window.mss);
+        let ssthresh = self.window.ssthresh;
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        let prr = &mut refined.prr;
+        prr.delivered += delivered;
+        let due = prr.delivered.saturating_sub(prr.out);
+        let mut send = if pipe > ssthresh {
+            // Whole segments, rounded up, as Linux counts.
+            let share = u128::from(ssthresh) * u128::from(prr.delivered);
+            let whole = share.div_ceil(u128::from(self.prior_cwnd.max(1)) * u128::from(mss));
+            (whole as u64 * mss).saturating_sub(prr.out)
+        } else {
+            (ssthresh - pipe).min(due.max(delivered) + if clean { mss } else { 0 })
+        };
+        if prr.out == 0 {
+            // The fast retransmit itself.
+            send = send.max(mss);
+        }
+        self.window.cwnd = (pipe + send).max(mss);
+    }
+}

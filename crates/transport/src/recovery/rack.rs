@@ -1,0 +1,147 @@
+//! RACK (RFC 8985 §5 and §6): a segment is lost if one sent later was delivered and a round trip and the reordering
+//! window have passed since it was sent. Also finds lost retransmissions.
+//!
+//! As in Linux the reordering window is a quarter of the minimum RTT, zero while no reordering was seen and three
+//! segments are sacked or recovery is on. Left out: the minimum RTT forgets nothing (Linux: five minutes).
+
+use super::Phase;
+use super::delivery::Delivery;
+use crate::config::Config;
+use crate::sender::Sender;
+use pauseframe_units::{Span, Time};
+
+/// RFC 8985 §6.2 step 4: so many recoveries without D-SACK shrink the reordering window again.
+const PERSIST: u8 = 16;
+
+/// RFC 8985 §5.3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rack {
+    /// When the segment sent last among all delivered ones was sent, and its end.
+    latest: (Time, u64),
+    rtt: Span,
+    reordering_seen: bool,
+    reo_wnd_mult: u32,
+    reo_wnd_persist: u8,
+    /// The window was widened; not again before this is acknowledged.
+    dsack_round: Option<u64>,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Rack {
+            latest: (Time::ZERO, 0),
+            rtt: Span::ZERO,
+            reordering_seen: false,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+        }
+    }
+}
+
+/// What [`Sender::detect_by_time`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Detected {
+    /// A segment was newly marked as lost.
+    pub(crate) loss: bool,
+    /// ... and it had been sent again.
+    pub(crate) retransmission: bool,
+    /// The longest time until another segment is due.
+    pub(crate) wait: Option<Span>,
+}
+
+impl Rack {
+    /// §6.2 steps 1 to 3, and the adaptation of the window to D-SACK of step 4.
+    pub(super) fn advance(&mut self, news: &Delivery, now: Time, snd_una: u64, snd_nxt: u64) {
+        if let Some((sent_at, end)) = news.latest {
+            self.rtt = now.saturating_since(sent_at);
+            self.latest = self.latest.max((sent_at, end));
+        }
+        self.reordering_seen |= news.reordered;
+        if self.dsack_round.is_some_and(|round| snd_una >= round) {
+            self.dsack_round = None;
+        }
+        if news.dsack && self.dsack_round.is_none() {
+            self.dsack_round = Some(snd_nxt);
+            self.reo_wnd_mult = (self.reo_wnd_mult + 1).min(0xff);
+            self.reo_wnd_persist = PERSIST;
+        }
+    }
+
+    /// A recovery ends (§6.2 step 4).
+    pub(super) fn end_recovery(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+
+    /// §6.2 step 4. `hurry`: in recovery, or `DupThresh` segments are sacked.
+    fn reo_wnd(&self, hurry: bool, min_rtt: Span, srtt: Span) -> Span {
+        if hurry && !self.reordering_seen {
+            return Span::ZERO;
+        }
+        (min_rtt / 4 * u64::from(self.reo_wnd_mult)).min(srtt)
+    }
+}
+
+impl Sender {
+    /// Whether losses are found by time.
+    pub(super) fn uses_rack(&self, config: &Config) -> bool {
+        config.recovery.rack && self.sack && config.fast_retransmit
+    }
+
+    /// §6.2 step 5: marks what is lost by now.
+    pub(super) fn detect_by_time(&mut self, now: Time, config: &Config) -> Detected {
+        let Some(refined) = self.refined.as_deref_mut() else { return Detected::default() };
+        let hurry = matches!(self.phase, Phase::Recovery | Phase::Loss)
+            || self.scoreboard.has_sacked(config.dup_thresh);
+        let rack = &refined.rack;
+        let srtt = self.rtt.srtt().unwrap_or(rack.rtt);
+        let age = rack.rtt + rack.reo_wnd(hurry, refined.delivery.min_rtt, srtt);
+        let detected = self.scoreboard.mark_older(rack.latest, age, now, self.snd_una);
+        refined.delivery.loss |= detected.loss;
+        detected
+    }
+
+    /// What a timeout need not take for lost: it was sent less than a round trip ago (Linux).
+    pub(super) fn rack_rtt(&self, config: &Config) -> Option<Span> {
+        let refined = self.refined.as_deref()?;
+        (self.uses_rack(config) && refined.rack.rtt > Span::ZERO).then_some(refined.rack.rtt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A quarter of the minimum RTT, once more for each round with D-SACK, at most srtt; back after 16 recoveries.
+    #[test]
+    fn the_window_widens_with_dsack_and_persists_for_sixteen_recoveries() {
+        let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
+        let mut rack = Rack { reordering_seen: true, ..Rack::default() };
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
+        let news = Delivery { dsack: true, ..Delivery::default() };
+        // Twice in one round counts once.
+        rack.advance(&news, Time::ZERO, 1000, 9000);
+        rack.advance(&news, Time::ZERO, 8000, 12_000);
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
+        for round in 1..5 {
+            rack.advance(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
+        }
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
+        for _ in 0..15 {
+            rack.end_recovery();
+        }
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
+        rack.end_recovery();
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
+    }
+
+    #[test]
+    fn without_reordering_recovery_does_not_wait() {
+        let rack = Rack::default();
+        assert_eq!(rack.reo_wnd(true, Span::from_us(100), Span::from_us(100)), Span::ZERO);
+        assert_eq!(rack.reo_wnd(false, Span::from_us(100), Span::from_us(100)), Span::from_us(25));
+    }
+}

@@ -1,0 +1,206 @@
+//! State of what goes beyond the basic algorithms, in one box that a plain connection does not have, and the places where
+//! it meets the ordinary path: before and after an ACK, and around each transmission.
+
+use super::Phase;
+use super::delivery::Delivery;
+use super::frto::Frto;
+use super::idle::Usage;
+use super::pacing::Pacer;
+use super::prr::Prr;
+use super::rack::{Detected, Rack};
+use super::settings::{RecoveryConfig, RtoGrowth};
+use super::tlp::{Probe, Special};
+use super::undo::Undo;
+use crate::cc::{AckSample, Algorithm, Congestion};
+use crate::config::Config;
+use crate::segment::{Options, Segment};
+use crate::sender::{Kind, Outgoing, Sender};
+use crate::stats::Stats;
+use pauseframe_units::Time;
+
+/// State of the refinements that are on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refined {
+    pub(super) delivery: Delivery,
+    pub(super) rack: Rack,
+    pub(super) prr: Prr,
+    pub(super) probe: Probe,
+    /// What the timer stands for, and when it was set to expire.
+    pub(super) special: Option<(Special, Time)>,
+    /// The timer as it was before the pacer took it.
+    pub(super) behind_pacing: (Time, Option<(Special, Time)>),
+    /// What the timer stood for before the ACK that is being worked on.
+    was_special: Option<Special>,
+    pub(super) undo: Undo,
+    pub(super) frto: Frto,
+    pub(super) usage: Usage,
+    pub(super) pacer: Pacer,
+    /// Tail loss probes sent.
+    pub(crate) loss_probes: u32,
+    /// Reductions taken back.
+    pub(crate) undone: u32,
+}
+
+impl Refined {
+    /// The state that `config` needs.
+    pub(crate) fn new(config: &RecoveryConfig) -> Option<Box<Refined>> {
+        (!config.is_plain()).then(Box::default)
+    }
+}
+
+impl Sender {
+    /// An ACK comes that may bring news; call before anything of it is taken in. `to`: what it acknowledges.
+    #[cold]
+    pub(crate) fn begin_ack(&mut self, to: u64, now: Time) {
+        self.end_pacing_wait();
+        let was = self.take_special();
+        let high_ack = self.scoreboard.high_sacked().max(self.snd_una);
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        refined.was_special = was;
+        refined.delivery.begin(now, high_ack, self.recover);
+        self.scoreboard.survey(self.snd_una, to, &mut refined.delivery);
+    }
+
+    /// After the SACK option: RACK, D-SACK, the probe, and whether the last reduction was needless.
+    pub(crate) fn weigh_evidence(
+        &mut self,
+        segment: &Segment,
+        advanced: bool,
+        ece: bool,
+        now: Time,
+        config: &Config,
+        stats: &Stats,
+    ) {
+        if let (Options::Sack(blocks), true) = (&segment.options, self.sack) {
+            self.on_d_sack(blocks, stats);
+        }
+        let (snd_una, snd_nxt) = (self.snd_una, self.snd_nxt);
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        let news = refined.delivery;
+        refined.rack.advance(&news, now, snd_una, snd_nxt);
+        let silent = !advanced && segment.len == 0 && news.bytes == 0;
+        if self.probe_showed_loss(silent) && matches!(self.phase, Phase::Open | Phase::Cwr) {
+            self.reduce_for_probe(config);
+        }
+        if ece {
+            self.forbid_undo();
+        }
+        if self.phase == Phase::Open
+            || self.phase == Phase::Recovery
+            || (self.phase == Phase::Loss && advanced)
+        {
+            self.try_undo(config);
+        }
+    }
+
+    /// A duplicate ACK, or with SACK one with news, in the light of a timeout; without SACK it stands for a segment.
+    pub(super) fn weigh_duplicate(&mut self, duplicate: bool) {
+        let mss = u64::from(self.window.mss);
+        if duplicate && !self.sack {
+            if let Some(refined) = self.refined.as_deref_mut() {
+                refined.delivery.bytes = mss;
+            }
+            if self.phase == Phase::Loss && self.snd_nxt > self.recover {
+                // What F-RTO sent beyond the gap has arrived: it holds no place in the window.
+                self.inflation = (self.inflation + mss).min(self.flight_size());
+            }
+        }
+        if self.phase == Phase::Loss {
+            self.on_ack_after_timeout(false, duplicate);
+        }
+    }
+
+    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut as for any loss, at once.
+    fn reduce_for_probe(&mut self, config: &Config) {
+        self.window.ssthresh = if self.phase == Phase::Cwr {
+            self.reduce_for_loss(config)
+        } else {
+            // Not from the flight: at the tail hardly any is left.
+            self.cc.reduced(&self.window, Congestion::Loss)
+        };
+        self.window.cwnd = self.window.ssthresh;
+        self.forget_undo();
+        self.cwr_due = true;
+    }
+
+    /// RACK after an ACK, whatever the phase: marks losses, enters recovery.
+    pub(super) fn infer_by_time(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Detected {
+        let detected = self.detect_by_time(now, config);
+        let enter = match self.phase {
+            Phase::Open | Phase::Cwr => self.scoreboard.has_lost(),
+            Phase::Recovery => false,
+            // The copy that followed a timeout is lost too.
+            Phase::Loss => detected.retransmission,
+        };
+        if enter {
+            self.enter_recovery(config, stats);
+        }
+        detected
+    }
+
+    /// The last step of an ACK: the window under PRR, limited transmit, the timer.
+    pub(super) fn finish_ack(&mut self, advanced: bool, detected: Detected, now: Time, config: &Config) {
+        let Some(refined) = self.refined.as_deref() else { return };
+        let (news, was) = (refined.delivery, refined.was_special);
+        if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+            self.reduce_proportionally(news.bytes, advanced && !news.loss);
+        }
+        if self.uses_rack(config) && config.limited_transmit && matches!(self.phase, Phase::Open | Phase::Cwr)
+        {
+            // What was sacked makes room for new data (RFC 3042, without end as in Linux).
+            self.inflation = self.scoreboard.absent();
+        }
+        if !advanced {
+            self.restore_special(was);
+        }
+        self.arm_after_ack(advanced, detected.wait, was, now, config);
+    }
+
+    /// The bytes that open the window for an ACK in phase Loss.
+    pub(super) fn growth_after_timeout(&self, sample: &AckSample, config: &Config) -> u64 {
+        match (config.recovery.rto_growth, self.refined.as_deref()) {
+            (RtoGrowth::Delivered, Some(refined)) => refined.delivery.bytes.min(sample.acked),
+            // RFC 3465 §2.3: after a timeout, an ACK that jumps over a filled gap counts for one segment.
+            _ => sample.acked.min(u64::from(self.window.mss)),
+        }
+    }
+
+    /// The next segment where refinements are on: the probe, what the pacer lets through, and the books of both.
+    #[cold]
+    pub(crate) fn next_refined(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        self.end_pacing_wait();
+        self.restart_after_idle(now, config);
+        let probe = self.next_probe(now, config, stats);
+        let outgoing = match probe {
+            Some(probe) => probe,
+            None if self.is_held_back(now, config) => return None,
+            None => self.next_unprobed(now, config, stats)?,
+        };
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.prr.out += u64::from(outgoing.len);
+        }
+        match outgoing.kind {
+            Kind::New => self.arm_after_sending(now, config),
+            Kind::Retransmission if probe.is_none() => self.count_retransmission(),
+            Kind::Retransmission | Kind::WindowProbe => {}
+        }
+        self.charge_pacer(outgoing.len, now, config);
+        self.validate_window(now, config);
+        Some(outgoing)
+    }
+
+    fn next_unprobed(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.is_new_only() {
+            let new = self.next_in_frto(now, config);
+            if new.is_some() || self.is_new_only() {
+                return new;
+            }
+        }
+        self.next_plain(now, config, stats)
+    }
+
+    /// Tail loss probes sent, and reductions taken back.
+    pub(crate) fn refined_counts(&self) -> (u32, u32) {
+        self.refined.as_deref().map_or((0, 0), |refined| (refined.loss_probes, refined.undone))
+    }
+}

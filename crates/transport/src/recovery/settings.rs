@@ -1,0 +1,109 @@
+//! The settings of loss recovery beyond RFC 5681, 6582 and 6675, each a switch of its own.
+
+use pauseframe_units::Span;
+
+/// How far an ACK opens the window in slow start after a retransmission timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RtoGrowth {
+    /// RFC 3465 §2.3: by one segment at most, so that a filled gap gives no burst.
+    Segment,
+    /// Linux: by what it newly delivers, without what SACK had reported before.
+    Delivered,
+}
+
+/// What becomes of a window that was not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IdleRestart {
+    /// It stays.
+    Off,
+    /// RFC 5681 §4.1: at most the initial window after an idle RTO.
+    Rfc5681,
+    /// Linux (`tcp_slow_start_after_idle`, RFC 2861): halved for each RTO idle, not below the initial window; and while
+    /// the application leaves a part unused, half-way to what it uses, once an RTO.
+    Linux,
+}
+
+/// Pacing: segments are spread over the round trip (Linux `sk_pacing_rate`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacingConfig {
+    /// Whether segments are paced.
+    pub on: bool,
+    /// Rate in percent of cwnd / srtt while cwnd is below half of ssthresh (Linux: 200).
+    pub slow_start_percent: u32,
+    /// The same above (Linux: 120).
+    pub avoidance_percent: u32,
+    /// Segments that leave back to back (in Linux a TSO packet: at least 2).
+    pub burst: u32,
+}
+
+impl PacingConfig {
+    /// Off, with the ratios of Linux.
+    pub const OFF: PacingConfig =
+        PacingConfig { on: false, slow_start_percent: 200, avoidance_percent: 120, burst: 2 };
+}
+
+/// Loss recovery beyond the basic algorithms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
+pub struct RecoveryConfig {
+    /// Loss by time instead of by counting duplicates (RFC 8985); with SACK and fast retransmit only.
+    pub rack: bool,
+    /// Tail loss probe (RFC 8985 §7); with SACK only.
+    pub tlp: bool,
+    /// Added to the reordering timer and to the probe timeout (Linux `TCP_TIMEOUT_MIN`: two jiffies).
+    pub timer_slack: Span,
+    /// Proportional rate reduction in recovery and after ECE (RFC 9937); off: the window is cut at once.
+    pub prr: bool,
+    /// A reduction is taken back when D-SACK shows that all its retransmissions were needless (RFC 3708).
+    pub undo: bool,
+    /// A timeout is taken back when the ACKs after it are for the originals (RFC 5682).
+    pub frto: bool,
+    /// Slow start after a timeout.
+    pub rto_growth: RtoGrowth,
+    /// The window after an idle time.
+    pub idle_restart: IdleRestart,
+    /// Pacing.
+    pub pacing: PacingConfig,
+}
+
+impl RecoveryConfig {
+    /// The basic algorithms alone.
+    pub const PLAIN: RecoveryConfig = RecoveryConfig {
+        rack: false,
+        tlp: false,
+        timer_slack: Span::from_ms(2),
+        prr: false,
+        undo: false,
+        frto: false,
+        rto_growth: RtoGrowth::Segment,
+        idle_restart: IdleRestart::Off,
+        pacing: PacingConfig::OFF,
+    };
+
+    /// What Linux 6.1 has on.
+    pub const LINUX: RecoveryConfig = RecoveryConfig {
+        rack: true,
+        tlp: true,
+        timer_slack: Span::from_ms(2),
+        prr: true,
+        undo: true,
+        frto: true,
+        rto_growth: RtoGrowth::Delivered,
+        idle_restart: IdleRestart::Linux,
+        pacing: PacingConfig::OFF,
+    };
+
+    /// Whether nothing here is on, so that a connection needs no state for it.
+    pub(crate) fn is_plain(&self) -> bool {
+        let switches = [self.rack, self.tlp, self.prr, self.undo, self.frto, self.pacing.on];
+        !switches.contains(&true)
+            && self.rto_growth == RtoGrowth::Segment
+            && self.idle_restart == IdleRestart::Off
+    }
+}
+
+impl Default for RecoveryConfig {
+    fn default() -> Self {
+        RecoveryConfig::PLAIN
+    }
+}
