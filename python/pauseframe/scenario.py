@@ -139,6 +139,8 @@ class Host(Part):
     nic_buffer: str | None = None
     nic_queue: str | None = None
     wire_overhead: str | None = None
+    refusing: Sequence[str] | None = None
+    silent: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,7 @@ class Switch(Part):
 class Transport(Part):
     """A preset's row (`pauseframe presets`) with what is changed in it."""
 
+    stack: str | None = None
     preset: str | None = None
     congestion_control: str | None = None
     dctcp_g: float | None = None
@@ -225,9 +228,21 @@ class Transport(Part):
     rto_granularity: str | None = None
     rto_form: str | None = None
     rto_slop: str | None = None
+    delayed_ack_form: str | None = None
+    quick_acks: int | None = None
+    sack_compression: bool | None = None
     delayed_ack_segments: int | None = None
     delayed_ack_timeout: str | None = None
     receive_window: str | None = None
+    receive_buffer: str | None = None
+    receive_buffer_initial: str | None = None
+    receive_buffer_max: str | None = None
+    receive_buffer_step: str | None = None
+    reassembly_limit: int | None = None
+    dsack: bool | None = None
+    read_rate: str | None = None
+    fin: bool | None = None
+    cache: str | None = None
     syn_retries: int | None = None
     retries: int | None = None
 
@@ -373,6 +388,21 @@ class Incast(_Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Requests(_Workload):
+    """A client that asks a server again and again, one request at a time."""
+
+    _tag: ClassVar = ("kind", "requests")
+    client: str
+    server: str
+    request: str | None = None
+    response: str | None = None
+    count: int | None = None
+    pause: str | None = None
+    persistent: bool | None = None
+    start: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Background(_Workload):
     """Single flows between random hosts."""
 
@@ -423,7 +453,7 @@ class Stop(Part):
 
 
 Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Custom
-Workload = Flows | Permutation | NToOne | LongFlows | Incast | Background
+Workload = Flows | Permutation | NToOne | LongFlows | Incast | Requests | Background
 
 
 @dataclass(frozen=True, kw_only=True)

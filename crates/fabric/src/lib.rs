@@ -20,7 +20,7 @@ mod switch;
 
 pub use buffer::Thresholds;
 pub use event::Event;
-pub use flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+pub use flow::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
 pub use ideal::IdealTime;
 pub use network::{DropReason, Network, PortReport};
 pub use observe::{CapturedFrame, Entity, FrameContent, Metric, Sample, SamplePlan};

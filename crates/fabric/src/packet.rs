@@ -3,7 +3,7 @@
 //! Queues and links chain packets through `next`; nothing is allocated once the pool has grown to the largest
 //! number of packets that were ever under way together.
 
-use pauseframe_transport::{Ecn, Flags, Options, Segment};
+use pauseframe_transport::{Ecn, Flags, Options, Segment, Stamps};
 use pauseframe_units::{PortId, Time};
 
 /// No packet, no path, no options.
@@ -39,6 +39,7 @@ pub(crate) struct Packet {
     pub(crate) window: u32,
     /// Where its variable options are, or NIL.
     pub(crate) options: u32,
+    pub(crate) stamps: Stamps,
     /// Bytes that it occupies in buffers: the frame without preamble and gap.
     pub(crate) size: u16,
     /// Where in its path the port stands that it takes next.
@@ -125,6 +126,7 @@ impl PacketPool {
             window: packet.window,
             flags: packet.flags,
             options,
+            stamps: packet.stamps,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::packet::{Kind, NIL, Packet};
 use crate::settings::Overhead;
 use pauseframe_engine::EventQueue;
 use pauseframe_topology::Channel;
-use pauseframe_transport::{Ecn, Flags};
+use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{Bytes, PortId, Span, Time};
 use std::collections::VecDeque;
 
@@ -125,6 +125,7 @@ impl Network {
             len: u32::from(quanta),
             window: 0,
             options: NIL,
+            stamps: Stamps::default(),
             size: Overhead::PAUSE_FRAME as u16,
             hop: 0,
             class: 0,

@@ -1,7 +1,7 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
 use pauseframe_transport::Config;
-use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_units::{Bytes, NodeId, Priority, Span};
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -33,6 +33,10 @@ pub struct Settings {
     pub pfc: Option<PfcSettings>,
     /// Each packet takes a random shortest path instead of its flow's.
     pub spray: bool,
+    /// Hosts where nobody listens: they answer a SYN with RST.
+    pub refusing: Vec<NodeId>,
+    /// Hosts that answer nothing.
+    pub silent: Vec<NodeId>,
     /// The transports that flows name by index.
     pub transports: Vec<Transport>,
 }

@@ -2,8 +2,8 @@
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CongestionControlName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
-    NotEct, PfcSpec, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, CacheName, CongestionControlName, DelayedAckFormName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
+    NotEct, PfcSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
@@ -12,7 +12,8 @@ use pauseframe_fabric::{
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+    CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
+    ReceiveBuffer, RtoConfig, RtoForm,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
     let specs =
         || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
-    let mut settings = settings(scenario, specs().map(|spec| transport(spec, &scenario.host)).collect());
+    let mut settings = settings(scenario, &topology, specs().map(|spec| transport(spec, &scenario.host)).collect());
     for (index, spec) in specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);
@@ -76,8 +77,9 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     Ok(Built { topology, network, settings, transports })
 }
 
-fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
+fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
     let host = &scenario.host;
+    let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
     Settings {
         seed: scenario.seed,
         overhead: match host.wire_overhead {
@@ -103,6 +105,8 @@ fn settings(scenario: &Scenario, transports: Vec<Transport>) -> Settings {
         },
         pfc: scenario.switch.pfc.as_ref().map(pfc),
         spray: scenario.routing.kind == RoutingKind::Spray,
+        refusing: nodes(&host.refusing),
+        silent: nodes(&host.silent),
         transports,
     }
 }
@@ -160,11 +164,40 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
             segments: spec.delayed_ack_segments,
             timeout: spec.delayed_ack_timeout,
         },
+        delayed_ack_form: match spec.delayed_ack_form {
+            DelayedAckFormName::Fixed => DelayedAckForm::Fixed,
+            DelayedAckFormName::Linux => {
+                DelayedAckForm::Linux { quick_acks: spec.quick_acks, compress: spec.sack_compression }
+            }
+        },
         receive_window: spec.receive_window.0 as u32,
+        receive_buffer: receive_buffer(spec),
+        reassembly_limit: spec.reassembly_limit,
+        dsack: spec.dsack && spec.sack,
+        read_rate: spec.read_rate.unwrap_or_default(),
+        fin: spec.fin,
+        cache: match spec.cache {
+            CacheName::None => CachePolicy::Off,
+            CacheName::Linux => CachePolicy::Linux,
+            CacheName::LinuxSsthresh => CachePolicy::LinuxSsthresh,
+            CacheName::Freebsd => CachePolicy::Freebsd,
+            CacheName::Cee => CachePolicy::Cee,
+        },
         syn_retries: spec.syn_retries,
         retries: spec.retries,
     };
     Transport { config: Arc::new(config), priority: Priority::new(spec.priority).unwrap_or_default() }
+}
+
+fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
+    let (initial, max) = (spec.receive_buffer_initial.0 as u32, spec.receive_buffer_max.0 as u32);
+    match spec.receive_buffer {
+        ReceiveBufferName::Fixed => ReceiveBuffer::Fixed,
+        ReceiveBufferName::Linux => ReceiveBuffer::Linux { initial, max },
+        ReceiveBufferName::Freebsd => {
+            ReceiveBuffer::Freebsd { initial, max, step: spec.receive_buffer_step.0 as u32 }
+        }
+    }
 }
 
 /// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest

@@ -7,6 +7,7 @@ pub mod resolve;
 pub mod results;
 mod run;
 pub mod spec;
+pub mod stacks;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};

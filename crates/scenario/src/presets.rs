@@ -4,7 +4,9 @@
 //! window of ten segments). Left out: `pfabric`, `cubic`, `vegas` and the old stacks, which need parts that
 //! the simulator does not have yet.
 
+use crate::resolve::{Entry, Origin};
 use crate::spec::RoutingKind;
+use crate::stacks;
 
 /// A named row of transport settings.
 #[derive(Debug)]
@@ -28,7 +30,20 @@ pub struct PresetValue {
     pub source: &'static str,
 }
 
-const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
+/// A value of a transport and where it is from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explained {
+    /// Key of `[transport]`.
+    pub key: String,
+    /// The value as TOML, or what stands for it.
+    pub value: String,
+    /// "preset dctcp", "stack linux", "default".
+    pub origin: String,
+    /// Document and section; of a default, what the key means.
+    pub source: String,
+}
+
+pub(crate) const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
     PresetValue { key, value, source }
 }
 
@@ -80,6 +95,33 @@ impl Preset {
 
     /// Every key of `[transport]` with the value that this preset gives it (under ECMP), as TOML.
     pub fn expanded(&'static self) -> Vec<(String, String)> {
-        crate::resolve::transport_row(self, RoutingKind::Ecmp)
+        let row = crate::resolve::transport_row(self, stacks::NONE, RoutingKind::Ecmp);
+        row.into_iter().map(|entry| (entry.path, entry.value)).collect()
+    }
+
+    /// Every key of `[transport]` with its value above the stack of this name, which layer gives it, and from which
+    /// document it is. `None`: there is no such stack.
+    pub fn explained(&'static self, stack: &str) -> Option<Vec<Explained>> {
+        let (name, below) = match stacks::find(stack) {
+            Some(row) => (row.name, Some(row)),
+            None if stack == stacks::NONE => (stacks::NONE, None),
+            None => return None,
+        };
+        let docs = crate::resolve::options();
+        let doc_of = |key: &str| docs.iter().find(|doc| doc.path == format!("transport.{key}"));
+        let source = |entry: &Entry| match entry.origin {
+            Origin::Preset(_) => self.source(&entry.path).unwrap_or("").to_owned(),
+            Origin::Stack(_) => below.and_then(|row| row.source(&entry.path)).unwrap_or("").to_owned(),
+            _ => doc_of(&entry.path).map_or(String::new(), |doc| doc.doc.clone()),
+        };
+        let explain = |entry: Entry| {
+            let (source, origin) = (source(&entry), entry.origin.to_string());
+            Explained { key: entry.path, value: entry.value, origin, source }
+        };
+        Some(crate::resolve::transport_row(self, name, RoutingKind::Ecmp).into_iter().map(explain).collect())
+    }
+
+    fn source(&self, key: &str) -> Option<&'static str> {
+        self.row.iter().find(|value| value.key == key).map(|value| value.source)
     }
 }

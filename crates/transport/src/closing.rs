@@ -56,6 +56,14 @@ impl Connection {
         self
     }
 
+    /// The host is down, or cut off: nothing is answered.
+    #[must_use]
+    pub fn silent(mut self) -> Connection {
+        self.state = State::Silent;
+        self.syn_due = false;
+        self
+    }
+
     /// Whether both directions have ended with an acknowledged FIN.
     pub fn is_closed(&self) -> bool {
         self.life.as_ref().is_some_and(|life| life.fin == Fin::Acked && life.peer_fin)
@@ -111,7 +119,7 @@ impl Connection {
                 0 => self.fail(Failure::Reset),
                 _ => self.receiver.request_ack(),
             },
-            State::Listen | State::Refusing | State::Failed(_) => {}
+            State::Listen | State::Refusing | State::Silent | State::Failed(_) => {}
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) enum State {
     Closing,
     /// Nobody listens.
     Refusing,
+    /// Nobody is there.
+    Silent,
     Failed(Failure),
 }
 
@@ -270,7 +272,7 @@ impl Connection {
                     self.fail(Failure::DataTimeout);
                 }
             }
-            State::Listen | State::Refusing | State::Failed(_) => {}
+            State::Listen | State::Refusing | State::Silent | State::Failed(_) => {}
         }
     }
 
@@ -308,7 +310,7 @@ impl Connection {
     /// for a SYN or has failed is quiescent.
     pub fn is_quiescent(&self) -> bool {
         match self.state {
-            State::Listen | State::Failed(_) => true,
+            State::Listen | State::Silent | State::Failed(_) => true,
             State::Refusing => !self.syn_due,
             State::Closing => self.is_closed() && self.receiver.is_quiescent(),
             State::SynSent | State::SynReceived => false,

@@ -8,7 +8,8 @@ use pauseframe_fabric::{
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+    CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
+    ReceiveBuffer, RtoConfig, RtoForm,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -112,6 +113,8 @@ pub(crate) fn settings(config: Config) -> Settings {
         marker: Marker::None,
         pfc: None,
         spray: false,
+        refusing: Vec::new(),
+        silent: Vec::new(),
         transports: vec![Transport { config: Arc::new(config), priority: priority(0) }],
     }
 }
@@ -151,6 +154,7 @@ pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> Flow
         transport: 0,
         workload: 0,
         query: None,
+        kept: None,
     }
 }
 

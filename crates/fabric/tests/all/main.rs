@@ -8,6 +8,7 @@ mod closed_forms;
 mod common;
 mod determinism;
 mod fairness;
+mod life;
 mod nic;
 mod pfc;
 mod properties;

@@ -49,5 +49,7 @@ pub(crate) fn host(t: &mut Table) -> HostSpec {
             WireOverhead::Ethernet,
             "Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it",
         ),
+        refusing: t.or("refusing", Vec::new(), "Hosts where nobody listens: they answer a SYN with RST"),
+        silent: t.or("silent", Vec::new(), "Hosts that answer nothing, as if down"),
     }
 }

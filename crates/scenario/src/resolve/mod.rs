@@ -15,6 +15,7 @@ mod ledger;
 mod nested;
 mod options;
 mod reader;
+mod receive;
 mod record;
 mod shorthand;
 mod sizes;
@@ -136,6 +137,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     for Named { path, spec, priority, is_used, .. } in &mut transports {
         transport::settle_priority(ledger, path, spec, *priority, &lossless, *is_used);
     }
+    checks::host_names(ledger, &host, hosts.as_ref());
     checks::workloads(ledger, &workloads);
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
@@ -235,7 +237,7 @@ fn demands(transports: &[Named]) -> Demands {
     }
 }
 
-/// Every key of `[transport]` with the value that `preset` gives it, as TOML.
-pub(crate) fn transport_row(preset: &'static Preset, routing: RoutingKind) -> Vec<(String, String)> {
-    transport::row(preset, routing).into_iter().map(|entry| (entry.path, entry.value)).collect()
+/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
+pub(crate) fn transport_row(preset: &'static Preset, stack: &'static str, routing: RoutingKind) -> Vec<Entry> {
+    transport::row(preset, stack, routing)
 }

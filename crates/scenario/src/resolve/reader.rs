@@ -14,8 +14,9 @@ pub(crate) struct Table<'a, 'd> {
     pub(super) item: Option<&'d Item>,
     /// "switch.pfc"; "" for the document.
     pub(crate) path: String,
-    /// The row below the file's own values.
+    /// The rows below the file's own values: the preset's, and the stack's below that.
     preset: Option<&'static Preset>,
+    stack: Option<&'static Preset>,
     /// Why this table is read, for the default of the key that shows it ([`Table::why`]).
     origin: Origin,
     /// The choices under which the keys of this table exist, for the reference.
@@ -51,6 +52,7 @@ impl<'a, 'd> Table<'a, 'd> {
             item,
             path,
             preset: None,
+            stack: None,
             origin,
             when,
             known: Vec::new(),
@@ -62,6 +64,17 @@ impl<'a, 'd> Table<'a, 'd> {
     /// Takes values that the file does not give from `preset`.
     pub(crate) fn layer(&mut self, preset: &'static Preset) {
         self.preset = Some(preset);
+    }
+
+    /// Takes values that neither the file nor the preset gives from `stack`.
+    pub(crate) fn layer_below(&mut self, stack: &'static Preset) {
+        self.stack = Some(stack);
+    }
+
+    /// What the rows say about `key`, and which one says it.
+    fn row_value(&self, key: &str) -> Option<(&'static str, Origin)> {
+        let preset = self.preset.and_then(|row| Some((row.value(key)?, Origin::Preset(row.name))));
+        preset.or_else(|| self.stack.and_then(|row| Some((row.value(key)?, Origin::Stack(row.name)))))
     }
 
     /// The path of `key`; of the table itself for "".
@@ -90,7 +103,7 @@ impl<'a, 'd> Table<'a, 'd> {
     /// A key that must be there.
     pub(crate) fn required<T: Setting>(&mut self, key: &'static str, doc: &str) -> Option<T> {
         self.describe::<T>(key, "required", doc);
-        if !self.has(key) && self.preset.and_then(|preset| preset.value(key)).is_none() {
+        if !self.has(key) && self.row_value(key).is_none() {
             self.missing(key, &T::type_name());
         }
         let (value, origin) = self.given::<T>(key)?;
@@ -242,9 +255,8 @@ impl<'a, 'd> Table<'a, 'd> {
                 }
             };
         }
-        let preset = self.preset?;
-        let value = T::read(&parse_word(preset.value(key)?, Place::Nowhere)).ok()?;
-        Some((value, Origin::Preset(preset.name)))
+        let (word, origin) = self.row_value(key)?;
+        Some((T::read(&parse_word(word, Place::Nowhere)).ok()?, origin))
     }
 
     fn missing(&mut self, key: &str, expected: &str) {

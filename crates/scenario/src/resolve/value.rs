@@ -2,7 +2,7 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    CongestionControlName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, RoutingKind, RtoFormName,
+    CacheName, CongestionControlName, DelayedAckFormName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, ReceiveBufferName, RoutingKind, RtoFormName,
     WireOverhead,
 };
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -62,6 +62,23 @@ impl Choice for EcnName {
 impl Choice for RtoFormName {
     const NAMES: &'static [(&'static str, Self)] =
         &[("rfc", Self::Rfc), ("linux", Self::Linux), ("freebsd", Self::Freebsd)];
+}
+
+impl Choice for DelayedAckFormName {
+    const NAMES: &'static [(&'static str, Self)] = &[("fixed", Self::Fixed), ("linux", Self::Linux)];
+}
+impl Choice for ReceiveBufferName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("fixed", Self::Fixed), ("linux", Self::Linux), ("freebsd", Self::Freebsd)];
+}
+impl Choice for CacheName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("linux", Self::Linux),
+        ("linux_ssthresh", Self::LinuxSsthresh),
+        ("freebsd", Self::Freebsd),
+        ("cee", Self::Cee),
+    ];
 }
 
 impl<C: Choice> Setting for C {

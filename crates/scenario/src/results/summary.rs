@@ -211,6 +211,7 @@ mod tests {
             transport: 0,
             workload: 0,
             query: None,
+            kept: None,
         };
         let end = Time::ZERO + Span::from_us(us);
         FlowRecord {
@@ -222,6 +223,7 @@ mod tests {
             retransmits: 1,
             timeouts: 2,
             ce_packets: 0,
+            failure: None,
         }
     }
 

@@ -10,6 +10,7 @@ use arrow_array::{
 };
 use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord, Sample};
 use pauseframe_topology::NodeKind;
+use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, PortId, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> RecordBatch {
         ),
         ("timeouts", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.timeouts))), false),
         ("ce_packets", counts(|r| r.ce_packets), false),
+        ("failure", dictionary(records, |r| failure_name(r), str::to_string), false),
     ])
 }
 
@@ -175,6 +177,17 @@ fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
+/// Why a flow failed, or "".
+fn failure_name(record: &FlowRecord) -> &'static str {
+    match record.failure {
+        None => "",
+        Some(Failure::SynTimeout) => "syn_timeout",
+        Some(Failure::DataTimeout) => "data_timeout",
+        Some(Failure::Refused) => "refused",
+        Some(Failure::Reset) => "reset",
+    }
+}
+
 fn table(columns: Vec<Column>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
 }
@@ -262,6 +275,7 @@ mod tests {
                 transport: 0,
                 workload: 1,
                 query,
+                kept: None,
             },
             status,
             end: Time::ZERO + Span::from_us(40),
@@ -270,6 +284,7 @@ mod tests {
             retransmits: 3,
             timeouts: 2,
             ce_packets: 7,
+            failure: None,
         }
     }
 
@@ -322,6 +337,7 @@ mod tests {
     fn queries_without_a_finish_have_no_times() {
         let query = QueryRecord {
             query: 3,
+            kept: None,
             workload: 0,
             aggregator: NodeId(0),
             fan_in: 10,
