@@ -76,7 +76,7 @@ fn fin_costs_two_packets_a_side_and_no_time() {
         let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", 50 * MSS)]);
         let record = network.flow_records(ending.now)[0];
         assert_eq!(record.status, FlowStatus::Finished);
-        let packets = |host| report(&network, &ending, port(&topology, host, "s")).tx_packets;
+        let packets = |host| report(&network, &ending, port(&topology, host, "switch")).tx_packets;
         (fct(&record), packets("host0"), packets("host1"))
     };
     let (without, with) = (ends(false), ends(true));

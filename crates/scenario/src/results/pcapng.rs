@@ -120,7 +120,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
                 (bytes, length)
             }
             FrameContent::Segment { flow, .. } => {
-                segment_headers(frame.time, &frame.content, agreement(*flow))
+                segment_headers(&frame.content, agreement(*flow))
             }
         };
         self.append(frame.port, frame.time, &bytes, length)
@@ -144,7 +144,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
 }
 
 /// The headers of a segment's frame, and the length of the whole frame without FCS.
-fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
+fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
     let FrameContent::Segment { source, destination, flow, forward, priority, ecn, segment } = *content
     else {
         unreachable!("called for segments only");
