@@ -289,7 +289,8 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 fn explain_transport<'py>(py: Python<'py>, preset: &str, stack: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let found = preset_table::PRESETS.iter().find(|known| known.name == preset);
     let rows = found.and_then(|known| known.explained(stack));
-    let rows = rows.ok_or_else(|| PyValueError::new_err(format!("no preset {preset:?} or no stack {stack:?}")))?;
+    let rows =
+        rows.ok_or_else(|| PyValueError::new_err(format!("no preset {preset:?} or no stack {stack:?}")))?;
     let row = |row: preset_table::Explained| {
         let dict = PyDict::new(py);
         dict.set_item("key", row.key)?;

@@ -2,8 +2,9 @@
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CacheName, CongestionControlName, DelayedAckFormName, EcnName, HostSpec, InitialWindow, MarkAt, MarkerSpec, NicQueue,
-    NotEct, PfcSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, TransportSpec, WireOverhead,
+    BufferSpec, CacheName, CongestionControlName, DelayedAckFormName, EcnName, HostSpec, InitialWindow,
+    MarkAt, MarkerSpec, NicQueue, NotEct, PfcSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario,
+    TransportSpec, WireOverhead,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
@@ -47,7 +48,8 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
     let specs =
         || std::iter::once(&scenario.transport).chain(scenario.transports.iter().map(|(_, spec)| spec));
-    let mut settings = settings(scenario, &topology, specs().map(|spec| transport(spec, &scenario.host)).collect());
+    let mut settings =
+        settings(scenario, &topology, specs().map(|spec| transport(spec, &scenario.host)).collect());
     for (index, spec) in specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
         let config = Arc::make_mut(&mut settings.transports[index].config);

@@ -115,10 +115,12 @@ impl Connection {
                     self.fail(Failure::Refused);
                 }
             }
-            State::SynReceived | State::Established | State::Closing => match self.receiver.ahead(segment.seq) {
-                0 => self.fail(Failure::Reset),
-                _ => self.receiver.request_ack(),
-            },
+            State::SynReceived | State::Established | State::Closing => {
+                match self.receiver.ahead(segment.seq) {
+                    0 => self.fail(Failure::Reset),
+                    _ => self.receiver.request_ack(),
+                }
+            }
             State::Listen | State::Refusing | State::Silent | State::Failed(_) => {}
         }
     }

@@ -160,7 +160,11 @@ impl Connection {
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         if self.state != State::Established {
-            return if self.state == State::Closing { self.poll_closing(now) } else { self.poll_handshake(now) };
+            return if self.state == State::Closing {
+                self.poll_closing(now)
+            } else {
+                self.poll_handshake(now)
+            };
         }
         self.poll_open(now)
     }
@@ -365,8 +369,8 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::{CongestionControlConfig, DctcpConfig};
     use crate::cache::CachePolicy;
+    use crate::cc::{CongestionControlConfig, DctcpConfig};
     use crate::config::{DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm};
     use pauseframe_units::BitRate;
 

@@ -48,8 +48,8 @@ fn any_receiver() -> impl Strategy<Value = Config> {
     let limit = prop_oneof![2 => Just(0u32), 1 => 1u32..20];
     // Down to a segment in 8 ms, far below what the sender could do.
     let rate = prop_oneof![3 => Just(0u64), 1 => 1_000_000u64..1_000_000_000];
-    (buffer, form, cache, limit, rate, any::<[bool; 2]>()).prop_map(|(buffer, form, cache, limit, rate, [dsack, fin])| {
-        Config {
+    (buffer, form, cache, limit, rate, any::<[bool; 2]>()).prop_map(
+        |(buffer, form, cache, limit, rate, [dsack, fin])| Config {
             receive_buffer: buffer,
             delayed_ack_form: form,
             cache,
@@ -58,8 +58,8 @@ fn any_receiver() -> impl Strategy<Value = Config> {
             dsack,
             fin,
             ..config()
-        }
-    })
+        },
+    )
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
@@ -110,7 +110,7 @@ fn any_config() -> impl Strategy<Value = Config> {
 }
 
 /// `sizes` go one way and the other in turn, the next when the last has arrived.
-fn transfer(config: Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
+fn transfer(config: &Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
     let mut next = 0;
     let mut wire = Wire::with_iss(config.clone(), Span::from_us(50), iss[0], iss[1], |_| {
         // After 3000 segments the network heals, so that an end is certain.
@@ -162,8 +162,8 @@ proptest! {
         // A pattern that drops everything never ends, and is no test.
         prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop)).count() * 2 > fates.len());
         let iss = [u32::MAX - below_wrap, u32::MAX - peer_below_wrap];
-        let first = transfer(config.clone(), iss, &sizes, &fates);
-        prop_assert_eq!(first, transfer(config, iss, &sizes, &fates), "the same run twice");
+        let first = transfer(&config, iss, &sizes, &fates);
+        prop_assert_eq!(first, transfer(&config, iss, &sizes, &fates), "the same run twice");
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn rows() -> Vec<Row> {
     let text = include_str!("data/linux_6_1_receiver.csv");
     let read = |line: &str| {
         let words: Vec<&str> = line.split(',').collect();
-        let number = |i: usize| words[i].parse::<u64>().unwrap();
+        let number = |i: usize| words[i].parse::<u64>().expect("a number");
         match words[0] {
             "data" => {
                 let echo = (number(2) / 1000) as u32 + 1;
@@ -84,8 +84,15 @@ fn every_ack_and_window_is_that_of_the_kernel() {
             Row::Data { at, echo, push } => {
                 let flags = if push { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
                 let stamps = Stamps { value: (at.0 / 1_000_000_000) as u32 + 1, echo };
-                let segment =
-                    Segment { seq: 1 + sent * MSS, ack: 1, len: MSS, window: 64_256, flags, stamps, ..Segment::default() };
+                let segment = Segment {
+                    seq: 1 + sent * MSS,
+                    ack: 1,
+                    len: MSS,
+                    window: 64_256,
+                    flags,
+                    stamps,
+                    ..Segment::default()
+                };
                 sent += 1;
                 connection.on_segment(&segment, Ecn::NotEct, at);
                 while let Some((ack, _)) = connection.poll_transmit(at) {

@@ -1,9 +1,9 @@
 //! The life of connections: kept ones, refused and unanswered ones, FIN, and what the next connection inherits.
 
 use crate::common::{MSS, config, fct, flow, link, port, report, run, settings};
+use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
-use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings};
 use pauseframe_transport::{CachePolicy, Config, Failure};
 use pauseframe_units::{Span, Time};
 

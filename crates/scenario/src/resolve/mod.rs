@@ -238,6 +238,10 @@ fn demands(transports: &[Named]) -> Demands {
 }
 
 /// Every key of `[transport]` with the value that `preset` above `stack` gives it.
-pub(crate) fn transport_row(preset: &'static Preset, stack: &'static str, routing: RoutingKind) -> Vec<Entry> {
+pub(crate) fn transport_row(
+    preset: &'static Preset,
+    stack: &'static str,
+    routing: RoutingKind,
+) -> Vec<Entry> {
     transport::row(preset, stack, routing)
 }

@@ -30,7 +30,8 @@ impl Receive {
         let doc = "Constant time-out (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of \
                    pushed data (linux)";
         let form = t.or("delayed_ack_form", DelayedAckFormName::Fixed, doc);
-        let doc = "ACKs sent at once at the start and after a pause, in the linux form (TCP_MAX_QUICKACKS: 16)";
+        let doc =
+            "ACKs sent at once at the start and after a pause, in the linux form (TCP_MAX_QUICKACKS: 16)";
         let quick_acks = t.or_in("quick_acks", 16, 0..=1_000_000, doc);
         let doc = "Hold back SACKs beyond the third for a gap up to 5 % of the RTT, in the linux form";
         let sack_compression = t.or("sack_compression", true, doc);

@@ -2,11 +2,13 @@
 
 use super::ledger::{Entry, Ledger, Origin};
 use super::reader::Table;
-use super::value::{Setting, did_you_mean};
 use super::receive::Receive;
+use super::value::{Setting, did_you_mean};
 use crate::presets::{self, PRESETS, Preset};
+use crate::spec::{
+    CacheName, CongestionControlName, EcnName, InitialWindow, RoutingKind, RtoFormName, TransportSpec,
+};
 use crate::stacks::{self, STACKS};
-use crate::spec::{CacheName, CongestionControlName, EcnName, InitialWindow, RoutingKind, RtoFormName, TransportSpec};
 use pauseframe_units::Span;
 
 /// Timers are shorter than this: an hour.
@@ -82,7 +84,8 @@ pub(crate) fn transport(t: &mut Table, routing: RoutingKind) -> (TransportSpec, 
 }
 
 fn stack(t: &mut Table) -> String {
-    let known: Vec<&str> = std::iter::once(stacks::NONE).chain(STACKS.iter().map(|stack| stack.name)).collect();
+    let known: Vec<&str> =
+        std::iter::once(stacks::NONE).chain(STACKS.iter().map(|stack| stack.name)).collect();
     let doc = format!("Values of an operating system, below the preset's: {}", known.join(", "));
     let name: String = t.or("stack", stacks::NONE.to_owned(), &doc);
     if let Some(stack) = stacks::find(&name) {

@@ -2,8 +2,8 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    CacheName, CongestionControlName, DelayedAckFormName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct, ReceiveBufferName, RoutingKind, RtoFormName,
-    WireOverhead,
+    CacheName, CongestionControlName, DelayedAckFormName, EcnName, InitialWindow, MarkAt, NicQueue, NotEct,
+    ReceiveBufferName, RoutingKind, RtoFormName, WireOverhead,
 };
 use pauseframe_units::{BitRate, Bytes, Span};
 

@@ -283,7 +283,12 @@ fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     two_hosts(t, context);
     let client = host(t, "client", "Host that asks", context);
     let server = host(t, "server", "Host that answers", context);
-    t.check(client.is_none() || client != server, "server", || "client and server are the same host".to_owned(), "");
+    t.check(
+        client.is_none() || client != server,
+        "server",
+        || "client and server are the same host".to_owned(),
+        "",
+    );
     let sizes = Bytes(1)..=SIZE_MAX;
     let request = t.or_in("request", Bytes(100), sizes.clone(), "Size of a request");
     let response = t.or_in("response", Bytes::kb(20), sizes, "Size of a response");

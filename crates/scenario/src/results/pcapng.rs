@@ -119,9 +119,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
                 let length = bytes.len();
                 (bytes, length)
             }
-            FrameContent::Segment { flow, .. } => {
-                segment_headers(&frame.content, agreement(*flow))
-            }
+            FrameContent::Segment { flow, .. } => segment_headers(&frame.content, agreement(*flow)),
         };
         self.append(frame.port, frame.time, &bytes, length)
     }
@@ -211,9 +209,7 @@ fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement)
     header.ack = has(Flags::ACK);
     header.ece = has(Flags::ECE);
     header.cwr = has(Flags::CWR);
-    header
-        .set_options(&tcp_options(segment, agreement))
-        .expect("TCP options are at most 40 bytes long");
+    header.set_options(&tcp_options(segment, agreement)).expect("TCP options are at most 40 bytes long");
     header
 }
 

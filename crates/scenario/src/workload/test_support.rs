@@ -69,6 +69,7 @@ pub(super) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         ideal: Span::from_us(1),
         retransmits: timeouts,
         timeouts,
-        ce_packets: 0, failure: None,
+        ce_packets: 0,
+        failure: None,
     }
 }

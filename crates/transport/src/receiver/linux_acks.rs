@@ -95,12 +95,11 @@ impl LinuxAcks {
             self.pushed = self.pushed.max(u8::from(push));
             return;
         }
-        if len >= FIRST_GUESS || !push {
-            if len == std::mem::replace(&mut self.last_small, len) {
-                // Two of the same: so large are the peer's segments.
-                self.rcv_mss = len.max(1);
-                return;
-            }
+        let telling = len >= FIRST_GUESS || !push;
+        if telling && len == std::mem::replace(&mut self.last_small, len) {
+            // Two of the same: so large are the peer's segments.
+            self.rcv_mss = len.max(1);
+            return;
         }
         self.pushed = (self.pushed + 1).min(2);
     }

@@ -130,9 +130,7 @@ impl Receiver {
     /// Whether a segment continues the data without a gap, and fits.
     #[inline]
     fn is_next(&self, segment: &Segment) -> bool {
-        segment.seq == self.space.wire(self.rcv_nxt)
-            && self.ranges.is_empty()
-            && segment.len <= self.window
+        segment.seq == self.space.wire(self.rcv_nxt) && self.ranges.is_empty() && segment.len <= self.window
     }
 
     /// RFC 5681 §4.2: at least every second full segment is acknowledged, and within `delay`.

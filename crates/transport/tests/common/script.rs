@@ -410,7 +410,8 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
 /// A segment of the connection under test as text, for comparison and messages: everything but the window and what a
 /// SYN does not negotiate.
 fn describe(segment: &Segment, codepoint: Ecn) -> String {
-    let seq = if segment.flags.has(Flags::RST) && segment.seq == 0 { 0 } else { segment.seq.wrapping_sub(ISS) };
+    let seq =
+        if segment.flags.has(Flags::RST) && segment.seq == 0 { 0 } else { segment.seq.wrapping_sub(ISS) };
     let mut text = format!("{:?} {}:{}({})", segment.flags, seq, seq.wrapping_add(segment.len), segment.len);
     if segment.flags.has(Flags::ACK) {
         let _ = write!(text, " ack {}", segment.ack.wrapping_sub(PEER_ISS));
