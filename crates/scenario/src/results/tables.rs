@@ -337,7 +337,6 @@ mod tests {
     fn queries_without_a_finish_have_no_times() {
         let query = QueryRecord {
             query: 3,
-            kept: None,
             workload: 0,
             aggregator: NodeId(0),
             fan_in: 10,
