@@ -110,5 +110,7 @@ def read_table(path: str) -> Table:
 def options() -> list[dict[str, str]]:
     """Every key of a scenario file: path, when (the choice under which it exists, or ""), type, default, doc."""
 
+def explain_transport(preset: str, stack: str = "none") -> list[dict[str, str]]: ...
+def stacks() -> dict[str, str]: ...
 def presets() -> dict[str, dict[str, str]]:
     """Transport presets: name to its row of values."""

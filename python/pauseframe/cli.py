@@ -91,10 +91,15 @@ def run(
 
 @app.command(
     epilog="Examples: pauseframe show incast.toml --set transport.preset=dctcp | pauseframe show --preset tcp_bolt"
+    " | pauseframe show --transport dctcp --stack linux"
 )
 def show(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Scenario file (TOML).")] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="Show a transport preset instead.")] = None,
+    transport: Annotated[
+        str | None, typer.Option("--transport", help="Show a preset with the source of each value instead.")
+    ] = None,
+    stack: Annotated[str, typer.Option("--stack", help="The stack beneath --transport.")] = "none",
     set_: Set = None,
     seed: Seed = None,
     as_json: AsJson = False,
@@ -102,8 +107,11 @@ def show(
     headroom: Annotated[bool, typer.Option("--headroom", help="Show the headroom of each kind of link alone.")] = False,
 ) -> None:
     """Show a scenario with every default filled in, and where each value comes from."""
-    if (file is None) == (preset is None):
-        raise typer.BadParameter("give either a scenario file or --preset")
+    if sum(what is not None for what in (file, preset, transport)) != 1:
+        raise typer.BadParameter("give one of a scenario file, --preset and --transport")
+    if transport is not None:
+        _show_transport(transport, stack, as_json)
+        return
     if preset is not None:
         _show_preset(preset, as_json)
         return
@@ -378,6 +386,30 @@ def _show_preset(name: str, as_json: bool) -> None:
     table = Table(title=f"preset {name}", title_justify="left", show_header=False, box=None, pad_edge=False)
     for key, value in rows[name].items():
         table.add_row(key, value)
+    _print_wide(table)
+
+
+def _show_transport(name: str, stack: str, as_json: bool) -> None:
+    from pauseframe import _core
+
+    presets, stacks = _core.presets(), ["none", *_core.stacks()]
+    if name not in presets:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(presets)}", param_hint="--transport")
+    if stack not in stacks:
+        raise typer.BadParameter(f"{stack!r} is none of {', '.join(stacks)}", param_hint="--stack")
+    rows = _core.explain_transport(name, stack)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    from rich.table import Table
+
+    table = Table(title=f"transport {name}, stack {stack}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", no_wrap=True)
+    table.add_column("from", style="dim")
+    table.add_column("source", overflow="fold", min_width=30)
+    for row in rows:
+        table.add_row(row["key"], row["value"], row["origin"], row["source"])
     _print_wide(table)
 
 

@@ -240,6 +240,8 @@ class Host(Part):
     nic_queue: str | None = None
     wire_overhead: str | None = None
     slow_receivers: Sequence[SlowReceiver] | None = None
+    refusing: Sequence[str] | None = None
+    silent: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -409,6 +411,7 @@ class Transport(Part):
     `constants={"cubic_hystart": False}`. Which there are, the core says (`pauseframe options transport`).
     """
 
+    stack: str | None = None
     preset: str | None = None
     congestion_control: str | None = None
     initial_window: str | None = None
@@ -442,9 +445,21 @@ class Transport(Part):
     rto_granularity: str | None = None
     rto_form: str | None = None
     rto_slop: str | None = None
+    delayed_ack_form: str | None = None
+    quick_acks: int | None = None
+    sack_compression: bool | None = None
     delayed_ack_segments: int | None = None
     delayed_ack_timeout: str | None = None
     receive_window: str | None = None
+    receive_buffer: str | None = None
+    receive_buffer_initial: str | None = None
+    receive_buffer_max: str | None = None
+    receive_buffer_step: str | None = None
+    reassembly_limit: int | None = None
+    dsack: bool | None = None
+    read_rate: str | None = None
+    fin: bool | None = None
+    cache: str | None = None
     syn_retries: int | None = None
     retries: int | None = None
     constants: Mapping[str, float | bool | str] | None = field(default=None, metadata={"keys": _constants})
@@ -591,6 +606,21 @@ class Incast(_Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Requests(_Workload):
+    """A client that asks a server again and again, one request at a time."""
+
+    _tag: ClassVar = ("kind", "requests")
+    client: str
+    server: str
+    request: str | None = None
+    response: str | None = None
+    count: int | None = None
+    pause: str | None = None
+    persistent: bool | None = None
+    start: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Background(_Workload):
     """Single flows between random hosts."""
 
@@ -699,7 +729,7 @@ class Stop(Part):
 
 
 Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Jellyfish | Torus | Dragonfly | File | Custom
-Workload = Flows | Permutation | NToOne | LongFlows | Incast | Background | Udp
+Workload = Flows | Permutation | NToOne | LongFlows | Incast | Requests | Background | Udp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 //! Connections: opening and ending flows, segments in and out of TCP, timers.
 //!
 //! A flow has two connection ends, side 0 at its source and side 1 at its destination. The fabric sees TCP only
-//! through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`.
+//! through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection
+//! carries several flows; its packets and timers go by the number of the flow that opened it.
 
 use crate::event::Event;
 use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus};
@@ -9,12 +10,17 @@ use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
-use pauseframe_transport::{Connection, Ecn, Segment};
+use pauseframe_transport::{CachePolicy, Connection, Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Time};
 use std::sync::Arc;
 
 /// IPv4 header, bytes.
 const IP_HEADER: u32 = 20;
+
+/// Whose metrics: source, destination, transport.
+fn metrics_key(spec: &FlowSpec) -> (NodeId, NodeId, u16) {
+    (spec.source, spec.destination, spec.transport)
+}
 
 /// One end of a connection at its host.
 #[derive(Debug)]
@@ -24,8 +30,12 @@ pub(crate) struct End {
     timer_at: Time,
     /// Delivered bytes at which the application does something: answers, or has all it wants.
     expects: u64,
-    /// Flow * 2 + side of the other end.
+    /// Flow * 2 + side of the other end, by the flow that opened the connection.
     peer: u32,
+    /// The flow that it carries now.
+    flow: u32,
+    /// What it had counted when that flow began.
+    before: Counts,
     host: u32,
     nic_queue: u32,
     /// Path of its packets, or the destination node where switches look up the next hop.
@@ -40,6 +50,36 @@ pub(crate) struct End {
     blocked: bool,
     /// The flow is over; the end goes when nothing is on its way any more.
     closing: bool,
+}
+
+/// What a connection end counts for its flow.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    delivered: u64,
+    retransmits: u32,
+    timeouts: u32,
+    ce_packets: u64,
+    loss_probes: u32,
+    undone: u32,
+}
+
+impl End {
+    fn counts(&self) -> Counts {
+        let stats = self.connection.stats();
+        Counts {
+            delivered: self.connection.delivered(),
+            retransmits: stats.retransmits,
+            timeouts: stats.timeouts,
+            ce_packets: stats.ce_received,
+            loss_probes: self.connection.loss_probes(),
+            undone: self.connection.undone(),
+        }
+    }
+
+    /// In-order bytes since its flow began.
+    fn delivered(&self) -> u64 {
+        self.connection.delivered() - self.before.delivered
+    }
 }
 
 impl Network {
@@ -87,14 +127,31 @@ impl Network {
             undone: 0,
             ce_packets: 0,
             datagrams: Datagrams::default(),
+            failure: None,
         });
         self.active_flows += 1;
+        let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
+        if let Some(opener) = kept {
+            self.continue_on(opener, flow, now, queue);
+            return;
+        }
         let iss = |side: u64| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + side)) as u32;
         let (iss0, iss1) = (iss(0), iss(1));
         let config = Arc::clone(&self.settings.transports[usize::from(spec.transport)].config);
         let mut source = Connection::open(Arc::clone(&config), iss0, iss1, now);
         source.send(spec.size, now);
-        let sink = Connection::accept(config, iss1, iss0);
+        let mut sink = Connection::accept(config, iss1, iss0);
+        if self.settings.refusing.contains(&spec.destination) {
+            sink = sink.refusing();
+        } else if self.settings.silent.contains(&spec.destination) {
+            sink = sink.silent();
+        }
+        if let Some(metrics) = self.metrics.get(&metrics_key(&spec)) {
+            source.inherit(metrics);
+        }
+        if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
+            self.kept.insert((spec.workload, kept.number), flow);
+        }
         // The source waits for a reply, if there is one; the destination for the request, or for all.
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         let source = self.add_end(flow, 0, &spec, source, reply);
@@ -105,6 +162,31 @@ impl Network {
         }
         self.pump(source, now, queue);
         self.arm_timer(source, now, queue);
+    }
+
+    /// The next exchange on a connection that flow `opener` opened.
+    fn continue_on(&mut self, opener: u32, flow: u32, now: Time, queue: &mut EventQueue) {
+        let slots = self.slots[opener as usize];
+        self.slots.push(slots);
+        let spec = self.records[flow as usize].spec;
+        let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
+        for (slot, expects) in slots.into_iter().zip([reply, spec.size]) {
+            let end = self.end(slot);
+            end.flow = flow;
+            end.before = end.counts();
+            end.expects = end.before.delivered.saturating_add(expects);
+        }
+        if spec.kept.is_some_and(|kept| kept.last) {
+            self.forget_kept(opener);
+        }
+        self.end(slots[0]).connection.send(spec.size, now);
+        self.pump(slots[0], now, queue);
+        self.arm_timer(slots[0], now, queue);
+    }
+
+    /// The connection that `opener` opened takes no further flow.
+    fn forget_kept(&mut self, opener: u32) {
+        self.kept.retain(|_, open| *open != opener);
     }
 
     fn add_end(
@@ -127,6 +209,8 @@ impl Network {
             timer_at: Time::MAX,
             expects,
             peer: flow * 2 + 1 - side,
+            flow,
+            before: Counts::default(),
             host,
             nic_queue: self.hosts[host as usize].queue_for(there, class),
             route: self.find_route(here, there, flow),
@@ -229,14 +313,17 @@ impl Network {
         if end.closing {
             self.close_if_quiet(address / 2);
         } else if end.connection.failure().is_some() {
-            self.end_flow(address / 2, FlowStatus::Failed, now, queue);
+            let flow = end.flow;
+            self.forget_kept(address / 2);
+            self.end_flow(flow, FlowStatus::Failed, now, queue);
             self.close(address / 2);
         }
     }
 
     /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
     fn on_expected(&mut self, slot: u32, address: u32, now: Time, queue: &mut EventQueue) {
-        let (flow, side) = (address / 2, address & 1);
+        let side = address & 1;
+        let flow = self.end(slot).flow;
         let spec = self.records[flow as usize].spec;
         let end = self.end(slot);
         end.expects = u64::MAX;
@@ -313,10 +400,11 @@ impl Network {
             to: end.peer,
             seq: segment.seq,
             ack: segment.ack,
-            len: segment.len,
+            len: segment.len as u16,
             window: segment.window,
             remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
             options: self.packets.add_options(segment.options),
+            stamps: segment.stamps,
             size: self.settings.overhead.frame_size(ip, transport.priority) as u16,
             hop: 1,
             class: end.class,
@@ -379,11 +467,18 @@ impl Network {
         let record = *record;
         self.active_flows -= 1;
         self.finished_flows += u64::from(status == FlowStatus::Finished);
-        for (side, slot) in (0..).zip(self.slots[flow as usize]) {
-            let end = self.end(slot);
-            end.closing = true;
-            let vlan = end.vlan;
-            self.leave_vlan(&record.spec, side, vlan);
+        let slots = self.slots[flow as usize];
+        if self.is_kept(flow) {
+            // Its place in the records stays; late segments belong to the connection.
+            if self.end(slots[0]).peer / 2 != flow {
+                self.slots[flow as usize] = [NIL; 2];
+            }
+        } else {
+            for (side, slot) in (0..).zip(slots) {
+                let vlan = self.end(slot).vlan;
+                self.leave_vlan(&record.spec, side, vlan);
+            }
+            self.close_ends(slots, now, queue);
         }
         let workload = record.spec.workload;
         self.workloads[usize::from(workload)].on_finished(&record, now);
@@ -391,24 +486,46 @@ impl Network {
         self.check_finished();
     }
 
+    /// Whether the connection of this flow waits for another.
+    fn is_kept(&self, flow: u32) -> bool {
+        let spec = &self.records[flow as usize].spec;
+        spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)))
+    }
+
+    /// Both applications have nothing more to send.
+    fn close_ends(&mut self, slots: [u32; 2], now: Time, queue: &mut EventQueue) {
+        for slot in slots {
+            let end = self.end(slot);
+            end.closing = true;
+            end.connection.close(now);
+        }
+        if self.hot.fin {
+            for slot in slots {
+                self.pump(slot, now, queue);
+                self.arm_timer(slot, now, queue);
+            }
+        }
+    }
+
     /// Copies what the two ends counted into the record of their flow.
     pub(crate) fn collect(&mut self, flow: u32) {
-        let [source, sink] = self.slots[flow as usize];
-        if source == NIL {
+        let slots = self.slots[flow as usize];
+        let record = &mut self.records[flow as usize];
+        if slots[0] == NIL || (record.spec.kept.is_some() && record.status != FlowStatus::Running) {
             return;
         }
-        let record = &mut self.records[flow as usize];
         (record.loss_probes, record.undone) = (0, 0);
         (record.delivered, record.retransmits, record.timeouts, record.ce_packets) = (0, 0, 0, 0);
-        for slot in [source, sink] {
+        for slot in slots {
             let Some(end) = self.ends[slot as usize].as_ref() else { continue };
-            let stats = end.connection.stats();
-            record.delivered += end.connection.delivered();
-            record.retransmits += stats.retransmits;
-            record.timeouts += stats.timeouts;
-            record.loss_probes += end.connection.loss_probes();
-            record.undone += end.connection.undone();
-            record.ce_packets += stats.ce_received;
+            let counts = end.counts();
+            record.delivered += counts.delivered - end.before.delivered;
+            record.retransmits += counts.retransmits - end.before.retransmits;
+            record.timeouts += counts.timeouts - end.before.timeouts;
+            record.ce_packets += counts.ce_packets - end.before.ce_packets;
+            record.loss_probes += counts.loss_probes - end.before.loss_probes;
+            record.undone += counts.undone - end.before.undone;
+            record.failure = record.failure.or(end.connection.failure());
         }
     }
 
@@ -419,9 +536,14 @@ impl Network {
         }
     }
 
-    /// Gives back the places of both ends.
+    /// Gives back the places of both ends of the connection that `flow` opened.
     fn close(&mut self, flow: u32) {
-        self.collect(flow);
+        self.remember(flow);
+        let current = self.end(self.slots[flow as usize][0]).flow;
+        self.collect(current);
+        if current != flow {
+            self.slots[current as usize] = [NIL; 2];
+        }
         for slot in std::mem::replace(&mut self.slots[flow as usize], [NIL; 2]) {
             if let Some(end) = self.ends[slot as usize].take()
                 && !self.hot.look_up
@@ -429,6 +551,16 @@ impl Network {
                 self.paths.remove(end.route);
             }
             self.free_ends.push(slot);
+        }
+    }
+
+    /// What the source's end has learnt goes to the next connection between the two.
+    fn remember(&mut self, flow: u32) {
+        let spec = &self.records[flow as usize].spec;
+        let caches = self.settings.transports[usize::from(spec.transport)].config.cache != CachePolicy::Off;
+        let slot = self.slots[flow as usize][0];
+        if caches && let Some(Some(end)) = self.ends.get(slot as usize) {
+            end.connection.remember(self.metrics.entry(metrics_key(spec)).or_default());
         }
     }
 
@@ -444,7 +576,7 @@ impl Network {
         if source == NIL {
             return self.records[flow as usize].delivered;
         }
-        let of = |slot: u32| self.ends[slot as usize].as_ref().map_or(0, |end| end.connection.delivered());
+        let of = |slot: u32| self.ends[slot as usize].as_ref().map_or(0, End::delivered);
         of(source) + of(sink)
     }
 }

@@ -1,8 +1,20 @@
 //! A flow, as the workload asks for it and as the results report it.
 
+use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, Span, Time};
 
-/// What a workload asks the network to carry: one exchange on a connection of its own.
+/// A connection that carries several flows of a workload, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Its number in its workload.
+    pub number: u32,
+    /// This flow opens it. (One that finds it failed opens it too.)
+    pub first: bool,
+    /// It ends with this flow.
+    pub last: bool,
+}
+
+/// What a workload asks the network to carry: one exchange, on a connection of its own or on one that is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowSpec {
     /// The host that opens the connection.
@@ -23,6 +35,8 @@ pub struct FlowSpec {
     pub workload: u16,
     /// The query (partition-aggregate job) that this flow is a part of.
     pub query: Option<u32>,
+    /// The connection that it shares with others of its workload; its flows must not overlap.
+    pub kept: Option<Kept>,
 }
 
 /// How a flow stands.
@@ -34,7 +48,7 @@ pub enum FlowStatus {
     Running,
     /// A long flow that was stopped at its `stop` time.
     Stopped,
-    /// Given up after the retry limit.
+    /// Given up after the retry limit, or refused: see [`FlowRecord::failure`].
     Failed,
 }
 
@@ -63,6 +77,8 @@ pub struct FlowRecord {
     pub ce_packets: u64,
     /// What became of the datagrams of a stream; zeros for a connection.
     pub datagrams: Datagrams,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
 }
 
 /// Datagrams of a UDP stream, and their application bytes.

@@ -72,6 +72,7 @@ impl IdealTime {
             transport,
             workload: 0,
             query: None,
+            kept: None,
         };
         let ack = self.wire_size(&spec, &Segment::default());
         self.transfer(&spec, spec.size, &self.path(from, to))
@@ -105,10 +106,10 @@ impl IdealTime {
         self.settings.overhead.frame_size(ip, transport.priority) + self.settings.overhead.gap
     }
 
-    /// SYN and SYN-ACK; data go with the ACK that completes it.
+    /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
     fn handshake(&self, spec: &FlowSpec, there: &[Hop], back: &[Hop]) -> Span {
         let config = &self.settings.transports[usize::from(spec.transport)].config;
-        if !config.handshake {
+        if !config.handshake || spec.kept.is_some_and(|kept| !kept.first) {
             return Span::ZERO;
         }
         let options = SynOptions {

@@ -37,7 +37,7 @@ pub use class::ClassSettings;
 pub use deadlock::{Deadlock, DeadlockedQueue};
 pub use event::Event;
 pub use failures::{ErrorModel, Failed, Failure, LossReason};
-pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
 pub use headroom::{Headroom, HeadroomReport, headroom};
 pub use ideal::IdealTime;
 pub use marker::{Marker, Red, Threshold};

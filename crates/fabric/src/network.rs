@@ -29,8 +29,9 @@ use crate::watchdog::Watchdogs;
 use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_transport::Metrics;
 use pauseframe_units::{Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Why a packet was dropped.
@@ -145,6 +146,8 @@ pub(crate) struct Hot {
     pub(crate) tapped: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
+    /// Some transport ends its connections with FIN.
+    pub(crate) fin: bool,
 }
 
 impl Hot {
@@ -186,6 +189,7 @@ impl Hot {
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
             tapped: false,
             can_refuse: false,
+            fin: settings.transports.iter().any(|transport| transport.config.fin),
         }
     }
 }
@@ -239,6 +243,10 @@ pub struct Network {
     /// By flow: the slots of its two ends, NIL when it is over.
     pub(crate) slots: Vec<[u32; 2]>,
     pub(crate) records: Vec<FlowRecord>,
+    /// Connections that wait for their next flow: workload and number, to the flow that opened them.
+    pub(crate) kept: BTreeMap<(u16, u32), u32>,
+    /// The connection cache: source, destination, transport.
+    pub(crate) metrics: BTreeMap<(NodeId, NodeId, u16), Metrics>,
     pub(crate) workloads: Vec<Box<dyn Workload>>,
     pub(crate) workload_at: Vec<Option<Time>>,
     pub(crate) active_flows: u64,
@@ -323,6 +331,8 @@ impl Network {
             free_ends: Vec::new(),
             slots: Vec::new(),
             records: Vec::new(),
+            kept: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             workload_at: vec![None; workloads.len()],
             workloads,
             active_flows: 0,

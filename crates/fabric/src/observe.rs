@@ -297,7 +297,7 @@ impl Network {
 
     fn content_of(&self, packet: &Packet) -> FrameContent {
         if packet.kind == Kind::Pause {
-            let (class, quanta) = (packet.seq.trailing_zeros() as usize, packet.len as u16);
+            let (class, quanta) = (packet.seq.trailing_zeros() as usize, packet.len);
             return if self.hot.account_mask == 0 {
                 FrameContent::LinkPause { quanta }
             } else {
@@ -312,7 +312,7 @@ impl Network {
         let vlan = self.vlans.as_ref().map(|vlans| vlans.id(packet.vlan));
         match packet.kind {
             Kind::Cnm => FrameContent::Cnm {
-                congestion_point: PortId(packet.len),
+                congestion_point: PortId(packet.remaining),
                 destination,
                 priority,
                 fb: packet.seq as u8,
@@ -322,7 +322,7 @@ impl Network {
                 sampled_destination: source,
             },
             Kind::Datagram => {
-                FrameContent::Datagram { source, destination, flow, priority, vlan, len: packet.len }
+                FrameContent::Datagram { source, destination, flow, priority, vlan, len: u32::from(packet.len) }
             }
             Kind::Data | Kind::Pause | Kind::Corrupted | Kind::Lost => FrameContent::Segment {
                 source,

@@ -3,7 +3,7 @@
 //! Queues and links chain packets through `next`; nothing is allocated once the pool has grown to the largest
 //! number of packets that were ever under way together.
 
-use pauseframe_transport::{Ecn, Flags, Options, Segment};
+use pauseframe_transport::{Ecn, Flags, Options, Segment, Stamps};
 use pauseframe_units::{PortId, Time};
 
 /// No packet, no path, no options.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     /// A UDP datagram of `len` bytes in an IP packet.
     Datagram,
     /// A congestion notification message (IEEE 802.1Qau): `seq` holds the quantised feedback and above it the class of
-    /// the sampled frame, `ack` and `window` `Q_off` and `Q_delta`, `len` the port of the congestion point.
+    /// the sampled frame, `ack` and `window` `Q_off` and `Q_delta`, `remaining` the port of the congestion point.
     Cnm,
     /// A frame that was damaged on the wire: discarded where it arrives.
     Corrupted,
@@ -44,12 +44,14 @@ pub(crate) struct Packet {
     pub(crate) to: u32,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
-    pub(crate) len: u32,
     pub(crate) window: u32,
     /// What its flow had left when it was sent, bytes: its rank in a pFabric queue.
     pub(crate) remaining: u32,
     /// Where its variable options are, or NIL.
     pub(crate) options: u32,
+    pub(crate) stamps: Stamps,
+    /// Application bytes; a pause frame's quanta.
+    pub(crate) len: u16,
     /// Bytes that it occupies in buffers: the frame without preamble and gap.
     pub(crate) size: u16,
     /// Where in its path the port stands that it takes next.
@@ -147,10 +149,11 @@ impl PacketPool {
         Segment {
             seq: packet.seq,
             ack: packet.ack,
-            len: packet.len,
+            len: u32::from(packet.len),
             window: packet.window,
             flags: packet.flags,
             options,
+            stamps: packet.stamps,
         }
     }
 }
@@ -267,6 +270,7 @@ impl Packet {
             window: 0,
             remaining: 0,
             options: NIL,
+            stamps: Stamps::default(),
             size: 64,
             hop: 0,
             class: 0,

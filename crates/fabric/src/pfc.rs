@@ -11,7 +11,7 @@ use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::settings::Overhead;
 use pauseframe_engine::EventQueue;
-use pauseframe_transport::{Ecn, Flags};
+use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{Bytes, PortId, Span, Time};
 use std::collections::VecDeque;
 
@@ -86,7 +86,7 @@ impl Network {
         while let Some(index) = waiting {
             let frame = &mut self.packets[index];
             if frame.seq == stopped {
-                frame.len = u32::from(quanta);
+                frame.len = quanta;
                 return;
             }
             waiting = (frame.next != NIL).then_some(frame.next);
@@ -99,10 +99,11 @@ impl Network {
             to: NIL,
             seq: stopped,
             ack: 0,
-            len: u32::from(quanta),
+            len: quanta,
             window: 0,
             remaining: 0,
             options: NIL,
+            stamps: Stamps::default(),
             size: Overhead::PAUSE_FRAME as u16,
             hop: 0,
             class: 0,
@@ -128,7 +129,7 @@ impl Network {
         let Packet { seq, len, .. } = self.packets[index];
         self.packets.remove(index);
         let reaction = self.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
-        let pause = PendingPause { effect_at: now + reaction, classes: seq as u8, quanta: len as u16 };
+        let pause = PendingPause { effect_at: now + reaction, classes: seq as u8, quanta: len };
         let port = port.reverse();
         if reaction == Span::ZERO {
             self.apply_pause(port, pause, now, queue);

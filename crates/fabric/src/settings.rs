@@ -9,7 +9,7 @@ use crate::scheduler::Scheduler;
 use crate::udp::DatagramSettings;
 use crate::vlan::VlanRoutes;
 use pauseframe_transport::Config;
-use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_units::{Bytes, NodeId, Priority, Span};
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -56,6 +56,10 @@ pub struct Settings {
     /// Packets travel in VLANs by these tables instead of on shortest paths. The tag must be in the overhead
     /// ([`Overhead::tagged`]).
     pub vlans: Option<Arc<VlanRoutes>>,
+    /// Hosts where nobody listens: they answer a SYN with RST.
+    pub refusing: Vec<NodeId>,
+    /// Hosts that answer nothing.
+    pub silent: Vec<NodeId>,
     /// The transports that flows name by index.
     pub transports: Vec<Transport>,
 }

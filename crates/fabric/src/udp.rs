@@ -10,7 +10,7 @@ use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus};
 use crate::network::{DropReason, Network};
 use crate::packet::{Kind, NIL, Packet};
 use pauseframe_engine::EventQueue;
-use pauseframe_transport::{Ecn, Flags};
+use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span, Time};
 
 /// IPv4 and UDP headers, bytes.
@@ -64,7 +64,10 @@ impl Network {
             retransmits: 0,
             timeouts: 0,
             ce_packets: 0,
+            loss_probes: 0,
+            undone: 0,
             datagrams: Datagrams::default(),
+            failure: None,
         });
         self.active_flows += 1;
         let class = self.class_of_transport[usize::from(spec.transport)];
@@ -175,10 +178,11 @@ impl Network {
             to: stream.flow * 2 + 1,
             seq: 0,
             ack: 0,
-            len,
+            len: len as u16,
             window: 0,
             remaining: 0,
             options: NIL,
+            stamps: Stamps::default(),
             size: self.settings.overhead.frame_size(len + HEADERS, priority) as u16,
             hop: 1,
             class: stream.class,
@@ -202,7 +206,7 @@ impl Network {
 
     /// A datagram was dropped on its way. Its flow may be over: that is seen at the next event of the workload.
     pub(crate) fn lose_datagram(&mut self, packet: &Packet, now: Time) {
-        self.records[(packet.to / 2) as usize].datagrams.lose(packet.len);
+        self.records[(packet.to / 2) as usize].datagrams.lose(u32::from(packet.len));
         self.end_lost_stream(packet.to / 2, now);
     }
 

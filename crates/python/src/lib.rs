@@ -299,6 +299,35 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
+/// Every value of a transport preset above a stack: key, value, origin, source.
+#[pyfunction]
+#[pyo3(signature = (preset, stack = "none"))]
+fn explain_transport<'py>(py: Python<'py>, preset: &str, stack: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let found = preset_table::PRESETS.iter().find(|known| known.name == preset);
+    let rows = found.and_then(|known| known.explained(stack));
+    let rows =
+        rows.ok_or_else(|| PyValueError::new_err(format!("no preset {preset:?} or no stack {stack:?}")))?;
+    let row = |row: preset_table::Explained| {
+        let dict = PyDict::new(py);
+        dict.set_item("key", row.key)?;
+        dict.set_item("value", row.value)?;
+        dict.set_item("origin", row.origin)?;
+        dict.set_item("source", row.source)?;
+        Ok(dict)
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// Stacks: name to one line about it.
+#[pyfunction]
+fn stacks(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for stack in pauseframe_scenario::stacks::STACKS {
+        all.set_item(stack.name, stack.doc)?;
+    }
+    Ok(all)
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", results::VERSION)?;
@@ -312,5 +341,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_table, module)?)?;
     module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
+    module.add_function(wrap_pyfunction!(stacks, module)?)?;
     Ok(())
 }

@@ -4,9 +4,9 @@ mod switches;
 
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, ChoiceName, DemandEntry, EcnName, HostSpec, InitialWindow, NicQueue, Per, PfcSpec, QcnSpec,
-    RoutingKind, RtoFormName, Scenario, TransportSpec, UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind,
-    WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, InitialWindow,
+    NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, TransportSpec,
+    UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
@@ -16,7 +16,9 @@ use pauseframe_fabric::{
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
-use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, RtoConfig, RtoForm};
+use pauseframe_transport::{
+    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm,
+};
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,6 +119,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         let node = topology.find(&receiver.host)?;
         Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer })
     });
+    let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
     Settings {
         seed: scenario.seed,
         overhead: if vlans.is_some() { overhead.tagged() } else { overhead },
@@ -147,6 +150,8 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         receivers: receivers.collect(),
         spray: scenario.routing.kind == RoutingKind::Spray,
         vlans,
+        refusing: nodes(&host.refusing),
+        silent: nodes(&host.silent),
         transports,
     }
 }
@@ -257,12 +262,41 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
             segments: spec.delayed_ack_segments,
             timeout: spec.delayed_ack_timeout,
         },
+        delayed_ack_form: match spec.delayed_ack_form {
+            DelayedAckFormName::Fixed => DelayedAckForm::Fixed,
+            DelayedAckFormName::Linux => {
+                DelayedAckForm::Linux { quick_acks: spec.quick_acks, compress: spec.sack_compression }
+            }
+        },
         receive_window: spec.receive_window.0 as u32,
+        receive_buffer: receive_buffer(spec),
+        reassembly_limit: spec.reassembly_limit,
+        dsack: spec.dsack && spec.sack,
+        read_rate: spec.read_rate.unwrap_or_default(),
+        fin: spec.fin,
+        cache: match spec.cache {
+            CacheName::None => CachePolicy::Off,
+            CacheName::Linux => CachePolicy::Linux,
+            CacheName::LinuxSsthresh => CachePolicy::LinuxSsthresh,
+            CacheName::Freebsd => CachePolicy::Freebsd,
+            CacheName::Cee => CachePolicy::Cee,
+        },
         syn_retries: spec.syn_retries,
         retries: spec.retries,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::new(config), priority, datagrams: None }
+}
+
+fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
+    let (initial, max) = (spec.receive_buffer_initial.0 as u32, spec.receive_buffer_max.0 as u32);
+    match spec.receive_buffer {
+        ReceiveBufferName::Fixed => ReceiveBuffer::Fixed,
+        ReceiveBufferName::Linux => ReceiveBuffer::Linux { initial, max },
+        ReceiveBufferName::Freebsd => {
+            ReceiveBuffer::Freebsd { initial, max, step: spec.receive_buffer_step.0 as u32 }
+        }
+    }
 }
 
 /// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest

@@ -10,6 +10,7 @@ pub mod resolve;
 pub mod results;
 mod run;
 pub mod spec;
+pub mod stacks;
 pub mod switch_models;
 pub mod workload;
 

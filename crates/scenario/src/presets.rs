@@ -1,7 +1,10 @@
 //! Transport presets: a variant is a row of values below the file's own, never a copy of code.
 //!
 //! What a row does not name has the default that `resolve::transport` documents (a `NewReno` with an initial
-//! window of ten segments).
+//! window of ten segments). The operating systems' own values stand in `stacks.rs`, below these.
+
+use crate::resolve::{Entry, Origin};
+use crate::stacks;
 
 /// A named row of transport settings.
 #[derive(Debug)]
@@ -25,7 +28,20 @@ pub struct PresetValue {
     pub source: &'static str,
 }
 
-const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
+/// A value of a transport and where it is from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explained {
+    /// Key of `[transport]`.
+    pub key: String,
+    /// The value as TOML, or what stands for it.
+    pub value: String,
+    /// "preset dctcp", "stack linux", "default".
+    pub origin: String,
+    /// Document and section; of a default, what the key means.
+    pub source: String,
+}
+
+pub(crate) const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
     PresetValue { key, value, source }
 }
 
@@ -125,6 +141,33 @@ impl Preset {
 
     /// Every key of `[transport]` with the value that this preset gives it (under ECMP), as TOML.
     pub fn expanded(&'static self) -> Vec<(String, String)> {
-        crate::resolve::transport_row(self)
+        let row = crate::resolve::transport_row(self, stacks::NONE);
+        row.into_iter().map(|entry| (entry.path, entry.value)).collect()
+    }
+
+    /// Every key of `[transport]` with its value above the stack of this name, which layer gives it, and from which
+    /// document it is. `None`: there is no such stack.
+    pub fn explained(&'static self, stack: &str) -> Option<Vec<Explained>> {
+        let (name, below) = match stacks::find(stack) {
+            Some(row) => (row.name, Some(row)),
+            None if stack == stacks::NONE => (stacks::NONE, None),
+            None => return None,
+        };
+        let docs = crate::resolve::options();
+        let doc_of = |key: &str| docs.iter().find(|doc| doc.path == format!("transport.{key}"));
+        let source = |entry: &Entry| match entry.origin {
+            Origin::Preset(_) => self.source(&entry.path).unwrap_or("").to_owned(),
+            Origin::Stack(_) => below.and_then(|row| row.source(&entry.path)).unwrap_or("").to_owned(),
+            _ => doc_of(&entry.path).map_or(String::new(), |doc| doc.doc.clone()),
+        };
+        let explain = |entry: Entry| {
+            let (source, origin) = (source(&entry), entry.origin.to_string());
+            Explained { key: entry.path, value: entry.value, origin, source }
+        };
+        Some(crate::resolve::transport_row(self, name).into_iter().map(explain).collect())
+    }
+
+    fn source(&self, key: &str) -> Option<&'static str> {
+        self.row.iter().find(|value| value.key == key).map(|value| value.source)
     }
 }

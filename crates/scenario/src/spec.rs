@@ -97,6 +97,10 @@ pub struct HostSpec {
     pub wire_overhead: WireOverhead,
     /// Hosts that take frames out of a receive buffer of their own at a rate of their own.
     pub slow_receivers: Vec<SlowReceiver>,
+    /// Names of hosts where nobody listens: they answer a SYN with RST.
+    pub refusing: Vec<String>,
+    /// Names of hosts that answer nothing.
+    pub silent: Vec<String>,
 }
 
 /// How the NIC queues.
@@ -170,6 +174,8 @@ pub struct PfcSpec {
 pub struct TransportSpec {
     /// The row that the defaults came from.
     pub preset: String,
+    /// The operating system's values below those of the row; `none` for the simulator's own.
+    pub stack: String,
     /// Congestion control with its constants, a key each (`dctcp_g`).
     #[serde(serialize_with = "crate::resolve::serialize_congestion_control")]
     pub congestion_control: CongestionControlConfig,
@@ -218,8 +224,32 @@ pub struct TransportSpec {
     pub delayed_ack_segments: u32,
     /// ... or this time.
     pub delayed_ack_timeout: Span,
-    /// Receive window, fixed.
+    /// Constant time-out, or Linux's adaptive one with ACKs of pushed data.
+    pub delayed_ack_form: DelayedAckFormName,
+    /// Linux: ACKs sent at once at the start and after a pause.
+    pub quick_acks: u32,
+    /// Linux: hold back SACKs beyond the third for a gap.
+    pub sack_compression: bool,
+    /// Receive window where it is fixed.
     pub receive_window: Bytes,
+    /// What the receive window follows from.
+    pub receive_buffer: ReceiveBufferName,
+    /// First receive buffer of `linux` and `freebsd`.
+    pub receive_buffer_initial: Bytes,
+    /// Largest.
+    pub receive_buffer_max: Bytes,
+    /// Step of `freebsd`.
+    pub receive_buffer_step: Bytes,
+    /// Full segments that may wait above a gap; 0: no limit.
+    pub reassembly_limit: u32,
+    /// Report what came twice.
+    pub dsack: bool,
+    /// Rate at which the application reads; `None`: at once.
+    pub read_rate: Option<BitRate>,
+    /// Connections end with FIN.
+    pub fin: bool,
+    /// What the next connection to the same peer inherits.
+    pub cache: CacheName,
     /// SYN retransmissions before giving up.
     pub syn_retries: u32,
     /// Consecutive time-outs before giving up.
@@ -248,6 +278,44 @@ pub enum RtoFormName {
     Linux,
     /// srtt + 4 rttvar + slop.
     Freebsd,
+}
+
+/// Forms of the delayed ACK by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DelayedAckFormName {
+    /// Constant.
+    Fixed,
+    /// Linux.
+    Linux,
+}
+
+/// Receive buffers by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiveBufferName {
+    /// `receive_window`.
+    Fixed,
+    /// Dynamic right-sizing.
+    Linux,
+    /// Steps of a fixed size.
+    Freebsd,
+}
+
+/// Connection caches by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheName {
+    /// Nothing is inherited.
+    None,
+    /// RTT.
+    Linux,
+    /// RTT and ssthresh.
+    LinuxSsthresh,
+    /// RTT, its deviation and ssthresh, averaged.
+    Freebsd,
+    /// The congestion window too.
+    Cee,
 }
 
 /// The initial congestion window.
@@ -330,6 +398,25 @@ pub enum WorkloadKind {
         start: Span,
         /// No new job from here on.
         stop: Span,
+    },
+    /// A client asks a server again and again, each time when the last response is in (repro).
+    Requests {
+        /// Host that asks.
+        client: String,
+        /// Host that answers.
+        server: String,
+        /// Bytes of a request.
+        request: Bytes,
+        /// Bytes of a response.
+        response: Bytes,
+        /// How many.
+        count: u32,
+        /// From a response to the next request.
+        pause: Span,
+        /// All on one connection; else each on its own.
+        persistent: bool,
+        /// When the first goes out.
+        start: Span,
     },
     /// Single flows between random hosts.
     Background {

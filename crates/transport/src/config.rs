@@ -1,8 +1,9 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
+use crate::cache::CachePolicy;
 use crate::cc::CongestionControlConfig;
 use crate::recovery::RecoveryConfig;
-use pauseframe_units::Span;
+use pauseframe_units::{BitRate, Span, Time};
 
 /// How a connection uses ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,30 @@ pub struct RtoConfig {
     pub slop: Span,
 }
 
+impl RtoConfig {
+    /// The next tick at or after `at`.
+    pub(crate) fn round_up(&self, at: Time) -> Time {
+        match at.0 % self.granularity.0.max(1) {
+            0 => at,
+            past => at.saturating_add(Span(self.granularity.0 - past)),
+        }
+    }
+}
+
+/// How the time-out of a delayed ACK is chosen, and what goes out at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DelayedAckForm {
+    /// The constant `timeout`; the count alone makes an ACK go out at once.
+    Fixed,
+    /// Linux 6.1: adaptive from `timeout` on, with quick ACKs, interactive mode, and ACKs of pushed data.
+    Linux {
+        /// ACKs sent at once when a connection begins and after a pause (`TCP_MAX_QUICKACKS`: 16); 0: none.
+        quick_acks: u32,
+        /// SACKs beyond the third for a gap wait up to 5 % of the round trip (`tcp_comp_sack_*`).
+        compress: bool,
+    },
+}
+
 /// Delayed acknowledgements (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedAckConfig {
@@ -50,6 +75,30 @@ pub struct DelayedAckConfig {
     pub segments: u32,
     /// ... or after this time.
     pub timeout: Span,
+}
+
+/// What the receive window follows from. Sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReceiveBuffer {
+    /// `receive_window`.
+    Fixed,
+    /// Linux dynamic right-sizing: half of a buffer that grows from `initial` (`tcp_rmem[1]`) up to `max`
+    /// (`tcp_rmem[2]`); equal ones are `tcp_moderate_rcvbuf` = 0.
+    Linux {
+        /// First buffer.
+        initial: u32,
+        /// Largest buffer.
+        max: u32,
+    },
+    /// FreeBSD 9: from `initial` to `max` by `step` each round trip that almost fills it; needs timestamps.
+    Freebsd {
+        /// `net.inet.tcp.recvspace`.
+        initial: u32,
+        /// `net.inet.tcp.recvbuf_max`.
+        max: u32,
+        /// `net.inet.tcp.recvbuf_inc`.
+        step: u32,
+    },
 }
 
 /// Everything that two connections of the same transport share.
@@ -86,8 +135,22 @@ pub struct Config {
     pub rto: RtoConfig,
     /// Delayed ACKs.
     pub delayed_ack: DelayedAckConfig,
-    /// Receive window in bytes, fixed.
+    /// Whether their time-out is constant, or as in Linux.
+    pub delayed_ack_form: DelayedAckForm,
+    /// Receive window in bytes where it is fixed.
     pub receive_window: u32,
+    /// Whether it is.
+    pub receive_buffer: ReceiveBuffer,
+    /// Full segments that may wait above a gap; 0: no limit (FreeBSD `net.inet.tcp.reass`, cee Table I: 200).
+    pub reassembly_limit: u32,
+    /// Report data that came twice (RFC 2883); needs SACK.
+    pub dsack: bool,
+    /// The application reads at this rate; 0: at once.
+    pub read_rate: BitRate,
+    /// Connections end with FIN and its ACK (RFC 9293 §3.6); else they vanish.
+    pub fin: bool,
+    /// What the next connection to the same peer inherits.
+    pub cache: CachePolicy,
     /// SYN or SYN-ACK is given up after this many retransmissions (Linux: 6).
     pub syn_retries: u32,
     /// Data are given up after this many consecutive time-outs (Linux: 15).

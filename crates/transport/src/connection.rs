@@ -4,13 +4,14 @@
 //! host that owns the connection polls after every call until nothing comes, and calls
 //! [`Connection::on_timeout`] at [`Connection::deadline`].
 //!
-//! The two directions are joined here: ACKs travel with data where they can. Left out: FIN and RST, urgent data,
-//! simultaneous open.
+//! The two directions are joined here: ACKs travel with data where they can. The handshake stands in `handshake.rs`, the
+//! end in `closing.rs`. Left out: urgent data, simultaneous open.
 
 use crate::cc::Algorithm;
+use crate::closing::Life;
 use crate::config::{Config, EcnMode};
 use crate::receiver::Receiver;
-use crate::segment::{Ecn, Flags, Options, Segment};
+use crate::segment::{Ecn, Flags, Options, Segment, Stamps, clock};
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::stats::Stats;
 use pauseframe_units::{Span, Time};
@@ -21,17 +22,27 @@ use std::sync::Arc;
 pub enum Failure {
     /// No answer to the SYN or the SYN-ACK after `syn_retries` retransmissions.
     SynTimeout,
-    /// No acknowledgement of data after `retries` consecutive timeouts.
+    /// No acknowledgement of data (or a FIN) after `retries` consecutive timeouts.
     DataTimeout,
+    /// The SYN was answered with RST: nobody listens.
+    Refused,
+    /// The peer sent RST.
+    Reset,
 }
 
-/// RFC 9293 §3.3.2, without the states that FIN leads to.
+/// RFC 9293 §3.3.2; what FIN leads to is in [`Life`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Listen,
     SynSent,
     SynReceived,
     Established,
+    /// The application has closed: data and FIN are still to be acknowledged, and the peer's FIN to come.
+    Closing,
+    /// Nobody listens.
+    Refusing,
+    /// Nobody is there.
+    Silent,
     Failed(Failure),
 }
 
@@ -46,6 +57,10 @@ pub struct Connection {
     pub(crate) syn_due: bool,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
+    /// For the beginning and the end.
+    pub(crate) life: Option<Box<Life>>,
+    /// The peer's clock as last seen (RFC 7323 `TS.Recent`).
+    ts_recent: u32,
     pub(crate) stats: Stats,
 }
 
@@ -65,13 +80,18 @@ impl Connection {
     }
 
     fn new(config: Arc<Config>, iss: u32, peer_iss: u32, state: State) -> Connection {
-        let sender = Sender::new(&config, iss);
+        let mut sender = Sender::new(&config, iss);
+        let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss);
+        // Replaced by the peer's; without a handshake both ends have the same settings.
+        sender.set_peer_window(receiver.syn_window());
         Connection {
             state,
             ecn: config.ecn,
             syn_due: state == State::SynSent,
-            receiver: Receiver::new(&config, config.ecn, peer_iss, sender.window.mss),
+            receiver,
             sender,
+            life: None,
+            ts_recent: 0,
             stats: Stats::default(),
             config,
         }
@@ -90,12 +110,16 @@ impl Connection {
     /// A segment arrives with the ECN field `codepoint`.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
-        if !self.is_established() || segment.flags.has(Flags::SYN) {
-            self.on_handshake_segment(segment, now);
-            if !self.is_established() || segment.flags.has(Flags::SYN) {
-                return;
-            }
+        if self.state != State::Established || segment.flags.0 & Flags::CONTROL.0 != 0 {
+            self.on_control_segment(segment, codepoint, now);
+        } else {
+            self.on_open_segment(segment, codepoint, now);
         }
+    }
+
+    /// A segment for an established connection.
+    #[inline]
+    pub(crate) fn on_open_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
         // RFC 9293 §3.10.7.4: a segment without ACK is dropped, one that acknowledges what was never sent is answered.
         if !segment.flags.has(Flags::ACK) {
             return;
@@ -105,29 +129,59 @@ impl Connection {
             self.receiver.request_ack();
             return;
         }
+        if self.config.timestamps {
+            self.note_stamp(segment);
+        }
         if segment.len > 0 {
             self.stats.ce_received += u64::from(codepoint == Ecn::Ce);
-            self.receiver.on_data(segment, codepoint, now, self.config.delayed_ack.timeout);
+            self.receiver.on_data(segment, codepoint, now, &self.config, &self.sender.rtt);
         }
+    }
+
+    /// RFC 7323 §4.3: of segments that begin at or before the last ACK sent.
+    pub(crate) fn note_stamp(&mut self, segment: &Segment) {
+        if segment.stamps.value != 0 && self.receiver.is_at_last_ack(segment.seq) {
+            self.ts_recent = segment.stamps.value;
+        }
+    }
+
+    /// The timestamps of a segment that leaves at `now`.
+    #[inline]
+    pub(crate) fn stamps(&mut self, now: Time) -> Stamps {
+        if !self.config.timestamps {
+            return Stamps::default();
+        }
+        let value = clock(now);
+        self.receiver.ack_stamped(value);
+        Stamps { value, echo: self.ts_recent }
     }
 
     /// The next segment to put on the wire at `now` and its ECN field, or `None` when nothing may be sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, Ecn)> {
-        if !self.is_established() {
-            return self.poll_handshake(now);
+        if self.state != State::Established {
+            return if self.state == State::Closing {
+                self.poll_closing(now)
+            } else {
+                self.poll_handshake(now)
+            };
         }
+        self.poll_open(now)
+    }
+
+    #[inline]
+    pub(crate) fn poll_open(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         if self.receiver.owes_separate_ack() {
-            return Some(self.pure_ack());
+            return Some(self.pure_ack(now));
         }
         if self.sender.is_on_detour() {
             return self.poll_on_detour(now);
         }
         if let Some(outgoing) = self.sender.next_new(now, &self.config) {
-            return Some(self.data_segment(outgoing));
+            return Some(self.data_segment(outgoing, now));
         }
         if self.receiver.owes_ack() {
-            return Some(self.pure_ack());
+            return Some(self.pure_ack(now));
         }
         None
     }
@@ -136,13 +190,13 @@ impl Connection {
     #[cold]
     fn poll_on_detour(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         match self.sender.next_by_detour(now, &self.config, &mut self.stats) {
-            Some(outgoing) => Some(self.data_segment(outgoing)),
-            None => self.receiver.owes_ack().then(|| self.pure_ack()),
+            Some(outgoing) => Some(self.data_segment(outgoing, now)),
+            None => self.receiver.owes_ack().then(|| self.pure_ack(now)),
         }
     }
 
     #[inline]
-    fn data_segment(&mut self, outgoing: Outgoing) -> (Segment, Ecn) {
+    fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
         let ack = self.receiver.take_ack();
         let mut flags = if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
         if self.sender.is_last(outgoing.offset + u64::from(outgoing.len)) {
@@ -164,16 +218,18 @@ impl Connection {
             seq: self.sender.space.wire(outgoing.offset),
             ack: self.receiver.wire(ack.offset),
             len: outgoing.len,
-            window: self.config.receive_window,
+            window: self.receiver.window_beside(ack),
             flags,
             options: Options::None,
+            stamps: self.stamps(now),
         };
+        self.receiver.data_sent(now);
         (segment, codepoint)
     }
 
-    fn pure_ack(&mut self) -> (Segment, Ecn) {
+    fn pure_ack(&mut self, now: Time) -> (Segment, Ecn) {
         let ack = self.receiver.take_ack();
-        let options = if self.sender.sack && self.receiver.has_gap() {
+        let options = if self.sender.sack && self.receiver.has_news_for_sack() {
             // RFC 2018 §3: with timestamps there is room for three blocks.
             Options::Sack(self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 }))
         } else {
@@ -183,9 +239,10 @@ impl Connection {
             seq: self.sender.space.wire(self.sender.snd_nxt),
             ack: self.receiver.wire(ack.offset),
             len: 0,
-            window: self.config.receive_window,
+            window: self.receiver.window_beside(ack),
             flags: if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK },
             options,
+            stamps: self.stamps(now),
         };
         (segment, self.ack_codepoint())
     }
@@ -198,7 +255,7 @@ impl Connection {
     /// RFC 3168 §6.1.4 to §6.1.6: pure ACKs, retransmissions and window probes are not ECT unless the settings say
     /// so.
     #[inline]
-    fn ack_codepoint(&self) -> Ecn {
+    pub(crate) fn ack_codepoint(&self) -> Ecn {
         if self.config.ect_on_ack { self.data_codepoint() } else { Ecn::NotEct }
     }
 
@@ -208,30 +265,30 @@ impl Connection {
     }
 
     /// When [`Self::on_timeout`] must be called: the earlier of the retransmission (or persist, or SYN) timer and
-    /// the delayed ACK.
+    /// what the receiving half waits for.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
-        let deadline = self.sender.rto_deadline.min(self.receiver.ack_deadline);
+        let deadline = self.sender.rto_deadline.min(self.receiver.deadline);
         (deadline != Time::MAX).then_some(deadline)
     }
 
     /// Time has reached `now`; a call before the deadline changes nothing.
     pub fn on_timeout(&mut self, now: Time) {
-        if now >= self.receiver.ack_deadline {
-            self.receiver.ack_deadline = Time::MAX;
-            self.receiver.request_ack();
+        if now >= self.receiver.deadline {
+            self.receiver.on_timeout(now, &self.config, &self.sender.rtt);
         }
         if now < self.sender.rto_deadline {
             return;
         }
         match self.state {
             State::SynSent | State::SynReceived => self.on_syn_timeout(now),
-            State::Established => {
+            State::Closing if self.sender.is_done() => self.on_fin_timeout(now),
+            State::Established | State::Closing => {
                 if !self.sender.on_timeout(now, &self.config, &mut self.stats) {
                     self.fail(Failure::DataTimeout);
                 }
             }
-            State::Listen | State::Failed(_) => {}
+            State::Listen | State::Refusing | State::Silent | State::Failed(_) => {}
         }
     }
 
@@ -239,7 +296,7 @@ impl Connection {
         self.state = State::Failed(failure);
         self.syn_due = false;
         self.sender.rto_deadline = Time::MAX;
-        self.receiver.ack_deadline = Time::MAX;
+        self.receiver.deadline = Time::MAX;
     }
 
     /// In-order bytes handed to this side's application.
@@ -260,17 +317,24 @@ impl Connection {
         self.sender.remaining()
     }
 
-    /// Whether data can flow.
+    /// Whether data can flow both ways.
     #[inline]
     pub fn is_established(&self) -> bool {
-        matches!(self.state, State::Established)
+        self.state == State::Established
+    }
+
+    /// Whether the handshake is over and the connection has not failed.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Established | State::Closing)
     }
 
     /// Whether there is nothing to do: nothing unacknowledged, nothing to send, no ACK pending. A connection that waits
     /// for a SYN or has failed is quiescent.
     pub fn is_quiescent(&self) -> bool {
         match self.state {
-            State::Listen | State::Failed(_) => true,
+            State::Listen | State::Silent | State::Failed(_) => true,
+            State::Refusing => !self.syn_due,
+            State::Closing => self.is_closed() && self.receiver.is_quiescent(),
             State::SynSent | State::SynReceived => false,
             State::Established => self.sender.is_done() && self.receiver.is_quiescent(),
         }
@@ -333,9 +397,11 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::CachePolicy;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
-    use crate::config::{DelayedAckConfig, RtoConfig, RtoForm};
+    use crate::config::{DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm};
     use crate::recovery::RecoveryConfig;
+    use pauseframe_units::BitRate;
 
     const MSS: u32 = 1000;
 
@@ -363,7 +429,14 @@ mod tests {
                 slop: Span::ZERO,
             },
             delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
+            delayed_ack_form: DelayedAckForm::Fixed,
             receive_window: 1 << 20,
+            receive_buffer: ReceiveBuffer::Fixed,
+            reassembly_limit: 0,
+            dsack: false,
+            read_rate: BitRate(0),
+            fin: false,
+            cache: CachePolicy::Off,
             syn_retries: 6,
             retries: 15,
         });

@@ -40,7 +40,11 @@ impl Connection {
                 self.establish(now);
             }
             // The ACK of the SYN-ACK was lost.
-            State::Established if syn && ack => self.receiver.request_ack(),
+            State::Established | State::Closing if syn && ack => self.receiver.request_ack(),
+            State::Refusing if syn && !ack => {
+                self.receiver = Receiver::new(&self.config, EcnMode::Off, segment.seq, self.config.mss);
+                self.syn_due = true;
+            }
             _ => {}
         }
     }
@@ -62,6 +66,9 @@ impl Connection {
         }
         self.sender.set_peer_window(syn.window);
         self.receiver = Receiver::new(&self.config, self.ecn, syn.seq, self.sender.window.mss);
+        if self.config.timestamps {
+            self.note_stamp(syn);
+        }
     }
 
     fn establish(&mut self, now: Time) {
@@ -76,6 +83,8 @@ impl Connection {
         self.sender.rtt.end_back_off();
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
+        self.receiver.established(now);
+        self.apply_inheritance();
     }
 
     /// The SYN or SYN-ACK, if it is due.
@@ -85,6 +94,12 @@ impl Connection {
             return None;
         }
         self.syn_due = false;
+        if self.state == State::Refusing {
+            // RFC 9293 §3.10.7.1: the SYN has no ACK, so the RST has number 0.
+            let flags = Flags::RST.with(Flags::ACK);
+            let segment = Segment { ack: self.receiver.wire(0), flags, ..Segment::default() };
+            return Some((segment, Ecn::NotEct));
+        }
         if self.sender.scoreboard.is_empty() {
             self.sender.scoreboard.sent(0, now);
         } else {
@@ -99,16 +114,16 @@ impl Connection {
             let flags = Flags::SYN.with(Flags::ACK);
             (if wants_ecn { flags.with(Flags::ECE) } else { flags }, self.receiver.wire(0))
         };
-        let window = self.config.receive_window;
+        let window = self.receiver.syn_window();
         let options = SynOptions {
             mss: self.config.mss.min(u32::from(u16::MAX)) as u16,
             sack: self.sender.sack,
             timestamps: self.config.timestamps,
-            // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
-            window_scale: (32 - (window >> 16).leading_zeros()).min(14) as u8,
+            window_scale: self.receiver.window_scale(),
         };
         let seq = self.sender.space.iss();
-        let segment = Segment { seq, ack, len: 0, window, flags, options: Options::Syn(options) };
+        let options = Options::Syn(options);
+        let segment = Segment { seq, ack, len: 0, window, flags, options, stamps: self.stamps(now) };
         Some((segment, self.syn_codepoint()))
     }
 

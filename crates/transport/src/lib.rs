@@ -3,7 +3,9 @@
 //! A [`Connection`] is one endpoint. It knows no event queue, no packet and no network: a simulated host, a test or
 //! a script gives it segments and the time, and takes segments and a deadline from it.
 
+mod cache;
 mod cc;
+mod closing;
 mod config;
 mod connection;
 mod handshake;
@@ -16,9 +18,12 @@ mod sender;
 mod sequence;
 mod stats;
 
+pub use cache::{CachePolicy, Metrics};
 pub use cc::*;
-pub use config::{Config, DelayedAckConfig, EcnMode, RtoConfig, RtoForm};
+pub use config::{
+    Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm,
+};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use connection::{Connection, Failure};
-pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, SynOptions};
+pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, Stamps, SynOptions};
 pub use stats::Stats;

@@ -78,6 +78,22 @@ impl Rtt {
         config.tick(now.saturating_add(timeout))
     }
 
+    /// The RTO until the next sample, where the connection cache knows better than the handshake.
+    pub(crate) fn set_rto(&mut self, rto: Span, config: &RtoConfig) {
+        self.rto = rto.min(config.max);
+    }
+
+    /// Starts from what an earlier connection measured.
+    pub(crate) fn inherit(&mut self, srtt: Span, rttvar: Span, config: &RtoConfig) {
+        (self.srtt, self.rttvar, self.sampled) = (srtt, rttvar, true);
+        self.rto = self.formula(config).min(config.max);
+    }
+
+    /// The smoothed mean deviation.
+    pub(crate) fn rttvar(&self) -> Span {
+        self.rttvar
+    }
+
     /// The smoothed round-trip time, once there is a sample.
     pub(crate) fn srtt(&self) -> Option<Span> {
         self.sampled.then_some(self.srtt)

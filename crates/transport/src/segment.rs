@@ -1,5 +1,7 @@
 //! A TCP segment: the header fields by their RFC 9293 names. Data are counted, never stored.
 
+use pauseframe_units::{Span, Time};
+
 /// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
@@ -34,6 +36,9 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
+
+    /// Those that mark the beginning or the end of a connection.
+    pub(crate) const CONTROL: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
 
     /// Whether every bit of `other` is set.
     #[inline]
@@ -100,6 +105,20 @@ pub enum Options {
     Sack(SackBlocks),
 }
 
+/// The timestamps of a segment (RFC 7323 §3) in milliseconds, as Linux and FreeBSD count; 0: none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamps {
+    /// `TSval`: the sender's clock.
+    pub value: u32,
+    /// `TSecr`: the peer's clock as the sender has last seen it.
+    pub echo: u32,
+}
+
+/// The clock of the timestamps, in milliseconds; never 0.
+pub(crate) fn clock(now: Time) -> u32 {
+    ((now.0 / Span::from_ms(1).0) as u32).wrapping_add(1).max(1)
+}
+
 /// One TCP segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
@@ -115,6 +134,8 @@ pub struct Segment {
     pub flags: Flags,
     /// Variable options.
     pub options: Options,
+    /// Timestamps, if the connection uses them.
+    pub stamps: Stamps,
 }
 
 impl Segment {

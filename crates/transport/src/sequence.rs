@@ -18,6 +18,11 @@ impl SequenceSpace {
         self.first.wrapping_sub(1)
     }
 
+    /// The numbering after a FIN, which takes one number: what is counted from now on stands one further.
+    pub(crate) fn after_fin(self) -> SequenceSpace {
+        SequenceSpace { first: self.first.wrapping_add(1) }
+    }
+
     /// The number on the wire of the byte at `offset`.
     #[inline]
     pub(crate) fn wire(self, offset: u64) -> u32 {

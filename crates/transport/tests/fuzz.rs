@@ -5,7 +5,7 @@ mod common;
 
 use common::{Fate, MSS, Wire, config};
 use pauseframe_transport::*;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{BitRate, Span, Time};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -19,6 +19,49 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => Just(Fate::Closed),
         1 => Just(Fate::WildAck),
     ]
+}
+
+/// Everything that the receiving half and the end of a connection can do beyond the plain: half of them plain.
+fn any_receiver() -> impl Strategy<Value = Config> {
+    let buffer = prop_oneof![
+        3 => Just(ReceiveBuffer::Fixed),
+        2 => (10u32..18, 0u32..6).prop_map(|(initial, doublings)| ReceiveBuffer::Linux {
+            initial: 1 << initial,
+            max: 1 << (initial + doublings),
+        }),
+        2 => (9u32..17, 0u32..4).prop_map(|(initial, doublings)| ReceiveBuffer::Freebsd {
+            initial: 1 << initial,
+            max: 1 << (initial + doublings),
+            step: 4096,
+        }),
+    ];
+    let form = prop_oneof![
+        2 => Just(DelayedAckForm::Fixed),
+        3 => (0u32..17, any::<bool>())
+            .prop_map(|(quick_acks, compress)| DelayedAckForm::Linux { quick_acks, compress }),
+    ];
+    let cache = prop::sample::select(vec![
+        CachePolicy::Off,
+        CachePolicy::Linux,
+        CachePolicy::LinuxSsthresh,
+        CachePolicy::Freebsd,
+        CachePolicy::Cee,
+    ]);
+    let limit = prop_oneof![2 => Just(0u32), 1 => 1u32..20];
+    // Down to a segment in 8 ms, far below what the sender could do.
+    let rate = prop_oneof![3 => Just(0u64), 1 => 1_000_000u64..1_000_000_000];
+    (buffer, form, cache, limit, rate, any::<[bool; 2]>()).prop_map(
+        |(buffer, form, cache, limit, rate, [dsack, fin])| Config {
+            receive_buffer: buffer,
+            delayed_ack_form: form,
+            cache,
+            reassembly_limit: limit,
+            read_rate: BitRate(rate),
+            dsack,
+            fin,
+            ..config()
+        },
+    )
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
@@ -62,8 +105,9 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
         0u8..3,
         1u32..4,
         9u32..25,
+        any_receiver(),
     )
-        .prop_map(|(on, cc, ecn, window, ack_every, form, floor, window_bits)| {
+        .prop_map(|(on, cc, ecn, window, ack_every, form, floor, window_bits, receiver)| {
             let [sack, timestamps, fast_retransmit, limited_transmit, handshake, ect_on_control, ticks] = on;
             let mut congestion_control = CongestionControlConfig::NAMES[cc].1;
             if let CongestionControlConfig::Dctcp(constants) = &mut congestion_control {
@@ -93,15 +137,15 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
                 // The network heals after 3000 segments.
                 syn_retries: 4000,
                 retries: 4000,
-                ..config()
+                ..receiver
             }
         })
 }
 
 /// `sizes` go one way and the other in turn, the next when the last has arrived.
-fn transfer(config: Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
+fn transfer(config: &Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
     let mut next = 0;
-    let mut wire = Wire::with_iss(config, Span::from_us(50), iss[0], iss[1], |_| {
+    let mut wire = Wire::with_iss(config.clone(), Span::from_us(50), iss[0], iss[1], |_| {
         // After 3000 segments the network heals, so that an end is certain.
         next += 1;
         if next < 3000 { fates[next % fates.len()] } else { Fate::Deliver }
@@ -123,10 +167,16 @@ fn transfer(config: Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec
         }
     }
     wire.run();
+    let fin = config.fin;
+    for end in 0..2 {
+        wire.close(end);
+    }
+    wire.run();
     for (end, &total) in total.iter().enumerate() {
         assert_eq!(wire.ends[1 - end].delivered(), total, "delivered exactly once");
         assert_eq!(wire.ends[end].acked(), total);
         assert!(wire.ends[end].is_quiescent() && wire.ends[end].failure().is_none());
+        assert_eq!(wire.ends[end].is_closed(), fin);
     }
     wire.log.iter().map(|sent| (sent.at, sent.segment.seq, sent.segment.ack)).collect()
 }
@@ -145,8 +195,8 @@ proptest! {
         // A pattern that drops everything never ends, and is no test.
         prop_assume!(fates.iter().filter(|fate| !matches!(fate, Fate::Drop | Fate::WildAck)).count() * 2 > fates.len());
         let iss = [u32::MAX - below_wrap, u32::MAX - peer_below_wrap];
-        let first = transfer(config.clone(), iss, &sizes, &fates);
-        prop_assert_eq!(first, transfer(config, iss, &sizes, &fates), "the same run twice");
+        let first = transfer(&config, iss, &sizes, &fates);
+        prop_assert_eq!(first, transfer(&config, iss, &sizes, &fates), "the same run twice");
     }
 
     #[test]
@@ -186,7 +236,11 @@ proptest! {
             };
             // SYN in one of eight, ACK in most.
             let flags = if flags % 8 == 0 { flags } else { flags & !Flags::SYN.0 | Flags::ACK.0 };
-            let segment = Segment { seq, ack, len, window: [0, 1, 500, 60_000][window as usize], flags: Flags(flags), options };
+            let stamps = Stamps { value: wild as u32 % 5_000, echo: (wild >> 32) as u32 % 5_000 };
+            let segment = Segment { seq, ack, len, window: [0, 1, 500, 60_000][window as usize], flags: Flags(flags), options, stamps };
+            if wild % 64 == 7 {
+                connection.close(now);
+            }
             let codepoint = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][(wild >> 40) as usize % 4];
             connection.on_segment(&segment, codepoint, now);
             let mut burst = 0;

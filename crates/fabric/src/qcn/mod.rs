@@ -14,7 +14,7 @@ use crate::network::{DropReason, Network};
 use crate::packet::{Fifo, Kind, NIL, Packet};
 use congestion_point::{CongestionPoint, Feedback};
 use pauseframe_engine::{EventQueue, Rng, mix, stream};
-use pauseframe_transport::{Ecn, Flags};
+use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use reaction_point::ReactionPoint;
 
@@ -172,10 +172,11 @@ impl Network {
             to: sampled.to ^ 1,
             seq: u32::from(feedback.fb) | u32::from(sampled.class) << 8,
             ack: feedback.q_off.cast_unsigned(),
-            len: port.0,
+            len: 0,
             window: feedback.q_delta.cast_unsigned(),
-            remaining: 0,
+            remaining: port.0,
             options: NIL,
+            stamps: Stamps::default(),
             size: CNM_FRAME,
             hop: 1,
             class,

@@ -8,8 +8,8 @@ use pauseframe_fabric::{
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RecoveryConfig, RtoConfig,
-    RtoForm,
+    CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
+    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -69,7 +69,14 @@ pub(crate) fn config() -> Config {
             slop: Span::ZERO,
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
+        delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
+        receive_buffer: ReceiveBuffer::Fixed,
+        reassembly_limit: 0,
+        dsack: false,
+        read_rate: BitRate(0),
+        fin: false,
+        cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
     }
@@ -114,6 +121,8 @@ pub(crate) fn settings(config: Config) -> Settings {
         receivers: vec![],
         spray: false,
         vlans: None,
+        refusing: Vec::new(),
+        silent: Vec::new(),
         transports: vec![Transport { config: Arc::new(config), priority: priority(0), datagrams: None }],
     }
 }
@@ -154,6 +163,7 @@ pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> Flow
         transport: 0,
         workload: 0,
         query: None,
+        kept: None,
     }
 }
 

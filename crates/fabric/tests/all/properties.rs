@@ -83,6 +83,7 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> Transport {
             segments: 1 + rng.below(3) as u32,
             timeout: Span::from_us(1 + rng.below(500)),
         },
+        fin: coin(rng),
         // Longer than any queue here, so that a timeout means a loss.
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config.rto },
         ..config
@@ -142,6 +143,8 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         receivers: vec![],
         spray,
         vlans: None,
+        refusing: Vec::new(),
+        silent: Vec::new(),
         transports,
     }
 }
@@ -212,6 +215,7 @@ fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSp
                 transport: rng.below(transports) as u16,
                 workload: 0,
                 query: None,
+                kept: None,
             }
         })
         .collect();

@@ -1,6 +1,7 @@
 //! What one table can not judge alone: sizes against frames, thresholds against buffers, transports against
 //! switches, flows against the end of the run.
 
+use super::hosts::Hosts;
 use super::ledger::Ledger;
 use super::value::Setting;
 use super::workload::Partial;
@@ -32,6 +33,16 @@ pub(crate) fn frame(host: &HostSpec) -> Bytes {
     match host.wire_overhead {
         WireOverhead::Ethernet => Bytes(host.mtu.0 + FRAME_OVERHEAD),
         WireOverhead::None => host.mtu,
+    }
+}
+
+/// `host.refusing` and `host.silent` name hosts.
+pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Hosts>) {
+    let Some(hosts) = hosts else { return };
+    for (path, names) in [("host.refusing", &host.refusing), ("host.silent", &host.silent)] {
+        if let Some(unknown) = names.iter().find(|name| !hosts.contains(name)) {
+            ledger.problem(path, hosts.complaint(unknown), hosts.suggestion(unknown));
+        }
     }
 }
 
@@ -74,6 +85,7 @@ fn starts(kind: &WorkloadKind) -> Box<dyn Iterator<Item = Span> + '_> {
         WorkloadKind::Permutation { start, .. }
         | WorkloadKind::NToOne { start, .. }
         | WorkloadKind::Incast { start, .. }
+        | WorkloadKind::Requests { start, .. }
         | WorkloadKind::Background { start, .. }
         | WorkloadKind::Udp(UdpSpec { start, .. }) => Box::new(std::iter::once(*start)),
     }

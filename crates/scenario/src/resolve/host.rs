@@ -46,6 +46,8 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
             "Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it",
         ),
         slow_receivers: slow_receivers(t, hosts),
+        refusing: t.or("refusing", Vec::new(), "Hosts where nobody listens: they answer a SYN with RST"),
+        silent: t.or("silent", Vec::new(), "Hosts that answer nothing, as if down"),
     }
 }
 

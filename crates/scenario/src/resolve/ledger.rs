@@ -19,6 +19,8 @@ pub enum Origin {
     Seed,
     /// The row of this preset.
     Preset(&'static str),
+    /// The row of this stack.
+    Stack(&'static str),
     /// The default.
     Default,
     /// A default that depends on something else, and on what.
@@ -32,6 +34,7 @@ impl fmt::Display for Origin {
             Origin::Set => f.write_str("--set"),
             Origin::Seed => f.write_str("--seed"),
             Origin::Preset(name) => write!(f, "preset {name}"),
+            Origin::Stack(name) => write!(f, "stack {name}"),
             Origin::Default => f.write_str("default"),
             Origin::Computed(why) => write!(f, "computed: {why}"),
         }

@@ -21,6 +21,7 @@ mod nested;
 mod options;
 mod qcn;
 mod reader;
+mod receive;
 mod record;
 mod recovery;
 mod routing;
@@ -155,6 +156,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         let switches = (lossless.as_slice(), switch.priority_of_dscp.as_slice());
         transport::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
+    checks::host_names(ledger, &host, hosts.as_ref());
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
         failures::check(ledger, graph, &failure, &corruption, &stop);
@@ -271,7 +273,7 @@ fn demands(transports: &[Named], lanes: usize) -> Demands {
     }
 }
 
-/// Every key of `[transport]` with the value that `preset` gives it, as TOML.
-pub(crate) fn transport_row(preset: &'static Preset) -> Vec<(String, String)> {
-    transport::row(preset, None).into_iter().map(|entry| (entry.path, entry.value)).collect()
+/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
+pub(crate) fn transport_row(preset: &'static Preset, stack: &'static str) -> Vec<Entry> {
+    transport::row(preset, stack, None)
 }

@@ -14,8 +14,10 @@ pub(crate) struct Table<'a, 'd> {
     pub(super) item: Option<&'d Item>,
     /// "switch.pfc"; "" for the document.
     pub(crate) path: String,
-    /// The row below the file's own values, and what its keys begin with for this table.
+    /// The rows below the file's own values: the preset's, with what its keys begin with for this table, and the
+    /// stack's below that.
     pub(super) preset: Option<(&'static Preset, String)>,
+    stack: Option<&'static Preset>,
     /// Why this table is read, for the default of the key that shows it ([`Table::why`]).
     origin: Origin,
     /// The choices under which the keys of this table exist, for the reference.
@@ -51,6 +53,7 @@ impl<'a, 'd> Table<'a, 'd> {
             item,
             path,
             preset: None,
+            stack: None,
             origin,
             when,
             known: Vec::new(),
@@ -62,6 +65,11 @@ impl<'a, 'd> Table<'a, 'd> {
     /// Takes values that the file does not give from `preset`.
     pub(crate) fn layer(&mut self, preset: &'static Preset) {
         self.preset = Some((preset, String::new()));
+    }
+
+    /// Takes values that neither the file nor the preset gives from `stack`.
+    pub(crate) fn layer_below(&mut self, stack: &'static Preset) {
+        self.stack = Some(stack);
     }
 
     /// The path of `key`; of the table itself for "".
@@ -278,11 +286,13 @@ impl<'a, 'd> Table<'a, 'd> {
         Some((T::read(&parse_word(value, Place::Nowhere)).ok()?, origin))
     }
 
-    /// What the preset says about `key`.
+    /// What the preset says about `key`, or the stack below it.
     fn of_preset(&self, key: &str) -> Option<(&'static str, Origin)> {
-        let (preset, prefix) = self.preset.as_ref()?;
-        let value = preset.value(&format!("{prefix}{key}"))?;
-        Some((value, Origin::Preset(preset.name)))
+        let preset = self.preset.as_ref().and_then(|(row, prefix)| {
+            let value = row.value(&format!("{prefix}{key}"))?;
+            Some((value, Origin::Preset(row.name)))
+        });
+        preset.or_else(|| self.stack.and_then(|row| Some((row.value(key)?, Origin::Stack(row.name)))))
     }
 
     fn missing(&mut self, key: &str, expected: &str) {

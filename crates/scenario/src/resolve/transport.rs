@@ -1,22 +1,23 @@
-//! `[transport]` and `[transports.NAME]`: a preset's row, and what the file changes in it.
+//! `[transport]` and `[transports.NAME]`: a stack's row, a preset's row above it, and what the file changes in them.
 
 use super::congestion_control::congestion_control;
 use super::ledger::{Entry, Ledger, Origin};
 use super::reader::Table;
+use super::receive::Receive;
 use super::value::{Setting, did_you_mean};
 use crate::presets::{self, PRESETS, Preset};
 use crate::recovery::RecoverySpec;
-use crate::spec::{EcnName, InitialWindow, RtoFormName, TransportSpec};
+use crate::spec::{CacheName, EcnName, InitialWindow, RtoFormName, TransportSpec};
+use crate::stacks::{self, STACKS};
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_units::{Bytes, Span};
+use pauseframe_units::Span;
 
 /// Timers are shorter than this: an hour.
-const TIME_MAX: Span = Span::from_secs(3600);
-/// Just below the largest that a shift of 14 can announce (RFC 7323 §2.3).
-const WINDOW_MAX: Bytes = Bytes(1_000_000_000);
+pub(super) const TIME_MAX: Span = Span::from_secs(3600);
 
 /// Reads one transport. Its priority follows from the switches and is settled later ([`settle_priority`]).
 pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec, Option<u8>) {
+    let stack = stack(t);
     let name = preset(t);
     let congestion_control = congestion_control(t);
     let initial_window = t.or(
@@ -24,7 +25,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         InitialWindow::Segments(10), // RFC 6928
         "\"10 segments\", \"bdp\" (host link rate times the base RTT of the longest path) or a size",
     );
-    let (ecn, ect_on_syn, ect_on_ack) = ecn(t, &congestion_control);
+    let (ecn, ect_on_syn, ect_on_ack) = ecn(t, &congestion_control, &stack);
     let lossless = t.or("lossless", false, "Send in a lossless priority, the first of switch.pfc.priorities");
     let rule = "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
          is not one of them";
@@ -34,8 +35,10 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
     let dscp = t.or_in("dscp", 0, 0..=63, doc);
     let recovery = Recovery::read(t, reorders);
     let rto = Rto::read(t);
+    let receive = Receive::read(t);
     let spec = TransportSpec {
         preset: name,
+        stack,
         congestion_control,
         initial_window,
         ecn,
@@ -57,30 +60,43 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         rto_granularity: rto.granularity,
         rto_form: rto.form,
         rto_slop: rto.slop,
-        // RFC 9293 §3.8.6.3: at least every second full segment. Linux: at the latest after 40 ms (HZ/25).
-        delayed_ack_segments: t.or_in(
-            "delayed_ack_segments",
-            2,
-            1..=1000,
-            "ACK at the latest after so many full segments",
-        ),
-        delayed_ack_timeout: t.or_in(
-            "delayed_ack_timeout",
-            Span::from_ms(40),
-            Span::ZERO..=TIME_MAX,
-            "... or after this time",
-        ),
-        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
-        receive_window: t.or_in(
-            "receive_window",
-            Bytes::kb(4000),
-            Bytes(1460)..=WINDOW_MAX,
-            "Receive window, fixed",
+        delayed_ack_segments: receive.delayed_ack_segments,
+        delayed_ack_timeout: receive.delayed_ack_timeout,
+        delayed_ack_form: receive.delayed_ack_form,
+        quick_acks: receive.quick_acks,
+        sack_compression: receive.sack_compression,
+        receive_window: receive.window,
+        receive_buffer: receive.buffer,
+        receive_buffer_initial: receive.buffer_initial,
+        receive_buffer_max: receive.buffer_max,
+        receive_buffer_step: receive.buffer_step,
+        reassembly_limit: receive.reassembly_limit,
+        dsack: receive.dsack,
+        read_rate: receive.read_rate,
+        fin: t.or("fin", false, "End connections with FIN and its ACK (RFC 9293 §3.6); else they vanish"),
+        cache: t.or(
+            "cache",
+            CacheName::None,
+            "What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, \
+             freebsd), also the congestion window (cee)",
         ),
         syn_retries: t.or_in("syn_retries", 6, 0..=255, "SYN retransmissions before giving up (Linux: 6)"),
         retries: t.or_in("retries", 15, 0..=255, "Consecutive time-outs before giving up (Linux: 15)"),
     };
     (spec, priority)
+}
+
+fn stack(t: &mut Table) -> String {
+    let known: Vec<&str> =
+        std::iter::once(stacks::NONE).chain(STACKS.iter().map(|stack| stack.name)).collect();
+    let doc = format!("Values of an operating system, below the preset's: {}", known.join(", "));
+    let name: String = t.or("stack", stacks::NONE.to_owned(), &doc);
+    if let Some(stack) = stacks::find(&name) {
+        t.layer_below(stack);
+    }
+    let message = || format!("{name:?} is not one of {}", known.join(", "));
+    t.check(known.contains(&name.as_str()), "stack", message, &did_you_mean(&name, known.iter().copied()));
+    name
 }
 
 fn preset(t: &mut Table) -> String {
@@ -95,13 +111,22 @@ fn preset(t: &mut Table) -> String {
     name
 }
 
-fn ecn(t: &mut Table, control: &CongestionControlConfig) -> (EcnName, bool, bool) {
+fn ecn(t: &mut Table, control: &CongestionControlConfig, stack: &str) -> (EcnName, bool, bool) {
     let doc = "ECN: none, one halving a window (RFC 3168), or the exact echo of CE (RFC 8257)";
     let ecn = t.or("ecn", EcnName::Off, doc);
-    let ect_on_syn = t.or("ect_on_syn", false, "ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)");
-    let ect_on_ack =
-        t.or("ect_on_ack", false, "ECT on pure ACKs and retransmissions too, as Linux does for DCTCP");
-    if matches!(control, CongestionControlConfig::Dctcp(_)) && ecn != EcnName::Dctcp {
+    // Linux 6.1: a DCTCP socket sends everything as ECT(0) (tcp_ca_needs_ecn).
+    let is_dctcp = matches!(control, CongestionControlConfig::Dctcp(_));
+    let all_ect = stack == "linux" && is_dctcp;
+    let origin = || match all_ect {
+        true => Origin::Computed("DCTCP of the linux stack".to_owned()),
+        false => Origin::Default,
+    };
+    let rule = "false; true for DCTCP of stack = \"linux\"";
+    let doc = "ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)";
+    let ect_on_syn = t.or_because("ect_on_syn", all_ect, origin(), rule, doc);
+    let doc = "ECT on pure ACKs and retransmissions too, as Linux does for DCTCP";
+    let ect_on_ack = t.or_because("ect_on_ack", all_ect, origin(), rule, doc);
+    if is_dctcp && ecn != EcnName::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(
             "{path}: {} with congestion_control \"dctcp\", which needs the exact echo of CE (ecn = \"dctcp\")",
@@ -227,9 +252,10 @@ pub(crate) fn settle_priority(
     }
 }
 
-/// Every key of `[transport]` with the value that `preset` gives it.
-pub(crate) fn row(preset: &'static Preset, reorders: Option<&str>) -> Vec<Entry> {
+/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
+pub(crate) fn row(preset: &'static Preset, stack: &'static str, reorders: Option<&str>) -> Vec<Entry> {
     let mut root = super::document::Item::table(super::document::Place::Nowhere);
+    root.insert("stack", super::document::parse_word(stack, super::document::Place::Nowhere));
     root.insert("preset", super::document::parse_word(preset.name, super::document::Place::Nowhere));
     let mut ledger = Ledger::new(&root, "");
     transport(&mut Table::root(&mut ledger), reorders);

@@ -2,8 +2,8 @@
 
 use super::document::{Item, Value};
 use crate::spec::{
-    ChoiceName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct, Per, QueueName, RtoFormName,
-    TreePacking, WatchdogActionName, WireOverhead,
+    CacheName, ChoiceName, DelayedAckFormName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct,
+    Per, QueueName, ReceiveBufferName, RtoFormName, TreePacking, WatchdogActionName, WireOverhead,
 };
 use pauseframe_topology::interchange::Format;
 use pauseframe_topology::routing::tables_io::TableFormat;
@@ -95,6 +95,23 @@ impl Choice for EcnName {
 impl Choice for RtoFormName {
     const NAMES: &'static [(&'static str, Self)] =
         &[("rfc", Self::Rfc), ("linux", Self::Linux), ("freebsd", Self::Freebsd)];
+}
+
+impl Choice for DelayedAckFormName {
+    const NAMES: &'static [(&'static str, Self)] = &[("fixed", Self::Fixed), ("linux", Self::Linux)];
+}
+impl Choice for ReceiveBufferName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("fixed", Self::Fixed), ("linux", Self::Linux), ("freebsd", Self::Freebsd)];
+}
+impl Choice for CacheName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("linux", Self::Linux),
+        ("linux_ssthresh", Self::LinuxSsthresh),
+        ("freebsd", Self::Freebsd),
+        ("cee", Self::Cee),
+    ];
 }
 
 impl<C: Choice> Setting for C {

@@ -39,6 +39,7 @@ const KINDS: &[(&str, Reader)] = &[
     ("n_to_1", n_to_one),
     ("long_flows", long_flows),
     ("incast", incast),
+    ("requests", requests),
     ("background", background),
     ("udp", udp::udp),
 ];
@@ -286,6 +287,29 @@ fn incast(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     let start = start(t);
     let stop = stop(t, start, context)?;
     Some(WorkloadKind::Incast { rate, fan_in, response, request, start, stop })
+}
+
+/// repro: 20 KB responses in sequence on a persistent connection.
+fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    two_hosts(t, context);
+    let client = host(t, "client", "Host that asks", context);
+    let server = host(t, "server", "Host that answers", context);
+    t.check(
+        client.is_none() || client != server,
+        "server",
+        || "client and server are the same host".to_owned(),
+        "",
+    );
+    let sizes = Bytes(1)..=SIZE_MAX;
+    let request = t.or_in("request", Bytes(100), sizes.clone(), "Size of a request");
+    let response = t.or_in("response", Bytes::kb(20), sizes, "Size of a response");
+    let count = t.or_in("count", 1000, 1..=100_000_000, "How many requests, one after the other");
+    let doc = "From the end of a response to the next request";
+    let pause = t.or_in("pause", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
+    let persistent = t.or("persistent", true, "All on one connection, or each on its own");
+    let start = start(t);
+    let (client, server) = (client?, server?);
+    Some(WorkloadKind::Requests { client, server, request, response, count, pause, persistent, start })
 }
 
 fn rate(t: &mut Table, key: &'static str, default: Option<f64>, doc: &str) -> Option<f64> {

@@ -6,7 +6,7 @@
 //! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
 //! 02:00:00 and n, and the IPv4 address 10 and n, in their last three bytes.
 //! Not simulated, so not there: TTL changes, IP identification (RFC 6864: 0 is right with DF), and the values of
-//! the timestamps option (the sender's clock is written in milliseconds, the echo as 0).
+//! the timestamps option (in milliseconds, with the real echo).
 
 use etherparse::{
     EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
@@ -14,7 +14,7 @@ use etherparse::{
 };
 use pauseframe_fabric::{CapturedFrame, FrameContent};
 use pauseframe_topology::Topology;
-use pauseframe_transport::{Config, Ecn, Flags, Options, Segment};
+use pauseframe_transport::{Config, Ecn, Flags, Options, ReceiveBuffer, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -59,7 +59,11 @@ impl Agreement {
     /// What connections with these settings agree on.
     pub fn of(config: &Config, dscp: u8) -> Agreement {
         // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
-        let needed = 32 - (config.receive_window >> 16).leading_zeros();
+        let largest = match config.receive_buffer {
+            ReceiveBuffer::Fixed => config.receive_window,
+            ReceiveBuffer::Linux { max, .. } | ReceiveBuffer::Freebsd { max, .. } => max,
+        };
+        let needed = 32 - (largest >> 16).leading_zeros();
         Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8, dscp }
     }
 }
@@ -126,9 +130,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
             }
             FrameContent::Cnm { .. } => whole(cnm_frame(&frame.content, self.topology)),
             FrameContent::Datagram { .. } => datagram_headers(&frame.content),
-            FrameContent::Segment { flow, .. } => {
-                segment_headers(frame.time, &frame.content, agreement(*flow))
-            }
+            FrameContent::Segment { flow, .. } => segment_headers(&frame.content, agreement(*flow)),
         };
         self.append(frame.port, frame.time, &bytes, length)
     }
@@ -157,12 +159,12 @@ fn whole(bytes: Vec<u8>) -> (Vec<u8>, usize) {
 }
 
 /// The headers of a segment's frame, and the length of the whole frame without FCS.
-fn segment_headers(time: Time, content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
+fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
     let FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment } = *content
     else {
         unreachable!("called for segments only");
     };
-    let mut tcp = tcp_header(time, flow, forward, &segment, agreement);
+    let mut tcp = tcp_header(flow, forward, &segment, agreement);
     let length = tcp.header_len() + segment.len as usize;
     let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::TCP, ipv4(source), ipv4(destination))
         .expect("an IP packet is at most 9216 bytes long");
@@ -215,7 +217,7 @@ fn link_header(
     bytes
 }
 
-fn tcp_header(time: Time, flow: u32, forward: bool, segment: &Segment, agreement: Agreement) -> TcpHeader {
+fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement) -> TcpHeader {
     let (client, server) = tcp_ports(flow);
     let (from, to) = if forward { (client, server) } else { (server, client) };
     let has = |flag| segment.flags.has(flag);
@@ -231,19 +233,17 @@ fn tcp_header(time: Time, flow: u32, forward: bool, segment: &Segment, agreement
     header.ack = has(Flags::ACK);
     header.ece = has(Flags::ECE);
     header.cwr = has(Flags::CWR);
-    header
-        .set_options(&tcp_options(time, segment, agreement))
-        .expect("TCP options are at most 40 bytes long");
+    header.set_options(&tcp_options(segment, agreement)).expect("TCP options are at most 40 bytes long");
     header
 }
 
 /// The options in the order and with the padding that common stacks use.
-fn tcp_options(time: Time, segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement> {
+fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement> {
     use TcpOptionElement::{
         MaximumSegmentSize, Noop, SelectiveAcknowledgement, SelectiveAcknowledgementPermitted, Timestamp,
         WindowScale,
     };
-    let stamp = Timestamp((time.0 / 1_000_000_000) as u32, 0);
+    let stamp = Timestamp(segment.stamps.value, segment.stamps.echo);
     let mut options = Vec::new();
     if let Options::Syn(syn) = segment.options {
         options.push(MaximumSegmentSize(syn.mss));

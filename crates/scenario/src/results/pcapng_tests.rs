@@ -98,7 +98,7 @@ fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempDir, std::pa
     let mut writer = PacketWriter::new(file, &topology, &[UP, DOWN]).unwrap();
     for frame in frames {
         if whole && matches!(frame.content, FrameContent::Segment { .. }) {
-            let (mut bytes, length) = segment_headers(frame.time, &frame.content, AGREED);
+            let (mut bytes, length) = segment_headers(&frame.content, AGREED);
             bytes.resize(length, 0);
             writer.append(frame.port, frame.time, &bytes, length).unwrap();
         } else {
@@ -149,7 +149,7 @@ fn tshark_finds_nothing_malformed() {
         let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
         let mut writer = PacketWriter::new(file, &topology, &[UP]).unwrap();
         let syn = &conversation()[0];
-        let (bytes, _) = segment_headers(syn.time, &syn.content, AGREED);
+        let (bytes, _) = segment_headers(&syn.content, AGREED);
         writer.append(UP, syn.time, &bytes[..60], 60).unwrap();
         assert_eq!(tshark(&path, filter, &["frame.number"]).unwrap(), ["1"]);
     }
@@ -239,7 +239,7 @@ fn headers_are_as_long_as_the_simulator_counts_them() {
         for (options, flags) in all {
             let segment = Segment { options, flags, ..Segment::default() };
             let agreement = Agreement { timestamps, window_scale: 0, dscp: 0 };
-            let header = tcp_header(Time::ZERO, 0, true, &segment, agreement);
+            let header = tcp_header(0, true, &segment, agreement);
             assert_eq!(
                 header.header_len() as u32,
                 segment.header_len(timestamps),

@@ -224,6 +224,7 @@ mod tests {
             transport: 0,
             workload: 0,
             query: None,
+            kept: None,
         };
         let end = Time::ZERO + Span::from_us(us);
         FlowRecord {
@@ -238,6 +239,7 @@ mod tests {
             undone: 0,
             ce_packets: 0,
             datagrams: pauseframe_fabric::Datagrams::default(),
+            failure: None,
         }
     }
 

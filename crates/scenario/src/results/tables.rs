@@ -10,6 +10,7 @@ use arrow_array::{
 };
 use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord, Sample};
 use pauseframe_topology::NodeKind;
+use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, PortId, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> RecordBatch {
         ("datagrams_lost", counts(|r| r.datagrams.lost), false),
         ("datagram_bytes_sent", counts(|r| r.datagrams.sent_bytes), false),
         ("datagram_bytes_lost", counts(|r| r.datagrams.lost_bytes), false),
+        ("failure", dictionary(records, |r| failure_name(r), str::to_string), false),
     ])
 }
 
@@ -192,6 +194,17 @@ fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
+/// Why a flow failed, or "".
+fn failure_name(record: &FlowRecord) -> &'static str {
+    match record.failure {
+        None => "",
+        Some(Failure::SynTimeout) => "syn_timeout",
+        Some(Failure::DataTimeout) => "data_timeout",
+        Some(Failure::Refused) => "refused",
+        Some(Failure::Reset) => "reset",
+    }
+}
+
 pub(super) fn table(columns: Vec<Column>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
 }
@@ -283,6 +296,7 @@ mod tests {
                 transport: 0,
                 workload: 1,
                 query,
+                kept: None,
             },
             status,
             end: Time::ZERO + Span::from_us(40),
@@ -294,6 +308,7 @@ mod tests {
             undone: 1,
             ce_packets: 7,
             datagrams: pauseframe_fabric::Datagrams::default(),
+            failure: None,
         }
     }
 

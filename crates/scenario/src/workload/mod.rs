@@ -3,7 +3,7 @@
 //! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
 //! so that another workload, another transport or a further host shifts no other draw: variants of a
 //! scenario that share a seed see the same traffic (common random numbers).
-//! Left out for now: traces with dependencies, sequences of requests on persistent connections.
+//! Left out for now: traces with dependencies.
 
 mod arrivals;
 mod background;
@@ -15,6 +15,7 @@ mod long_flows;
 mod n_to_one;
 mod permutation;
 mod random;
+mod requests;
 mod sizes;
 #[cfg(test)]
 mod test_support;
@@ -67,6 +68,11 @@ pub fn build(
             let jobs = incast::Jobs { fan_in: *fan_in, response: response.clone(), request: *request };
             Box::new(incast::Incast::new(jobs, *rate, at(*start)..at(*stop), &maker))
         }
+        WorkloadKind::Requests { client, server, request, response, count, pause, persistent, start } => {
+            let exchange = requests::Exchange { request: *request, response: *response, pause: *pause };
+            let series = requests::Series { exchange, count: *count, persistent: *persistent };
+            Box::new(requests::Requests::new(series, client, server, at(*start), &maker))
+        }
         WorkloadKind::Background { sizes, arrivals, intra_rack, start, stop } => {
             let window = at(*start)..at(*stop);
             Box::new(background::Background::new(sizes.clone(), *arrivals, *intra_rack, window, &maker))
@@ -96,6 +102,7 @@ impl Maker<'_> {
             transport: self.transport,
             workload: self.workload,
             query: None,
+            kept: None,
         }
     }
 

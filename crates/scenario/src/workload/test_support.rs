@@ -73,5 +73,6 @@ pub(super) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         undone: 0,
         ce_packets: 0,
         datagrams: pauseframe_fabric::Datagrams::default(),
+        failure: None,
     }
 }

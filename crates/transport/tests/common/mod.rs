@@ -5,7 +5,7 @@
 pub mod script;
 
 use pauseframe_transport::*;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{BitRate, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,7 +36,14 @@ pub fn config() -> Config {
             slop: Span::ZERO,
         },
         delayed_ack: DelayedAckConfig { segments: 1, timeout: Span::from_ms(40) },
+        delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 24,
+        receive_buffer: ReceiveBuffer::Fixed,
+        reassembly_limit: 0,
+        dsack: false,
+        read_rate: BitRate(0),
+        fin: false,
+        cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
     }
@@ -125,6 +132,12 @@ impl<'a> Wire<'a> {
     /// Hands data to an end and lets it send.
     pub fn send(&mut self, end: usize, bytes: u64) {
         self.ends[end].send(bytes, self.now);
+        self.poll(end);
+    }
+
+    /// The application of an end has nothing more to send.
+    pub fn close(&mut self, end: usize) {
+        self.ends[end].close(self.now);
         self.poll(end);
     }
 

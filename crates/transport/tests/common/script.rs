@@ -4,18 +4,21 @@
 //!
 //! ```text
 //! set NAME VALUE                      settings, before the first timed line (see `Script::set`)
-//! open | accept                       which side is under test; then the timed lines follow
+//! open | accept | refuse              which side is under test; then the timed lines follow
+//! inherit rtt SPAN | ssthresh N | cwnd N ...   what the connection cache knows of the peer
 //! TIME send BYTES                     the application hands over data
 //! TIME stop                           the application takes back what was not sent
-//! TIME < FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [mss N] [sackok] [ECN]
-//! TIME > FLAGS SEQ:END(LEN) [ack N] [sack A-B ...] [ECN]
+//! TIME close                          the application has nothing more to send
+//! TIME < FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [mss N] [sackok] [ts V E] [ECN]
+//! TIME > FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [ts V E] [ECN]
 //! TIME assert NAME == VALUE           cwnd ssthresh flight acked delivered alpha srtt rto ...
 //! ```
 //!
 //! TIME is since the start ("1.5ms") or since the line before ("+100us"). FLAGS are those of tcpdump: S, P, "." for ACK, E for ECE, W for
 //! CWR. Numbers count from 0 = SYN, so data begin at 1. ECN is ect0, ce; nothing means not ECT. VALUE may be `N*mss`.
 //! A `>` line must match the next segment sent, in every field and to the picosecond; a segment that no line expects is
-//! an error as well. The window field is not compared.
+//! an error as well. The window field and the timestamps are compared where
+//! the line names them.
 
 use pauseframe_transport::*;
 use pauseframe_units::{Span, Time};
@@ -63,6 +66,12 @@ impl Script {
                 self.poll();
                 return Ok(());
             }
+            ["refuse"] => {
+                let connection = Connection::accept(Arc::new(self.config.clone()), ISS, PEER_ISS);
+                self.connection = Some(connection.refusing());
+                return Ok(());
+            }
+            ["inherit", ref pairs @ ..] if self.connection.is_some() => return self.inherit(pairs),
             ["accept"] => {
                 self.connection = Some(Connection::accept(Arc::new(self.config.clone()), ISS, PEER_ISS));
                 return Ok(());
@@ -94,9 +103,30 @@ impl Script {
                 self.connection().stop_sending();
                 Ok(())
             }
+            ["close"] => {
+                let now = self.now;
+                self.connection().close(now);
+                self.poll();
+                Ok(())
+            }
             ["assert", name, "==", value] => self.check(name, value),
             _ => Err(format!("can not read {line:?}")),
         }
+    }
+
+    fn inherit(&mut self, pairs: &[&str]) -> Result<(), String> {
+        let mut metrics = Metrics::default();
+        for pair in pairs.chunks(2) {
+            match *pair {
+                ["rtt", value] => metrics.rtt = span(value)?,
+                ["rttvar", value] => metrics.rttvar = span(value)?,
+                ["ssthresh", value] => metrics.ssthresh = number(value)?,
+                ["cwnd", value] => metrics.cwnd = number(value)?,
+                _ => return Err(format!("can not inherit {pair:?}")),
+            }
+        }
+        self.connection().inherit(&metrics);
+        Ok(())
     }
 
     fn connection(&mut self) -> &mut Connection {
@@ -144,11 +174,22 @@ impl Script {
 
     fn expect(&mut self, words: &[&str]) -> Result<(), String> {
         let (expected, expected_codepoint) = parse_segment(words, ISS, PEER_ISS)?;
-        let expected = describe(&expected, expected_codepoint);
+        let named = |word| words.contains(&word);
+        let full = |segment: &Segment, codepoint| {
+            let mut text = describe(segment, codepoint);
+            if named("win") {
+                let _ = write!(text, " win {}", segment.window);
+            }
+            if named("ts") {
+                let _ = write!(text, " ts {} {}", segment.stamps.value, segment.stamps.echo);
+            }
+            text
+        };
+        let expected = full(&expected, expected_codepoint);
         let Some((at, segment, codepoint)) = self.outgoing.pop_front() else {
             return Err(format!("expected {expected}, but nothing was sent"));
         };
-        let sent = describe(&segment, codepoint);
+        let sent = full(&segment, codepoint);
         if at != self.now {
             return Err(format!("expected {expected} at {:?}, but {sent} was sent at {at:?}", self.now));
         }
@@ -260,12 +301,50 @@ impl Script {
             }
             "delayed_ack" => config.delayed_ack.segments = number(value)? as u32,
             "delayed_ack_timeout" => config.delayed_ack.timeout = span(value)?,
+            "delayed_ack_form" => {
+                config.delayed_ack_form = match value {
+                    "fixed" => DelayedAckForm::Fixed,
+                    "linux" => DelayedAckForm::Linux { quick_acks: 16, compress: false },
+                    "linux_compressed" => DelayedAckForm::Linux { quick_acks: 16, compress: true },
+                    "linux_slow" => DelayedAckForm::Linux { quick_acks: 0, compress: false },
+                    _ => return Err(format!("no form {value:?}")),
+                }
+            }
+            "receive_buffer" => config.receive_buffer = buffer(value)?,
+            "reassembly_limit" => config.reassembly_limit = number(value)? as u32,
+            "dsack" => config.dsack = on(value)?,
+            "read_rate" => config.read_rate = value.parse().map_err(|error| format!("{error}"))?,
+            "fin" => config.fin = on(value)?,
+            "cache" => {
+                config.cache = match value {
+                    "none" => CachePolicy::Off,
+                    "linux" => CachePolicy::Linux,
+                    "linux_ssthresh" => CachePolicy::LinuxSsthresh,
+                    "freebsd" => CachePolicy::Freebsd,
+                    "cee" => CachePolicy::Cee,
+                    _ => return Err(format!("no cache {value:?}")),
+                }
+            }
             "receive_window" => config.receive_window = number(value)? as u32,
             "syn_retries" => config.syn_retries = number(value)? as u32,
             "retries" => config.retries = number(value)? as u32,
             _ => return Err(format!("no setting {name:?}")),
         }
         Ok(())
+    }
+}
+
+/// "fixed", "linux:INITIAL:MAX" or "freebsd:INITIAL:MAX:STEP", in bytes.
+fn buffer(text: &str) -> Result<ReceiveBuffer, String> {
+    let words: Vec<&str> = text.split(':').collect();
+    let bytes = |word: &str| number(word).map(|bytes| bytes as u32);
+    match words[..] {
+        ["fixed"] => Ok(ReceiveBuffer::Fixed),
+        ["linux", initial, max] => Ok(ReceiveBuffer::Linux { initial: bytes(initial)?, max: bytes(max)? }),
+        ["freebsd", initial, max, step] => {
+            Ok(ReceiveBuffer::Freebsd { initial: bytes(initial)?, max: bytes(max)?, step: bytes(step)? })
+        }
+        _ => Err(format!("no buffer {text:?}")),
     }
 }
 
@@ -297,6 +376,8 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
     for letter in flags.chars() {
         segment.flags = segment.flags.with(match letter {
             'S' => Flags::SYN,
+            'F' => Flags::FIN,
+            'R' => Flags::RST,
             'P' => Flags::PSH,
             '.' => Flags::ACK,
             'E' => Flags::ECE,
@@ -311,7 +392,8 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
     if end != seq + u64::from(segment.len) {
         return Err(format!("the range {range:?} does not have that length"));
     }
-    segment.seq = iss.wrapping_add(seq as u32);
+    // The RST that answers a SYN has the number 0 of the wire, whatever anything counts from.
+    segment.seq = if segment.flags.has(Flags::RST) && seq == 0 { 0 } else { iss.wrapping_add(seq as u32) };
     let (mut mss, mut sack_ok, mut sack) = (None, false, SackBlocks::default());
     let mut rest = rest.iter().copied();
     while let Some(word) = rest.next() {
@@ -319,6 +401,10 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
         match word {
             "ack" => segment.ack = peer_iss.wrapping_add(number(value()?)? as u32),
             "win" => segment.window = number(value()?)? as u32,
+            "ts" => {
+                segment.stamps.value = number(value()?)? as u32;
+                segment.stamps.echo = number(value()?)? as u32;
+            }
             "mss" => mss = Some(number(value()?)? as u16),
             "sackok" => sack_ok = true,
             "sack" => {}
@@ -350,7 +436,8 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
 /// A segment of the connection under test as text, for comparison and messages: everything but the window and what a
 /// SYN does not negotiate.
 fn describe(segment: &Segment, codepoint: Ecn) -> String {
-    let seq = segment.seq.wrapping_sub(ISS);
+    let seq =
+        if segment.flags.has(Flags::RST) && segment.seq == 0 { 0 } else { segment.seq.wrapping_sub(ISS) };
     let mut text = format!("{:?} {}:{}({})", segment.flags, seq, seq.wrapping_add(segment.len), segment.len);
     if segment.flags.has(Flags::ACK) {
         let _ = write!(text, " ack {}", segment.ack.wrapping_sub(PEER_ISS));

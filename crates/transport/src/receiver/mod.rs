@@ -1,22 +1,23 @@
 //! The receiving half of a connection: reassembly, delayed ACKs (RFC 9293 §3.8.6.3, RFC 5681 §4.2), SACK blocks (RFC
 //! 2018 §4), and the ECN echo of RFC 3168 §6.1.3 and RFC 8257 §3.2.
 //!
-//! The application reads at once, so the receive window is always the configured one. Left out: duplicate SACK (RFC
-//! 2883), a limit of the reassembly list, Linux's quick ACKs at the start.
+//! This file is the plain receiver: a fixed window, an application that reads at once. What an operating system adds
+//! (quick ACKs, windows that grow, a slow reader, D-SACK, a limit of the list) stands in `adaptive.rs` and is reached
+//! through one pointer, which is null where nothing of it is asked for.
+
+mod adaptive;
+mod buffer;
+mod linux_acks;
+mod reader;
+mod reassembly;
 
 use crate::config::{Config, EcnMode};
-use crate::segment::{Ecn, Flags, SackBlocks, Segment};
+use crate::rtt::Rtt;
+use crate::segment::{Ecn, Flags, Segment};
 use crate::sequence::SequenceSpace;
+use adaptive::Adaptive;
 use pauseframe_units::{Span, Time};
-
-/// Data above a gap.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    start: u64,
-    end: u64,
-    /// Larger for the range that grew last: SACK reports it first.
-    stamp: u32,
-}
+use reassembly::Range;
 
 /// An ACK to send: the offset that it acknowledges and its ECE flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,24 +26,30 @@ pub(crate) struct Ack {
     pub(crate) ece: bool,
 }
 
+/// No offset.
+const NONE: u64 = u64::MAX;
+
 /// The receiving half. Offsets in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     rcv_nxt: u64,
     /// What the last ACK that was sent acknowledged.
     acked: u64,
-    /// When the delayed ACK must go out; [`Time::MAX`]: none is waiting.
-    pub(crate) ack_deadline: Time,
+    /// When [`Self::on_timeout`] is due: the delayed ACK, or the next read of a slow reader. [`Time::MAX`]: nothing is.
+    pub(crate) deadline: Time,
     /// In ascending order, disjoint and not adjacent, all above `rcv_nxt`.
     ranges: Vec<Range>,
-    /// RFC 8257 §3.2: the ACK for what came before CE changed.
-    before_change: Option<Ack>,
+    /// RFC 8257 §3.2: end of what came before CE changed, whose ACK is due with the old state; [`NONE`]: nothing.
+    before_change: u64,
+    /// What goes beyond the plain receiver, if anything.
+    adaptive: Option<Box<Adaptive>>,
     space: SequenceSpace,
     stamp: u32,
     /// Number on the wire where the last segment with PSH above a gap ended.
     push: u32,
     /// An ACK goes out when more than this many bytes are unacknowledged.
     delay_bytes: u32,
+    /// How far beyond `rcv_nxt` the window reaches.
     window: u32,
     ecn: EcnMode,
     /// What ECE says: whether the last packet had CE (RFC 8257), or CE came and no CWR since (RFC 3168).
@@ -52,28 +59,33 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(config: &Config, ecn: EcnMode, peer_iss: u32, mss: u32) -> Receiver {
+        let adaptive = Adaptive::new(config, mss);
         Receiver {
             rcv_nxt: 0,
             acked: 0,
-            ack_deadline: Time::MAX,
+            deadline: Time::MAX,
             ranges: Vec::new(),
-            before_change: None,
+            before_change: NONE,
+            window: adaptive.as_ref().map_or(config.receive_window, |adaptive| adaptive.first_window()),
+            adaptive,
             space: SequenceSpace::after_syn(peer_iss),
             stamp: 0,
             push: peer_iss,
             // With 2 segments: at once when more than one full segment waits, as in Linux.
             delay_bytes: config.delayed_ack.segments.saturating_sub(1).saturating_mul(mss),
-            window: config.receive_window,
             ecn,
             echo: false,
             ack_now: false,
         }
     }
 
-    /// In-order bytes so far.
+    /// In-order bytes that the application has read so far.
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
-        self.rcv_nxt
+        match &self.adaptive {
+            None => self.rcv_nxt,
+            Some(adaptive) => self.rcv_nxt - adaptive.unread(),
+        }
     }
 
     /// The acknowledgement number of `offset`.
@@ -82,21 +94,43 @@ impl Receiver {
         self.space.wire(offset)
     }
 
+    /// How far `seq` lies ahead of RCV.NXT (behind it, if negative).
+    pub(crate) fn ahead(&self, seq: u32) -> i32 {
+        self.space.distance(seq, self.rcv_nxt)
+    }
+
+    /// Whether `seq` is not beyond the last ACK that was sent.
+    pub(crate) fn is_at_last_ack(&self, seq: u32) -> bool {
+        self.space.distance(seq, self.acked) <= 0
+    }
+
     /// Takes in the data of a segment that arrived with `codepoint`.
     #[inline]
-    pub(crate) fn on_data(&mut self, segment: &Segment, codepoint: Ecn, now: Time, delay: Span) {
+    pub(crate) fn on_data(
+        &mut self,
+        segment: &Segment,
+        codepoint: Ecn,
+        now: Time,
+        config: &Config,
+        rtt: &Rtt,
+    ) {
         if self.ecn != EcnMode::Off {
             self.on_codepoint(segment.flags, codepoint == Ecn::Ce);
         }
-        if segment.seq == self.space.wire(self.rcv_nxt)
-            && self.ranges.is_empty()
-            && segment.len <= self.window
-        {
+        if self.adaptive.is_some() {
+            self.on_data_adaptively(segment, now, config, rtt);
+        } else if self.is_next(segment) {
             self.rcv_nxt += u64::from(segment.len);
-            self.in_order(segment.flags, now, delay);
+            self.in_order(segment.flags, now, config.delayed_ack.timeout);
         } else {
             self.on_data_out_of_order(segment);
         }
+    }
+
+    /// Whether a segment continues the data without a gap, and fits.
+    #[inline]
+    fn is_next(&self, segment: &Segment) -> bool {
+        segment.seq == self.space.wire(self.rcv_nxt) && self.ranges.is_empty() && segment.len <= self.window
     }
 
     /// RFC 5681 §4.2: at least every second full segment is acknowledged, and within `delay`.
@@ -104,9 +138,14 @@ impl Receiver {
     fn in_order(&mut self, flags: Flags, now: Time, delay: Span) {
         if self.rcv_nxt - self.acked > u64::from(self.delay_bytes) {
             self.ack_now = true;
-        } else if self.ack_deadline == Time::MAX {
-            self.ack_deadline = now.saturating_add(delay);
+        } else if self.deadline == Time::MAX {
+            self.deadline = now.saturating_add(delay);
         }
+        self.after_push(flags);
+    }
+
+    #[inline]
+    fn after_push(&mut self, flags: Flags) {
         if flags.has(Flags::PSH) && self.ranges.capacity() > 0 {
             self.release();
         }
@@ -115,6 +154,14 @@ impl Receiver {
     /// The peer has nothing more for now, and there is no gap: an idle connection keeps no list.
     fn release(&mut self) {
         self.ranges = Vec::new();
+    }
+
+    /// Data up to `offset` are in order now. A fixed window slides along; another reaches as far as it was announced.
+    fn advance_to(&mut self, offset: u64) {
+        if self.adaptive.is_some() {
+            self.window = self.window.saturating_sub((offset - self.rcv_nxt) as u32);
+        }
+        self.rcv_nxt = offset;
     }
 
     /// As if `offset` bytes had come.
@@ -128,6 +175,7 @@ impl Receiver {
     #[cfg(test)]
     pub(crate) fn heap(&self) -> usize {
         self.ranges.capacity() * size_of::<Range>()
+            + self.adaptive.as_ref().map_or(0, |_| size_of::<Adaptive>())
     }
 
     #[inline]
@@ -152,86 +200,23 @@ impl Receiver {
     fn change_echo(&mut self, ce: bool) {
         if self.acked < self.rcv_nxt {
             // Where the host has not sent the ACK of an earlier change yet, the two become one.
-            self.before_change = Some(Ack { offset: self.rcv_nxt, ece: self.echo });
+            self.before_change = self.rcv_nxt;
         }
         self.echo = ce;
         self.ack_now = true;
     }
 
-    /// RFC 5681 §4.2: a segment out of order, or one that fills a gap, is acknowledged at once.
-    #[cold]
-    fn on_data_out_of_order(&mut self, segment: &Segment) {
-        self.ack_now = true;
-        let ahead = i64::from(self.space.distance(segment.seq, self.rcv_nxt));
-        let end = ahead.saturating_add(i64::from(segment.len)).min(i64::from(self.window));
-        let start = ahead.max(0);
-        if end <= start {
-            // Old, or beyond the window (RFC 9293 §3.10.7.4): the ACK is all the answer.
-            return;
-        }
-        let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
-        self.insert(start, end);
-        if segment.flags.has(Flags::PSH) {
-            self.push = self.space.wire(end);
-        }
-        if self.ranges[0].start <= self.rcv_nxt {
-            self.rcv_nxt = self.ranges.remove(0).end;
-            if self.ranges.is_empty() && self.push == self.space.wire(self.rcv_nxt) {
-                self.release();
-            }
-        }
-    }
-
-    /// Adds `start..end`, joining the ranges that it meets.
-    fn insert(&mut self, start: u64, end: u64) {
-        self.stamp = self.stamp.wrapping_add(1);
-        let first = self.ranges.partition_point(|range| range.end < start);
-        let last = self.ranges.partition_point(|range| range.start <= end);
-        if first == last {
-            self.ranges.insert(first, Range { start, end, stamp: self.stamp });
-            return;
-        }
-        let end = end.max(self.ranges[last - 1].end);
-        let joined = &mut self.ranges[first];
-        *joined = Range { start: start.min(joined.start), end, stamp: self.stamp };
-        self.ranges.drain(first + 1..last);
-    }
-
-    /// The blocks of a SACK option, the most recently changed first (RFC 2018 §4).
-    pub(crate) fn sack_blocks(&self, limit: usize) -> SackBlocks {
-        let mut recent: [Option<&Range>; 4] = [None; 4];
-        for range in &self.ranges {
-            let mut carried = range;
-            for slot in recent.iter_mut().take(limit) {
-                match slot {
-                    Some(held) if held.stamp >= carried.stamp => {}
-                    _ => match slot.replace(carried) {
-                        Some(older) => carried = older,
-                        None => break,
-                    },
-                }
-            }
-        }
-        let mut blocks = SackBlocks::default();
-        for range in recent.into_iter().flatten() {
-            blocks.blocks[usize::from(blocks.count)] =
-                (self.space.wire(range.start), self.space.wire(range.end));
-            blocks.count += 1;
-        }
-        blocks
-    }
-
-    /// Whether data wait above a gap.
+    /// Whether a SACK option has something to say: data wait above a gap, or came twice.
     #[inline]
-    pub(crate) fn has_gap(&self) -> bool {
-        !self.ranges.is_empty()
+    pub(crate) fn has_news_for_sack(&self) -> bool {
+        !self.ranges.is_empty() || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate())
     }
 
-    /// Whether an ACK may not wait for data to travel with: there is a gap to report, or one is owed for what came
-    /// before a change of CE.
+    /// Whether an ACK may not wait for data to travel with: there is a gap or a duplicate to report, or one is owed for
+    /// what came before a change of CE.
     #[inline]
     pub(crate) fn owes_separate_ack(&self) -> bool {
-        self.before_change.is_some() || (self.ack_now && !self.ranges.is_empty())
+        self.before_change != NONE || (self.ack_now && !self.ranges.is_empty())
     }
 
     /// Whether an ACK is due.
@@ -240,9 +225,15 @@ impl Receiver {
         self.ack_now
     }
 
-    /// Whether everything that came has been acknowledged.
+    /// Whether everything that came has been acknowledged and read.
     pub(crate) fn is_quiescent(&self) -> bool {
-        !self.ack_now && self.before_change.is_none() && self.ack_deadline == Time::MAX
+        !self.ack_now && self.before_change == NONE && self.deadline == Time::MAX
+    }
+
+    /// All data have come, and the FIN after them, which takes a number too.
+    pub(crate) fn on_fin(&mut self) {
+        self.before_change = NONE;
+        self.space = self.space.after_fin();
     }
 
     /// Asks for an ACK at once.
@@ -250,17 +241,41 @@ impl Receiver {
         self.ack_now = true;
     }
 
+    /// The deadline has come.
+    pub(crate) fn on_timeout(&mut self, now: Time, config: &Config, rtt: &Rtt) {
+        self.deadline = Time::MAX;
+        if self.adaptive.is_some() {
+            self.on_adaptive_timeout(now, config, rtt);
+        } else {
+            self.ack_now = true;
+        }
+    }
+
     /// The ACK that the next segment carries, which ends the waiting for it. After [`Self::owes_separate_ack`] it can
     /// be the one for what came before a change of CE; the next one is due then.
     #[inline]
     pub(crate) fn take_ack(&mut self) -> Ack {
-        if let Some(ack) = self.before_change.take() {
-            self.acked = ack.offset;
-            return ack;
+        if self.before_change != NONE {
+            let offset = std::mem::replace(&mut self.before_change, NONE);
+            self.acked = offset;
+            return Ack { offset, ece: !self.echo };
         }
         self.acked = self.rcv_nxt;
         self.ack_now = false;
-        self.ack_deadline = Time::MAX;
+        self.deadline = Time::MAX;
+        if self.adaptive.is_some() {
+            self.after_ack();
+        }
         Ack { offset: self.rcv_nxt, ece: self.echo }
+    }
+
+    /// The window to announce beside `ack`, in bytes beyond it.
+    #[inline]
+    pub(crate) fn window_beside(&self, ack: Ack) -> u32 {
+        match &self.adaptive {
+            None => self.window,
+            // The right edge stays where it is, whatever offset the ACK has.
+            Some(_) => self.window + (self.rcv_nxt - ack.offset) as u32,
+        }
     }
 }

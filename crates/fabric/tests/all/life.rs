@@ -1,0 +1,104 @@
+//! The life of connections: kept ones, refused and unanswered ones, FIN, and what the next connection inherits.
+
+use crate::common::{MSS, config, fct, flow, link, port, report, run, settings};
+use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings};
+use pauseframe_topology::Topology;
+use pauseframe_topology::generate::star;
+use pauseframe_transport::{CachePolicy, Config, Failure};
+use pauseframe_units::{Span, Time};
+
+/// A microsecond, ps.
+const US: u64 = 1_000_000;
+/// A full packet on 10 Gb/s, ps.
+const FULL: u64 = 1_538 * 800;
+
+fn star_10g() -> Topology {
+    star(3, link(10, Span::from_us(1))).unwrap()
+}
+
+fn request(topology: &Topology) -> FlowSpec {
+    FlowSpec { reply: 20 * MSS, ..flow(topology, "host0", "host1", 1600) }
+}
+
+fn kept(number: u32, first: bool, last: bool) -> Option<Kept> {
+    Some(Kept { number, first, last })
+}
+
+/// The second request needs no handshake: exactly two round trips less than the formula of the first.
+#[test]
+fn a_kept_connection_is_opened_once() {
+    let topology = star_10g();
+    let settings = settings(Config { handshake: true, ..config() });
+    let exchange = (2 * FULL + 174_400 + 2 * US) + (21 * FULL + 2 * US);
+    let flows: Vec<_> = (0..3)
+        .map(|i| FlowSpec { start: Time(i * 1000 * US), kept: kept(7, i == 0, i == 2), ..request(&topology) })
+        .collect();
+    let (mut network, ending) = run(&topology, &settings, &flows);
+    let records = network.flow_records(ending.now).to_vec();
+    let handshake = 2 * (2 * 72_000 + 2 * US);
+    assert_eq!(fct(&records[0]).0, handshake + exchange);
+    for record in &records {
+        assert_eq!(record.status, FlowStatus::Finished);
+        assert_eq!(record.delivered, 1600 + 20 * MSS, "counted for its own flow only");
+        assert_eq!(record.ideal, fct(record), "alone in the idle network");
+    }
+    assert_eq!((fct(&records[1]).0, fct(&records[2]).0), (exchange, exchange));
+}
+
+/// RST comes back after two small packets each way; SYNs that nobody answers are given up after their back-off.
+#[test]
+fn refused_and_unanswered_flows_fail_and_say_why() {
+    let topology = star_10g();
+    let host = topology.find("host1").unwrap();
+    let base = settings(Config { handshake: true, syn_retries: 2, ..config() });
+    let refusing = Settings { refusing: vec![host], ..base.clone() };
+    let (mut network, ending) = run(&topology, &refusing, &[request(&topology)]);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!((record.status, record.failure), (FlowStatus::Failed, Some(Failure::Refused)));
+    // SYN 84 B on the wire with its options; RST the smallest frame, 84 B too.
+    assert!(fct(&record) < Span::from_us(5) && record.timeouts == 0, "{record:?}");
+
+    let initial = base.transports[0].config.rto.initial;
+    let silent = Settings { silent: vec![host], ..base };
+    let (mut network, ending) = run(&topology, &silent, &[request(&topology)]);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!((record.status, record.failure), (FlowStatus::Failed, Some(Failure::SynTimeout)));
+    assert_eq!((record.retransmits, record.timeouts, record.delivered), (2, 2, 0));
+    assert_eq!(fct(&record), initial * 7, "1 + 2 + 4 times the initial RTO");
+}
+
+/// FIN and its ACK each way: two packets more from each side, and the flow is over no later.
+#[test]
+fn fin_costs_two_packets_a_side_and_no_time() {
+    let topology = star_10g();
+    let ends = |fin: bool| {
+        let settings = settings(Config { fin, ..config() });
+        let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", 50 * MSS)]);
+        let record = network.flow_records(ending.now)[0];
+        assert_eq!(record.status, FlowStatus::Finished);
+        let packets = |host| report(&network, &ending, port(&topology, host, "switch")).tx_packets;
+        (fct(&record), packets("host0"), packets("host1"))
+    };
+    let (without, with) = (ends(false), ends(true));
+    assert_eq!(without.0, with.0);
+    assert_eq!((with.1 - without.1, with.2 - without.2), (2, 2));
+}
+
+/// The second connection starts from half of the window of the first, as cee's kernel does.
+#[test]
+fn the_cache_hands_on_the_window() {
+    let topology = star_10g();
+    let second = |cache| {
+        let settings = settings(Config { cache, initial_window: 2 * MSS, ..config() });
+        let first = flow(&topology, "host0", "host1", 200 * MSS);
+        let flows = [first, FlowSpec { start: Time(100_000 * US), ..first }];
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        let records = network.flow_records(ending.now);
+        (fct(&records[0]), fct(&records[1]))
+    };
+    let plain = second(CachePolicy::Off);
+    assert_eq!(plain.0, plain.1);
+    let inherited = second(CachePolicy::Cee);
+    assert_eq!(inherited.0, plain.0);
+    assert!(inherited.1 < plain.1, "{inherited:?}");
+}

@@ -1,0 +1,109 @@
+//! Stacks: what an operating system (or a simulator) sets beneath any transport preset and congestion control.
+//!
+//! The order is: the file's own value, the preset's, the stack's, the default. A stack says how TCP behaves, a preset which
+//! TCP it is. Left out: `freebsd9` gives up a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive
+//! buffer of 128 KiB, which no paper here can have kept (bolt's windows are 300 KB).
+
+use crate::presets::{Preset, PresetValue, set};
+
+/// The name of no stack: the simulator's own defaults.
+pub const NONE: &str = "none";
+
+const RFC_SACK: PresetValue = set("sack", "true", "RFC 2018; tcp_sack = 1");
+
+/// The stacks that there are.
+pub const STACKS: &[Preset] = &[
+    Preset {
+        name: "linux",
+        doc: "Linux 6.1 with its default sysctls, HZ 1000",
+        row: &[
+            set("initial_window", "10 segments", "RFC 6928 §2; Linux 6.1 include/net/tcp.h TCP_INIT_CWND"),
+            RFC_SACK,
+            set("dsack", "true", "RFC 2883 §4; Linux ip-sysctl tcp_dsack = 1"),
+            set("timestamps", "true", "RFC 7323 §3; Linux ip-sysctl tcp_timestamps = 1"),
+            set("limited_transmit", "true", "RFC 3042 §2; Linux 6.1 in state Disorder"),
+            set("dup_thresh", "3", "RFC 5681 §3.2; Linux ip-sysctl tcp_reordering = 3"),
+            set("rto_initial", "1 s", "RFC 6298 §2.1; Linux 6.1 include/net/tcp.h TCP_TIMEOUT_INIT"),
+            set("rto_min", "200 ms", "Linux 6.1 include/net/tcp.h TCP_RTO_MIN = HZ/5"),
+            set("rto_max", "120 s", "Linux 6.1 include/net/tcp.h TCP_RTO_MAX"),
+            set("rto_granularity", "1 ms", "Linux jiffies at HZ 1000"),
+            set("rto_form", "linux", "Linux 6.1 tcp_input.c tcp_rtt_estimator, __tcp_set_rto"),
+            set(
+                "delayed_ack_form",
+                "linux",
+                "Linux 6.1 tcp_input.c tcp_event_data_recv, __tcp_ack_snd_check",
+            ),
+            set("delayed_ack_segments", "2", "RFC 5681 §4.2; Linux 6.1 tcp_input.c __tcp_ack_snd_check"),
+            set("delayed_ack_timeout", "40 ms", "Linux 6.1 include/net/tcp.h TCP_ATO_MIN = HZ/25"),
+            set("quick_acks", "16", "Linux 6.1 include/net/tcp.h TCP_MAX_QUICKACKS"),
+            set(
+                "sack_compression",
+                "true",
+                "Linux ip-sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms",
+            ),
+            set("receive_buffer", "linux", "Linux 6.1 tcp_input.c tcp_rcv_space_adjust, tcp_grow_window"),
+            set("receive_buffer_initial", "131072 B", "Linux ip-sysctl tcp_rmem[1] = 131072"),
+            set("receive_buffer_max", "6291456 B", "Linux ip-sysctl tcp_rmem[2] = 6 MiB"),
+            set("syn_retries", "6", "Linux ip-sysctl tcp_syn_retries = 6"),
+            set("retries", "15", "Linux ip-sysctl tcp_retries2 = 15"),
+            set("fin", "true", "RFC 9293 §3.6"),
+            set("cache", "linux", "Linux 6.1 tcp_metrics.c; ip-sysctl tcp_no_ssthresh_metrics_save = 1"),
+        ],
+    },
+    Preset {
+        name: "freebsd9",
+        doc: "FreeBSD 9 with its default sysctls, hz 1000",
+        row: &[
+            set("initial_window", "3 segments", "RFC 3390 §1 (4380 B); FreeBSD net.inet.tcp.rfc3390 = 1"),
+            set("sack", "true", "RFC 2018; FreeBSD net.inet.tcp.sack.enable = 1"),
+            set("dsack", "false", "FreeBSD 9 tcp_sack.c sends none"),
+            set("timestamps", "true", "RFC 7323; FreeBSD net.inet.tcp.rfc1323 = 1"),
+            set("limited_transmit", "true", "RFC 3042; FreeBSD net.inet.tcp.rfc3042 = 1"),
+            set("dup_thresh", "3", "RFC 5681 §3.2; FreeBSD tcp_input.c tcprexmtthresh"),
+            set("rto_initial", "3 s", "FreeBSD 9 tcp_timer.h TCPTV_RTOBASE"),
+            set("rto_min", "30 ms", "FreeBSD 9 tcp_timer.h TCPTV_MIN = hz/33"),
+            set("rto_max", "64 s", "FreeBSD 9 tcp_timer.h TCPTV_REXMTMAX"),
+            set("rto_granularity", "1 ms", "FreeBSD hz = 1000"),
+            set("rto_form", "freebsd", "FreeBSD 9 tcp_var.h TCP_REXMTVAL, tcp_timer.h TCPT_RANGESET"),
+            set("rto_slop", "200 ms", "FreeBSD 9 net.inet.tcp.rexmit_slop (TCPTV_CPU_VAR = hz/5)"),
+            set("delayed_ack_form", "fixed", "FreeBSD 9 tcp_input.c DELAY_ACK"),
+            set("delayed_ack_segments", "2", "RFC 5681 §4.2; FreeBSD 9 tcp_input.c DELAY_ACK"),
+            set("delayed_ack_timeout", "100 ms", "FreeBSD net.inet.tcp.delacktime = 100"),
+            set(
+                "receive_buffer",
+                "freebsd",
+                "FreeBSD 9 tcp_input.c tcp_do_segment, net.inet.tcp.recvbuf_auto = 1",
+            ),
+            set("receive_buffer_initial", "65536 B", "FreeBSD net.inet.tcp.recvspace = 65536"),
+            set("receive_buffer_max", "262144 B", "FreeBSD 9.0 net.inet.tcp.recvbuf_max = 262144"),
+            set("receive_buffer_step", "16384 B", "FreeBSD net.inet.tcp.recvbuf_inc = 16384"),
+            set("retries", "12", "FreeBSD 9 tcp_timer.h TCP_MAXRXTSHIFT"),
+            set("fin", "true", "RFC 9293 §3.6"),
+            set("cache", "freebsd", "FreeBSD 9 tcp_hostcache.c, tcp_input.c cc_conn_init"),
+        ],
+    },
+    Preset {
+        name: "ns3",
+        doc: "ns-3 as bolt ran it",
+        row: &[
+            set("initial_window", "10 segments", "bolt §IV"),
+            set("timestamps", "true", "ns-3 ns3::TcpSocketBase::Timestamp"),
+            set("rto_initial", "3 s", "ns-3 ns3::TcpSocket::ConnTimeout"),
+            set("rto_min", "2 ms", "bolt §IV"),
+            set("rto_max", "60 s", "RFC 6298 §2.5"),
+            set("rto_granularity", "1 ms", "ns-3 ns3::TcpSocketBase::ClockGranularity"),
+            set("rto_form", "rfc", "RFC 6298 §2; ns-3 TcpSocketBase::EstimateRtt"),
+            set("delayed_ack_form", "fixed", "ns-3 TcpSocketBase::ReceivedData"),
+            set("delayed_ack_segments", "2", "ns-3 ns3::TcpSocket::DelAckCount"),
+            set("delayed_ack_timeout", "200 ms", "ns-3 ns3::TcpSocket::DelAckTimeout"),
+            set("syn_retries", "6", "ns-3 ns3::TcpSocket::ConnCount"),
+            set("retries", "6", "ns-3 ns3::TcpSocket::DataRetries"),
+            set("fin", "true", "RFC 9293 §3.6"),
+        ],
+    },
+];
+
+/// The stack of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Preset> {
+    STACKS.iter().find(|stack| stack.name == name)
+}

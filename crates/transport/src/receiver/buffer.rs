@@ -1,0 +1,356 @@
+//! The receive buffer and the window that it allows: fixed, Linux's dynamic right-sizing, or FreeBSD's growth.
+//!
+//! Linux is 6.1 with `tcp_adv_win_scale` 1: half of the buffer is window, the other half pays for `sk_buff`s
+//! (`tcp_init_buffer_space`, `tcp_grow_window`, `tcp_rcv_space_adjust`, `__tcp_select_window`). Kernels from 6.6 on
+//! measure that share (`scaling_ratio`) instead; that is left out, as are memory pressure and `tcp_clamp_window`.
+//! FreeBSD is `tcp_do_segment` of version 9: a step a round trip while almost a buffer arrives in it.
+
+use crate::config::{Config, ReceiveBuffer};
+use crate::segment::Segment;
+use pauseframe_units::{Span, Time};
+
+/// What an `sk_buff` takes beyond its data: 256 for itself, 512 for its head (`SKB_TRUESIZE` of a packet whose data lie
+/// in page fragments; the reference runs agree: a full 6 MiB buffer announces 3,144,704 bytes).
+const SKB: u64 = 768;
+/// `SKB_TRUESIZE(MAX_TCP_HEADER)`, for what a buffer must hold to give a window of one segment.
+const SKB_LINEAR: u64 = 192 + 576;
+/// The window field of a SYN is not scaled.
+const SYN_WINDOW_MAX: u64 = 65_535;
+
+/// The buffer of one connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Buffer {
+    /// This many bytes.
+    Fixed { size: u32, mss: u32 },
+    /// Linux.
+    Linux(LinuxBuffer),
+    /// FreeBSD.
+    Freebsd(FreebsdBuffer),
+}
+
+impl Buffer {
+    pub(super) fn new(config: &Config, mss: u32) -> Buffer {
+        match config.receive_buffer {
+            ReceiveBuffer::Fixed => Buffer::Fixed { size: config.receive_window, mss },
+            ReceiveBuffer::Linux { initial, max } => {
+                Buffer::Linux(LinuxBuffer::new(u64::from(initial), u64::from(max), mss))
+            }
+            ReceiveBuffer::Freebsd { initial, max, step } => Buffer::Freebsd(FreebsdBuffer {
+                size: initial,
+                max: max.max(initial),
+                step,
+                mss,
+                since: None,
+                count: 0,
+            }),
+        }
+    }
+
+    /// The window of a SYN, or the first one without a handshake.
+    pub(super) fn first_window(&self) -> u32 {
+        match self {
+            Buffer::Fixed { size, .. } => *size,
+            Buffer::Linux(linux) => linux.syn_window(),
+            Buffer::Freebsd(freebsd) => freebsd.size.min(SYN_WINDOW_MAX as u32),
+        }
+    }
+
+    /// The largest window that it can come to.
+    pub(super) fn largest_window(&self) -> u32 {
+        match self {
+            Buffer::Fixed { size, .. } => *size,
+            // As `tcp_select_initial_window`, which looks at the whole of tcp_rmem[2].
+            Buffer::Linux(linux) => linux.max.min(1 << 30) as u32,
+            Buffer::Freebsd(freebsd) => freebsd.max,
+        }
+    }
+
+    /// The window beyond RCV.NXT while `held` bytes wait for the reader or above a gap.
+    pub(super) fn offer(&self, held: u64) -> u32 {
+        match self {
+            // What waits above a gap lies within the window.
+            Buffer::Fixed { size, mss } => plain_offer(*size, *mss, held),
+            Buffer::Linux(linux) => linux.offer(held),
+            Buffer::Freebsd(freebsd) => plain_offer(freebsd.size, freebsd.mss, held),
+        }
+    }
+
+    /// Whether the window that is free now is worth an ACK of its own, `rest` being left of the announced one.
+    pub(super) fn is_worth_an_update(&self, held: u64, rest: u32) -> bool {
+        let offer = self.offer(held);
+        match self {
+            // `tcp_cleanup_rbuf`.
+            Buffer::Linux(linux) => {
+                2 * u64::from(rest) <= linux.clamp && offer > 0 && u64::from(offer) >= 2 * u64::from(rest)
+            }
+            // RFC 9293 §3.8.6.2.2, with BSD's two segments (`tcp_output`).
+            Buffer::Fixed { size, mss } | Buffer::Freebsd(FreebsdBuffer { size, mss, .. }) => {
+                offer.saturating_sub(rest) >= (2 * mss).min(size / 2).max(1)
+            }
+        }
+    }
+
+    /// The handshake is over.
+    pub(super) fn established(&mut self, now: Time) {
+        if let Buffer::Linux(linux) = self {
+            linux.measured_at = now;
+        }
+    }
+
+    /// In-order data came, up to `rcv_nxt`; `announced` was the window of the last ACK, `held` waits now (this segment
+    /// included). True if the window will grow.
+    pub(super) fn on_data(
+        &mut self,
+        segment: &Segment,
+        now: Time,
+        rcv_nxt: u64,
+        announced: u64,
+        held: u64,
+    ) -> bool {
+        match self {
+            Buffer::Fixed { .. } => false,
+            Buffer::Linux(linux) => {
+                linux.measure_rtt_by_stamp(segment, now);
+                linux.measure_rtt_by_window(now, rcv_nxt, announced);
+                segment.len >= 128 && linux.grow_window(u64::from(segment.len), held)
+            }
+            Buffer::Freebsd(freebsd) => {
+                freebsd.on_data(segment);
+                false
+            }
+        }
+    }
+
+    /// The application has read up to `read`.
+    pub(super) fn on_read(&mut self, read: u64, now: Time) {
+        if let Buffer::Linux(linux) = self {
+            linux.adjust_space(read, now);
+        }
+    }
+
+    /// An ACK with timestamp `stamp` leaves.
+    pub(super) fn ack_stamped(&mut self, stamp: u32) {
+        if let Buffer::Freebsd(freebsd) = self {
+            freebsd.since.get_or_insert(stamp);
+        }
+    }
+
+    /// The round-trip time that the receiver has measured, if it has.
+    pub(super) fn rtt(&self) -> Option<Span> {
+        match self {
+            Buffer::Linux(linux) => (linux.rtt8 > Span::ZERO).then(|| linux.rtt8 / 8),
+            _ => None,
+        }
+    }
+}
+
+/// RFC 9293 §3.8.6.2.2: what is free, or nothing where that is less than a segment.
+fn plain_offer(size: u32, mss: u32, held: u64) -> u32 {
+    let free = u64::from(size).saturating_sub(held) as u32;
+    if free < mss.min(size / 2) { 0 } else { free }
+}
+
+/// The share of `space` bytes of buffer that is window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
+fn window_from(space: u64) -> u64 {
+    space - space / 2
+}
+
+/// What `held` bytes occupy in full segments.
+fn truesize(held: u64, mss: u64) -> u64 {
+    held + held.div_ceil(mss) * SKB
+}
+
+/// The fields of `tcp_sock` that make the window.
+#[derive(Clone, Debug)]
+pub(crate) struct LinuxBuffer {
+    /// `sk_rcvbuf`.
+    size: u64,
+    /// `tcp_rmem[2]`.
+    max: u64,
+    mss: u64,
+    /// `window_clamp`.
+    clamp: u64,
+    /// `rcv_ssthresh`: the window grows up to the clamp as full segments come.
+    ssthresh: u64,
+    /// `rcvq_space`: bytes read in the last interval, where and when this one began.
+    space: u64,
+    measured_from: u64,
+    measured_at: Time,
+    /// `rcv_rtt_est`: eight times the round-trip time, the window that is being timed, the last echo used.
+    rtt8: Span,
+    timed_to: u64,
+    timed_from: Time,
+    last_echo: u32,
+    scale: u8,
+}
+
+impl LinuxBuffer {
+    fn new(initial: u64, max: u64, mss: u32) -> LinuxBuffer {
+        let mss = u64::from(mss);
+        let (full, max) = (window_from(initial), max.max(initial));
+        // `tcp_init_buffer_space`: one segment is reserved.
+        let clamp = if full > 2 * mss { (full - mss).max(2 * mss) } else { full };
+        let scale = (32 - ((max.min(1 << 30) as u32) >> 16).leading_zeros()).min(14) as u8;
+        let mut buffer = LinuxBuffer {
+            size: initial,
+            max,
+            mss,
+            clamp,
+            ssthresh: 0,
+            space: 0,
+            measured_from: 0,
+            measured_at: Time::ZERO,
+            rtt8: Span::ZERO,
+            timed_to: 0,
+            timed_from: Time::MAX,
+            last_echo: 0,
+            scale,
+        };
+        let syn = u64::from(buffer.syn_window());
+        buffer.ssthresh = syn.min(clamp);
+        // TCP_INIT_CWND segments.
+        buffer.space = buffer.ssthresh.min(10 * mss);
+        buffer
+    }
+
+    /// `tcp_select_initial_window`: whole segments.
+    fn syn_window(&self) -> u32 {
+        let full = window_from(self.size);
+        let whole = if full > self.mss { full - full % self.mss } else { full };
+        whole.min(SYN_WINDOW_MAX) as u32
+    }
+
+    /// `__tcp_select_window`.
+    fn offer(&self, held: u64) -> u32 {
+        let space = window_from(self.size.saturating_sub(truesize(held, self.mss)));
+        let allowed = window_from(self.size);
+        let full = self.clamp.min(allowed);
+        if space < full / 2 && (space < allowed / 16 || space < self.mss.min(full)) {
+            return 0;
+        }
+        // Rounded up, so that the shift loses nothing.
+        (space.min(self.ssthresh) as u32).next_multiple_of(1 << self.scale)
+    }
+
+    /// `tcp_grow_window`.
+    fn grow_window(&mut self, len: u64, held: u64) -> bool {
+        let space = window_from(self.size.saturating_sub(truesize(held, self.mss)));
+        let room = self.clamp.min(space).saturating_sub(self.ssthresh);
+        if room == 0 {
+            return false;
+        }
+        let step = if window_from(len + SKB) <= len { 2 * self.mss } else { self.small_step(len) };
+        if step == 0 {
+            return false;
+        }
+        self.ssthresh += room.min(step.max(2 * len));
+        true
+    }
+
+    /// `__tcp_grow_window`: segments with much overhead are trusted less, the more the larger the window is.
+    fn small_step(&self, len: u64) -> u64 {
+        let mut size = window_from(len + SKB) / 2;
+        let mut window = window_from(self.max) / 2;
+        while self.ssthresh <= window {
+            if size <= len {
+                return 2 * self.mss;
+            }
+            (size, window) = (size / 2, window / 2);
+        }
+        0
+    }
+
+    /// `tcp_rcv_rtt_measure_ts`: the clock of RFC 7323 timestamps, which counts milliseconds, and at least one.
+    fn measure_rtt_by_stamp(&mut self, segment: &Segment, now: Time) {
+        let echo = segment.stamps.echo;
+        if echo == 0 || echo == self.last_echo || u64::from(segment.len) < self.mss {
+            return;
+        }
+        self.last_echo = echo;
+        let delta = crate::segment::clock(now).wrapping_sub(echo).max(1);
+        if delta > i32::MAX as u32 / 1000 {
+            return; // Not our clock.
+        }
+        let sample = Span::from_ms(u64::from(delta));
+        self.rtt8 = if self.rtt8 == Span::ZERO { sample * 8 } else { self.rtt8 - self.rtt8 / 8 + sample };
+    }
+
+    /// `tcp_rcv_rtt_measure`: the time in which a whole window comes is at least a round trip; the least counts.
+    fn measure_rtt_by_window(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
+        if self.timed_from != Time::MAX {
+            if rcv_nxt < self.timed_to {
+                return;
+            }
+            let sample = now.saturating_since(self.timed_from).max(Span::from_us(1)) * 8;
+            if self.rtt8 == Span::ZERO || sample < self.rtt8 {
+                self.rtt8 = sample;
+            }
+        }
+        self.timed_to = rcv_nxt + announced;
+        self.timed_from = now;
+    }
+
+    /// `tcp_rcv_space_adjust`: once a round trip, if more was read in it than in any before.
+    fn adjust_space(&mut self, read: u64, now: Time) {
+        if self.rtt8 == Span::ZERO || now.saturating_since(self.measured_at) < self.rtt8 / 8 {
+            return;
+        }
+        let copied = read - self.measured_from;
+        if copied > self.space {
+            // Twice for losses, 16 segments for variation, and as much again as the flow has grown, twice.
+            let window = 2 * copied + 16 * self.mss;
+            let growth = u128::from(window) * u128::from(copied - self.space) / u128::from(self.space.max(1));
+            let window = window.saturating_add(u64::try_from(2 * growth).unwrap_or(u64::MAX));
+            let size = (window / self.mss).saturating_mul(self.space_for_a_segment()).min(self.max);
+            if size > self.size {
+                self.size = size;
+                self.clamp = window_from(size);
+            }
+            self.space = copied;
+        }
+        self.measured_from = read;
+        self.measured_at = now;
+    }
+
+    /// The buffer that gives a window of one segment, in steps of 128 bytes.
+    fn space_for_a_segment(&self) -> u64 {
+        let mut space = self.mss + SKB_LINEAR;
+        while window_from(space) < self.mss {
+            space += 128;
+        }
+        space
+    }
+}
+
+/// The fields of FreeBSD's `tcpcb` and `sockbuf`.
+#[derive(Clone, Debug)]
+pub(crate) struct FreebsdBuffer {
+    /// `sb_hiwat`.
+    size: u32,
+    /// `net.inet.tcp.recvbuf_max`.
+    max: u32,
+    /// `net.inet.tcp.recvbuf_inc`.
+    step: u32,
+    mss: u32,
+    /// `rfbuf_ts`: stamp of the ACK whose echo ends the round trip that is being measured.
+    since: Option<u32>,
+    /// `rfbuf_cnt`: bytes since.
+    count: u32,
+}
+
+impl FreebsdBuffer {
+    /// The automatic sizing of `tcp_do_segment`; it needs timestamps.
+    fn on_data(&mut self, segment: &Segment) {
+        let Some(since) = self.since.filter(|_| segment.stamps.echo != 0) else { return };
+        // Strictly later, and within a second.
+        if (1..1000).contains(&segment.stamps.echo.wrapping_sub(since)) {
+            if self.count > self.size / 8 * 7 {
+                self.size = self.size.saturating_add(self.step).min(self.max);
+            }
+            self.since = None;
+            self.count = 0;
+        } else {
+            self.count = self.count.saturating_add(segment.len);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! When Linux 6.1 acknowledges: quick ACKs, the adaptive time-out `ato`, interactive ("pingpong") mode, ACKs of pushed
+//! data, and compressed SACKs (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_timer.c`).
+//!
+//! The kernel measures gaps between segments in jiffies; here they are exact, only the expiry of the delayed ACK falls
+//! on a tick. `rcv_mss`, the kernel's guess of the peer's segment size, begins at 536 bytes.
+
+use super::adaptive::COMPRESSION;
+use crate::config::{Config, DelayedAckForm};
+use crate::rtt::Rtt;
+use crate::segment::{Flags, Segment};
+use pauseframe_units::{Span, Time};
+
+/// `TCP_MSS_DEFAULT`.
+const FIRST_GUESS: u32 = 536;
+/// `TCP_DELACK_MAX` (HZ/5), in interactive mode and for pushed data; else HZ/2.
+const DELAY_MAX: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
+
+/// The state of `inet_csk(sk)->icsk_ack`.
+#[derive(Clone, Debug)]
+pub(crate) struct LinuxAcks {
+    /// Time-out of the delayed ACK.
+    ato: Span,
+    /// When data last came, once some did.
+    last_data: Option<Time>,
+    /// RCV.NXT of the gap for which `reported` ACKs went out at once and `compressed` waited.
+    gap: u64,
+    mss: u32,
+    rcv_mss: u32,
+    /// Length of the last segment below `rcv_mss`.
+    last_small: u32,
+    /// ACKs that still go out at once.
+    quick: u32,
+    reported: u32,
+    compressed: u32,
+    /// A small segment, or PSH, since the last ACK; twice: two of them.
+    pushed: u8,
+    pingpong: bool,
+    /// Old data came: the next data restart quick ACKs.
+    hurry: bool,
+}
+
+impl LinuxAcks {
+    pub(super) fn new(mss: u32) -> LinuxAcks {
+        LinuxAcks {
+            ato: Span::ZERO,
+            last_data: None,
+            gap: 0,
+            mss,
+            rcv_mss: FIRST_GUESS.min(mss),
+            last_small: 0,
+            quick: 0,
+            reported: 0,
+            compressed: 0,
+            pushed: 0,
+            pingpong: false,
+            hurry: false,
+        }
+    }
+
+    /// `tcp_event_data_recv`, with `window` announced to the peer.
+    pub(super) fn on_data(&mut self, segment: &Segment, now: Time, window: u32, config: &Config, rtt: &Rtt) {
+        self.measure_mss(segment);
+        let least = config.delayed_ack.timeout;
+        let rto = rtt.rto(&config.rto);
+        match self.last_data.replace(now) {
+            None => {
+                self.grant(window, config);
+                self.ato = least;
+            }
+            Some(before) => {
+                let pause = now.saturating_since(before);
+                if pause <= least / 2 {
+                    self.ato = self.ato / 2 + least / 2;
+                } else if pause < self.ato {
+                    self.ato = (self.ato / 2 + pause).min(rto);
+                } else if pause > rto {
+                    // The peer may have begun again from a small window.
+                    self.grant(window, config);
+                }
+            }
+        }
+        if std::mem::take(&mut self.hurry) {
+            self.grant(window, config);
+            self.pingpong = false;
+            self.ato = least;
+        }
+    }
+
+    /// `tcp_measure_rcv_mss`.
+    fn measure_mss(&mut self, segment: &Segment) {
+        let (len, push) = (segment.len, segment.flags.has(Flags::PSH));
+        if len >= self.rcv_mss {
+            self.rcv_mss = len.min(self.mss);
+            self.last_small = 0;
+            self.pushed = self.pushed.max(u8::from(push));
+            return;
+        }
+        let telling = len >= FIRST_GUESS || !push;
+        if telling && len == std::mem::replace(&mut self.last_small, len) {
+            // Two of the same: so large are the peer's segments.
+            self.rcv_mss = len.max(1);
+            return;
+        }
+        self.pushed = (self.pushed + 1).min(2);
+    }
+
+    /// `tcp_incr_quickack`.
+    fn grant(&mut self, window: u32, config: &Config) {
+        let DelayedAckForm::Linux { quick_acks, .. } = config.delayed_ack_form else { return };
+        let affordable = (window / (2 * self.rcv_mss)).max(2);
+        self.quick = self.quick.max(affordable.min(quick_acks));
+    }
+
+    /// The window has grown: the sender should hear of it (`tcp_grow_window`).
+    pub(super) fn grant_one(&mut self) {
+        self.quick |= 1;
+    }
+
+    /// Old data came.
+    pub(super) fn hurry(&mut self) {
+        self.hurry = true;
+    }
+
+    /// `__tcp_ack_snd_check`.
+    pub(super) fn is_due(&self, unacked: u64, config: &Config) -> bool {
+        let DelayedAckForm::Linux { quick_acks, .. } = config.delayed_ack_form else { return false };
+        let full = u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss);
+        unacked > full || (quick_acks > 0 && self.quick > 0 && !self.pingpong)
+    }
+
+    /// `tcp_cleanup_rbuf`: a reader who has emptied the buffer acknowledges what was pushed.
+    pub(super) fn is_pushed(&self) -> bool {
+        self.pushed == 2 || (self.pushed == 1 && !self.pingpong)
+    }
+
+    /// `tcp_send_delayed_ack`.
+    pub(super) fn delay(&self, config: &Config, rtt: &Rtt) -> Span {
+        let least = config.delayed_ack.timeout;
+        if self.ato <= least {
+            return self.ato;
+        }
+        let most = DELAY_MAX[usize::from(!self.pingpong && self.pushed == 0)];
+        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least))))
+    }
+
+    /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data.
+    pub(super) fn on_timeout(&mut self, config: &Config, rtt: &Rtt) {
+        if self.pingpong {
+            self.pingpong = false;
+            self.ato = config.delayed_ack.timeout;
+        } else {
+            self.ato = (self.ato * 2).min(rtt.rto(&config.rto));
+        }
+    }
+
+    /// `tcp_event_ack_sent`.
+    pub(super) fn on_ack_sent(&mut self) {
+        self.quick = self.quick.saturating_sub(1);
+        self.pushed = 0;
+        self.compressed = 0;
+    }
+
+    /// `tcp_event_data_sent`: a reply within the time-out.
+    pub(super) fn on_data_sent(&mut self, now: Time) {
+        if self.last_data.is_some_and(|last| now.saturating_since(last) < self.ato) {
+            self.pingpong = true;
+        }
+    }
+
+    /// How long an ACK that reports data above the gap at `rcv_nxt` may wait; `None`: it goes out at once.
+    pub(super) fn compression(&mut self, rcv_nxt: u64, rtt: Option<Span>, config: &Config) -> Option<Span> {
+        let DelayedAckForm::Linux { compress: true, .. } = config.delayed_ack_form else { return None };
+        if self.gap != rcv_nxt || self.reported == 0 {
+            (self.gap, self.reported, self.compressed) = (rcv_nxt, 0, 0);
+        }
+        if !config.sack || self.reported < config.dup_thresh || self.compressed >= COMPRESSION.1 {
+            self.reported += 1;
+            return None;
+        }
+        self.compressed += 1;
+        Some((rtt? / 20).min(COMPRESSION.0))
+    }
+}

@@ -1,0 +1,48 @@
+//! An application that reads at a limited rate, a segment at a time: what makes windows close (RFC 9293 §3.8.6).
+
+use pauseframe_units::{BitRate, Bytes, Time};
+
+/// The reader and what waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    rate: BitRate,
+    chunk: u64,
+    /// In-order bytes that were not read.
+    pub(super) unread: u64,
+    /// What the read under way takes.
+    taking: u64,
+    /// When it is done; [`Time::MAX`]: nothing waits.
+    pub(super) next: Time,
+}
+
+impl Reader {
+    /// Reads `chunk` bytes at a time.
+    pub(super) fn new(rate: BitRate, chunk: u32) -> Reader {
+        Reader { rate, chunk: u64::from(chunk), unread: 0, taking: 0, next: Time::MAX }
+    }
+
+    /// `bytes` more wait.
+    pub(super) fn arrived(&mut self, bytes: u64, now: Time) {
+        self.unread += bytes;
+        if self.next == Time::MAX {
+            self.plan(now);
+        }
+    }
+
+    fn plan(&mut self, now: Time) {
+        self.taking = self.unread.min(self.chunk);
+        let takes = self.rate.serialise(Bytes(self.taking));
+        self.next = if self.taking == 0 { Time::MAX } else { now.saturating_add(takes) };
+    }
+
+    /// Reads what is due; true if something was.
+    pub(super) fn read(&mut self, now: Time) -> bool {
+        let before = self.unread;
+        while self.next <= now {
+            let at = self.next;
+            self.unread -= self.taking;
+            self.plan(at);
+        }
+        self.unread < before
+    }
+}

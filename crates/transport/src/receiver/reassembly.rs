@@ -1,0 +1,128 @@
+//! Data above a gap: the reassembly list, the SACK blocks that report it (RFC 2018 §4, RFC 2883), and a limit of its
+//! length, as FreeBSD has one (cee Table I: 200 segments).
+//!
+//! The list holds ranges, not segments, so the limit counts full segments that the ranges amount to. Left out:
+//! reneging (RFC 2018 §8): what was reported is kept.
+
+use super::Receiver;
+use crate::segment::{Flags, SackBlocks, Segment};
+
+/// Data above a gap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Larger for the range that grew last: SACK reports it first.
+    stamp: u32,
+}
+
+impl Receiver {
+    /// RFC 5681 §4.2: a segment out of order, or one that fills a gap, is acknowledged at once.
+    #[cold]
+    pub(super) fn on_data_out_of_order(&mut self, segment: &Segment) {
+        self.ack_now = true;
+        let ahead = i64::from(self.space.distance(segment.seq, self.rcv_nxt));
+        let end = ahead.saturating_add(i64::from(segment.len)).min(i64::from(self.window));
+        let start = ahead.max(0);
+        if ahead < 0 {
+            self.note_old(self.rcv_nxt.saturating_add_signed(ahead), segment.len);
+        }
+        if end <= start {
+            // Old, or beyond the window (RFC 9293 §3.10.7.4): the ACK is all the answer.
+            return;
+        }
+        let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
+        if !self.has_place(start, end) {
+            return;
+        }
+        self.note_overlap(start, end);
+        self.insert(start, end);
+        if segment.flags.has(Flags::PSH) {
+            self.push = self.space.wire(end);
+        }
+        if self.ranges[0].start <= self.rcv_nxt {
+            let filled = self.ranges.remove(0).end;
+            self.advance_to(filled);
+            if self.ranges.is_empty() && self.push == self.space.wire(self.rcv_nxt) {
+                self.release();
+            }
+        }
+    }
+
+    /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT came twice, at least in part.
+    fn note_old(&mut self, start: u64, len: u32) {
+        let end = (start + u64::from(len)).min(self.rcv_nxt);
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.on_old_data();
+            if start < end {
+                adaptive.note_duplicate(start, end);
+            }
+        }
+    }
+
+    /// RFC 2883 §4.1.2: what of `start..end` is in the list already came twice.
+    fn note_overlap(&mut self, start: u64, end: u64) {
+        let Some(adaptive) = &mut self.adaptive else { return };
+        let overlap = self.ranges.iter().find(|range| range.start < end && start < range.end);
+        if let Some(range) = overlap {
+            adaptive.note_duplicate(start.max(range.start), end.min(range.end));
+        }
+    }
+
+    /// Whether the list may take `start..end` up. The segment that comes next always finds a place: it shortens the
+    /// list (as FreeBSD's `tcp_reass`).
+    fn has_place(&self, start: u64, end: u64) -> bool {
+        let Some(adaptive) = &self.adaptive else { return true };
+        let limit = adaptive.reassembly_limit();
+        start <= self.rcv_nxt || self.held_above_gap() + (end - start) <= limit
+    }
+
+    /// Bytes in the list.
+    pub(super) fn held_above_gap(&self) -> u64 {
+        self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Adds `start..end`, joining the ranges that it meets.
+    fn insert(&mut self, start: u64, end: u64) {
+        self.stamp = self.stamp.wrapping_add(1);
+        let first = self.ranges.partition_point(|range| range.end < start);
+        let last = self.ranges.partition_point(|range| range.start <= end);
+        if first == last {
+            self.ranges.insert(first, Range { start, end, stamp: self.stamp });
+            return;
+        }
+        let end = end.max(self.ranges[last - 1].end);
+        let joined = &mut self.ranges[first];
+        *joined = Range { start: start.min(joined.start), end, stamp: self.stamp };
+        self.ranges.drain(first + 1..last);
+    }
+
+    /// The blocks of a SACK option: what came twice (RFC 2883), then the most recently changed first (RFC 2018 §4).
+    pub(crate) fn sack_blocks(&mut self, limit: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate());
+        if let Some((start, end)) = duplicate {
+            blocks.blocks[0] = (self.space.wire(start), self.space.wire(end));
+            blocks.count = 1;
+        }
+        let mut recent: [Option<&Range>; 4] = [None; 4];
+        for range in &self.ranges {
+            let mut carried = range;
+            for slot in recent.iter_mut().take(limit - usize::from(blocks.count)) {
+                match slot {
+                    Some(held) if held.stamp >= carried.stamp => {}
+                    _ => match slot.replace(carried) {
+                        Some(older) => carried = older,
+                        None => break,
+                    },
+                }
+            }
+        }
+        for range in recent.into_iter().flatten() {
+            blocks.blocks[usize::from(blocks.count)] =
+                (self.space.wire(range.start), self.space.wire(range.end));
+            blocks.count += 1;
+        }
+        blocks
+    }
+}
