@@ -26,7 +26,7 @@ def example(page: str) -> str:
 @pytest.fixture(scope="module")
 def spreading(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pfc") / "run"
-    capture = {"record.packets.ports": ["s0:*"], "record.packets.limit": 20_000, "stop": "2 ms"}
+    capture = {"record.packets.ports": ["*"], "record.packets.limit": 50_000, "stop": "2 ms"}
     return pf.run(example("pfc"), out=folder, set=capture, progress=False)
 
 

@@ -117,7 +117,6 @@ impl Network {
     /// Takes space for a packet that is to leave by `egress`, or says why there is none.
     ///
     /// Of lossy classes with a fixed limit the backlog is the account.
-    #[inline]
     pub(crate) fn admit(
         &mut self,
         switch: u32,
@@ -136,7 +135,7 @@ impl Network {
                 if fits { Ok(()) } else { Err(DropReason::BufferFull) }
             }
             BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
-                self.admit_to_ingress(packet, now, queue)
+                self.admit_to_ingress(index, now, queue)
             }
             BufferPolicy::Shared { .. } if lossless => {
                 self.admit_to_shared_ingress(switch, packet, now, queue)
@@ -166,13 +165,14 @@ impl Network {
     }
 
     /// Fixed thresholds: everything up to XOFF plus headroom is held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_to_ingress(
         &mut self,
-        packet: Held,
+        index: u32,
         now: Time,
         queue: &mut EventQueue,
     ) -> Result<(), DropReason> {
+        let packet = Held::of(&self.packets[index], self.hot.account_mask);
         let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
         let limits = self.thresholds[lane_index];
         let lane = &mut self.lanes[lane_index];
@@ -225,7 +225,7 @@ impl Network {
     }
 
     /// Gives back the space of a packet that leaves by `egress`, whose backlog has already been lowered by it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, index: u32, egress: PortId, now: Time, queue: &mut EventQueue) {
         let packet = Held::of(&self.packets[index], self.hot.account_mask);
         let shared = self.hot.shared;
@@ -271,7 +271,7 @@ impl Network {
         self.switch_of(egress).pools[pool].used -= beyond;
     }
 
-    #[inline]
+    #[inline(always)]
     fn resume_if_low(&mut self, packet: Held, egress: PortId, now: Time, queue: &mut EventQueue) {
         let lane_index = self.lane_index(packet.ingress, packet.ingress_class);
         let lane = &self.lanes[lane_index];

@@ -27,8 +27,6 @@ pub(crate) struct ClassPolicy {
     pub(crate) queue: QueueDiscipline,
     pub(crate) alpha: f64,
     pub(crate) reserved: u64,
-    /// [`Marker::bytes_at_enqueue`].
-    pub(crate) mark_above: u32,
     /// Bytes of one egress queue where lossy classes have a fixed limit; `u32::MAX` with other buffers.
     pub(crate) limit: u32,
 }
@@ -48,7 +46,6 @@ impl ClassPolicy {
             queue: class.and_then(|class| class.queue).unwrap_or(settings.queue),
             alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
             reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
-            mark_above: marker.bytes_at_enqueue(),
             limit,
         }
     }

@@ -82,6 +82,12 @@ impl End {
     }
 }
 
+/// What a connection has left to be acknowledged, as 32 bits hold it.
+#[inline(never)]
+fn rank(connection: &Connection) -> u32 {
+    u32::try_from(connection.remaining()).unwrap_or(u32::MAX)
+}
+
 impl Network {
     /// A workload's next flows are due.
     pub(crate) fn on_flow_start(&mut self, workload: u32, now: Time, queue: &mut EventQueue) {
@@ -391,7 +397,7 @@ impl Network {
         let (host, nic_queue) = (end.host, end.nic_queue);
         // A packet without data (SYN, ACK) has nothing behind it: it goes before all others.
         let ranked = self.hot.ranked != 0 && segment.len > 0;
-        let remaining = if ranked { end.connection.remaining() } else { 0 };
+        let remaining = if ranked { rank(&end.connection) } else { 0 };
         let packet = Packet {
             at: now,
             next: NIL,
@@ -402,7 +408,7 @@ impl Network {
             ack: segment.ack,
             len: segment.len as u16,
             window: segment.window,
-            remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
+            remaining,
             options: self.packets.add_options(segment.options),
             stamps: segment.stamps,
             size: self.settings.overhead.frame_size(ip, transport.priority) as u16,

@@ -161,13 +161,22 @@ impl Network {
         self.ports[port].busy_until == Time::MAX
     }
 
-    /// Why a packet for `egress` can not even be queued.
+    /// Loses a packet that can not even be queued at `egress`; false if it can.
     #[cold]
-    pub(crate) fn refusal(&self, egress: PortId, class: u8) -> Option<LossReason> {
-        if self.is_down(egress) {
-            return Some(LossReason::LinkDown);
-        }
-        self.watchdog_drops(egress, class).then_some(LossReason::Watchdog)
+    #[inline(never)]
+    pub(crate) fn refuses(&mut self, index: u32, egress: PortId, now: Time) -> bool {
+        let packet = self.packets[index];
+        let reason = if self.is_down(egress) {
+            LossReason::LinkDown
+        } else if self.watchdog_drops(egress, packet.class) {
+            LossReason::Watchdog
+        } else {
+            return false;
+        };
+        self.count_loss(egress, packet.class, reason);
+        self.give_up(&packet, now);
+        self.packets.remove(index);
+        true
     }
 
     /// A failure begins (even numbers) or ends (odd ones).

@@ -1,12 +1,13 @@
 //! Marking: which packets a queue answers with CE, and which it drops because they can not be marked.
 //!
 //! `Step` is DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold. `Red` is Random Early
-//! Detection as Floyd and Jacobson give it (IEEE/ACM ToN 1993, Fig. 2), with Floyd's `gentle` slope above the
+//! Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above the
 //! maximum; another row of values for each class makes it WRED. A packet over the threshold gets CE if it is ECT, and
 //! is dropped if it is not (RFC 3168 §7; judd §7.1, Fig. 12), unless its class is lossless or told to queue it.
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
+use crate::class::ClassPolicy;
 use crate::network::Network;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_transport::Ecn;
@@ -163,8 +164,28 @@ impl RedQueue {
     }
 }
 
+/// The RED state of every lane, if any class has RED; else nothing.
+pub(crate) fn red_queues(
+    seed: u64,
+    policies: &[ClassPolicy],
+    priorities: &[Priority],
+    ports: usize,
+    class_bits: u32,
+) -> Vec<RedQueue> {
+    if !policies.iter().any(|policy| policy.marker.is_average()) {
+        return Vec::new();
+    }
+    let lanes = (0..(ports as u32) << class_bits).map(|lane| {
+        let class = lane & ((1 << class_bits) - 1);
+        let priority = priorities.get(class as usize).copied().unwrap_or_default();
+        RedQueue::new(seed, PortId(lane >> class_bits), priority)
+    });
+    lanes.collect()
+}
+
 impl Network {
     /// Whether the marker of the class wants a packet marked that comes to `port`. RED learns from being asked.
+    #[inline(never)]
     pub(crate) fn marks_arrival(&mut self, port: PortId, class: u8, now: Time) -> bool {
         let lane_index = self.lane_index(port, class);
         let lane = &self.lanes[lane_index];
@@ -180,7 +201,6 @@ impl Network {
 
     /// A packet over the threshold can not be marked and is not worth a lossless promise: it is dropped, as a RED
     /// queue does with what is not ECT.
-    #[inline]
     pub(crate) fn drops_not_ect(&self, index: u32) -> bool {
         let packet = &self.packets[index];
         let drops = self.policies[usize::from(packet.class)].marker.drops_not_ect();
@@ -188,6 +208,7 @@ impl Network {
     }
 
     /// Marks a packet if it is ECN-capable.
+    #[inline]
     pub(crate) fn mark(&mut self, index: u32, lane: usize) {
         let packet = &mut self.packets[index];
         if matches!(packet.ecn, Ecn::Ect0 | Ecn::Ect1) {
@@ -209,7 +230,7 @@ impl Network {
         let lane = self.lane_index(port, class);
         match self.policies[usize::from(class)].marker {
             Marker::Step { k, at_dequeue: true, .. } if exceeds(k, backlog, waiting) => {
-                self.mark(index, lane)
+                self.mark(index, lane);
             }
             Marker::Red(_) if backlog == size => {
                 let left = now + self.ports[port].rate.serialise(size + self.hot.gap);

@@ -10,7 +10,7 @@ use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::headroom::Headroom;
 use crate::host::Host;
 use crate::ideal::IdealTime;
-use crate::marker::RedQueue;
+use crate::marker::{RedQueue, red_queues};
 use crate::observe::{Capture, Sampler};
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
 use crate::paths::Paths;
@@ -119,8 +119,14 @@ pub(crate) struct Hot {
     pub(crate) pipelined: bool,
     /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
     pub(crate) calm: [u32; Priority::COUNT],
+    /// By class: [`crate::marker::Marker::bytes_at_enqueue`].
+    pub(crate) mark_above: [u32; Priority::COUNT],
+    /// Lossless classes with fixed thresholds whose marker need not see every packet come.
+    pub(crate) fixed_lossless: u8,
     /// Classes (a bit each) that an idle port sends at once.
     pub(crate) direct: u8,
+    /// Classes of which a packet leaves without anything else to be done, or looked at.
+    pub(crate) plain: u8,
     /// Classes that the buffer accounts by more than the egress backlog.
     pub(crate) accounted: u8,
     /// Classes whose marker sees every packet come, and those of which something looks at what leaves.
@@ -130,6 +136,8 @@ pub(crate) struct Hot {
     pub(crate) ranked: u8,
     pub(crate) shared: bool,
     pub(crate) ets: bool,
+    /// The class to serve is not always the highest that may send.
+    pub(crate) deliberate: bool,
     /// Switches look up the next hop: packets are sprayed or have VLANs. Otherwise they know their path.
     pub(crate) look_up: bool,
     /// Each packet picks its VLAN.
@@ -157,19 +165,25 @@ impl Hot {
         };
         let pipelined = settings.switch_latency > Span::ZERO;
         let watched_arrivals = set(&ClassPolicy::watches_arrivals);
+        let watched_departures = set(&ClassPolicy::watches_departures);
+        let ets = matches!(settings.scheduler, Scheduler::Ets(_));
         let accounted = match settings.buffer {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
+        let mark_above = policies.map(|policy| policy.marker.bytes_at_enqueue());
+        let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
         let calm = std::array::from_fn(|class| {
             let plain = (accounted | watched_arrivals) & 1 << class == 0;
-            if plain { policies[class].mark_above.min(policies[class].limit) } else { 0 }
+            if plain { mark_above[class].min(policies[class].limit) } else { 0 }
         });
         Hot {
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,
             calm,
+            mark_above,
+            fixed_lossless: if shared { 0 } else { lossless & !watched_arrivals },
             direct: if pipelined || settings.qcn.is_some() {
                 0
             } else {
@@ -177,10 +191,12 @@ impl Hot {
             },
             accounted,
             watched_arrivals,
-            watched_departures: set(&ClassPolicy::watches_departures),
+            watched_departures,
+            plain: !(accounted | watched_departures),
             ranked: set(&|policy| policy.queue != QueueDiscipline::Fifo),
-            shared: matches!(settings.buffer, BufferPolicy::Shared { .. }),
-            ets: matches!(settings.scheduler, Scheduler::Ets(_)),
+            shared,
+            ets,
+            deliberate: pipelined || ets,
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
@@ -289,7 +305,6 @@ impl Network {
         let policies = std::array::from_fn(|class| {
             ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
         });
-        let ets = ets(&settings, &priorities);
         let (hosts, switches, number) = nodes(&topology, settings.seed);
         let stride = if settings.vlans.is_some() { 0 } else { longest_path(&topology, &routes) };
         let vlans = settings.vlans.as_ref();
@@ -305,10 +320,10 @@ impl Network {
             ports: ports(&topology, &number),
             lanes: vec![Lane::IDLE; lanes],
             thresholds: vec![Thresholds::default(); lanes],
-            red: red_queues(&settings, &policies, &priorities, topology.port_count() as u32, class_bits),
+            red: red_queues(settings.seed, &policies, &priorities, topology.port_count(), class_bits),
             policies,
-            turns: vec![Turns::default(); if ets.is_some() { topology.port_count() } else { 0 }],
-            ets,
+            ets: Ets::of(&settings, &priorities),
+            turns: Turns::of(&settings, topology.port_count()),
             counters: vec![Counters::default(); lanes],
             pauses: vec![PauseState::default(); lanes],
             pending_pauses: topology.links().ids().flat_map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
@@ -636,29 +651,6 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
         }
     }
     (hosts, switches, number)
-}
-
-/// The RED state of every lane, if any class has RED.
-fn red_queues(
-    settings: &Settings,
-    policies: &[ClassPolicy; Priority::COUNT],
-    priorities: &[Priority],
-    ports: u32,
-    class_bits: u32,
-) -> Vec<RedQueue> {
-    if !policies.iter().any(|policy| policy.marker.is_average()) {
-        return Vec::new();
-    }
-    let priority = |class: usize| priorities.get(class).copied().unwrap_or_default();
-    let lanes = (0..ports).flat_map(|port| (0..1usize << class_bits).map(move |class| (PortId(port), class)));
-    lanes.map(|(port, class)| RedQueue::new(settings.seed, port, priority(class))).collect()
-}
-
-fn ets(settings: &Settings, priorities: &[Priority]) -> Option<Ets> {
-    let Scheduler::Ets(groups) = &settings.scheduler else { return None };
-    let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));
-    let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
-    Some(Ets::new(groups, priorities, max_frame))
 }
 
 fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId, Port> {

@@ -279,6 +279,7 @@ impl Network {
 
     /// A frame goes on a wire that may be captured or bad.
     #[cold]
+    #[inline(never)]
     pub(crate) fn tap(&mut self, port: PortId, index: u32, now: Time) {
         if self.capture.is_on() {
             self.capture_frame(port, index, now);
@@ -321,9 +322,14 @@ impl Network {
                 sampled_priority: self.priorities[(packet.seq >> 8) as usize],
                 sampled_destination: source,
             },
-            Kind::Datagram => {
-                FrameContent::Datagram { source, destination, flow, priority, vlan, len: u32::from(packet.len) }
-            }
+            Kind::Datagram => FrameContent::Datagram {
+                source,
+                destination,
+                flow,
+                priority,
+                vlan,
+                len: u32::from(packet.len),
+            },
             Kind::Data | Kind::Pause | Kind::Corrupted | Kind::Lost => FrameContent::Segment {
                 source,
                 destination,

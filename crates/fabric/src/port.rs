@@ -193,16 +193,13 @@ impl Network {
             return;
         }
         let host = state.from_host;
-        let mut startable = state.eligible();
-        if self.hot.pipelined && host == NIL {
-            startable = self.through_pipeline(port, startable, now);
-            if startable == 0 {
-                self.wait_for_pipeline(port, now, queue);
-                return;
-            }
-        }
-        let class =
-            if self.hot.ets { self.class_in_turn(port, startable, now) } else { startable.ilog2() as u8 };
+        let startable = state.eligible();
+        let class = if self.hot.deliberate {
+            let Some(class) = self.choose_class(port, startable, now, queue) else { return };
+            class
+        } else {
+            startable.ilog2() as u8
+        };
         let index = if host == NIL {
             self.dequeue_at_switch(port, class, now, queue)
         } else {
@@ -212,6 +209,21 @@ impl Network {
         if host != NIL {
             self.unblock(host, now, queue);
         }
+    }
+
+    /// The class to serve where that is not just the highest: its packets may still be in the pipeline of the switch, and
+    /// the scheduler may be another.
+    #[inline(never)]
+    fn choose_class(&mut self, port: PortId, eligible: u8, now: Time, queue: &mut EventQueue) -> Option<u8> {
+        let mut startable = eligible;
+        if self.hot.pipelined && self.ports[port].from_host == NIL {
+            startable = self.through_pipeline(port, startable, now);
+            if startable == 0 {
+                self.wait_for_pipeline(port, now, queue);
+                return None;
+            }
+        }
+        Some(if self.hot.ets { self.class_in_turn(port, startable, now) } else { startable.ilog2() as u8 })
     }
 
     #[inline(never)]
@@ -253,13 +265,13 @@ impl Network {
     /// Takes the next packet of a class at a switch, with the marking and buffer accounting that it means.
     #[inline(always)]
     fn dequeue_at_switch(&mut self, port: PortId, class: u8, now: Time, queue: &mut EventQueue) -> u32 {
-        let bit = 1u8 << class;
-        let index = if self.hot.watched_departures & bit == 0 {
-            self.dequeue(port, class, now)
-        } else {
-            self.dequeue_watched(port, class, now)
-        };
-        if self.hot.accounted & bit != 0 {
+        if self.hot.plain & 1 << class != 0 {
+            return self.dequeue(port, class, now);
+        }
+        let watched = self.hot.watched_departures & 1 << class != 0;
+        let index =
+            if watched { self.dequeue_watched(port, class, now) } else { self.dequeue(port, class, now) };
+        if self.hot.accounted & 1 << class != 0 {
             self.release(index, port, now, queue);
         }
         index
@@ -321,6 +333,16 @@ impl Network {
         self.put_on_wire(port, index, now, queue);
     }
 
+    /// A frame that is no packet has arrived, or would have.
+    #[cold]
+    fn on_other_frame(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        if self.packets[index].kind == Kind::Pause {
+            self.on_pause_frame(port, index, now, queue);
+        } else {
+            self.on_lost_frame(port, index);
+        }
+    }
+
     /// The first frame on a link has arrived, whole.
     #[inline(always)]
     pub(crate) fn on_arrive(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
@@ -334,11 +356,7 @@ impl Network {
             queue.push(packets[next].at, Event::Arrive(port).code());
         }
         if !matches!(kind, Kind::Data | Kind::Datagram | Kind::Cnm) {
-            if kind == Kind::Pause {
-                self.on_pause_frame(port, index, now, queue);
-            } else {
-                self.on_lost_frame(port, index);
-            }
+            self.on_other_frame(port, index, now, queue);
             return;
         }
         self.packet_hops += 1;

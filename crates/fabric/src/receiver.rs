@@ -78,12 +78,9 @@ impl Network {
         }
         let (class, size) = (self.packets[index].class, u32::from(self.packets[index].size));
         self.packets[index].ingress = port;
+        self.packets[index].ingress_class = class;
         let admitted = if self.is_lossless(class) {
-            self.admit_to_ingress(
-                crate::buffer::Held::of(&self.packets[index], self.hot.account_mask),
-                now,
-                queue,
-            )
+            self.admit_to_ingress(index, now, queue)
         } else {
             self.admit_to_receiver(host, size)
         };

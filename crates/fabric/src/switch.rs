@@ -44,22 +44,28 @@ impl Network {
             self.put_on_wire(egress, index, now, queue);
             return;
         }
-        if self.hot.can_refuse
-            && let Some(reason) = self.refusal(egress, class)
-        {
-            self.count_loss(egress, class, reason);
-            let packet = self.packets[index];
-            self.give_up(&packet, now);
-            self.packets.remove(index);
+        if self.hot.can_refuse && self.refuses(index, egress, now) {
             return;
         }
         self.packets[index].ingress = ingress;
-        // A lossy class with a fixed limit needs no account but the backlog; while that is short, nothing happens.
-        if self.lanes[lane].backlog + size > self.hot.calm[usize::from(class & 7)]
-            && let Err(reason) = self.take_in(switch, index, egress, now, queue)
-        {
-            self.drop_packet(index, egress, reason, now);
-            return;
+        // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
+        // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
+        let (backlog, number) = (self.lanes[lane].backlog, usize::from(class & 7));
+        if backlog + size > self.hot.calm[number] {
+            let taken_in = if self.hot.fixed_lossless & 1 << class != 0 {
+                let over = backlog > self.hot.mark_above[number];
+                let admitted = self.admit_to_ingress(index, now, queue);
+                if over && admitted.is_ok() {
+                    self.mark(index, lane);
+                }
+                admitted
+            } else {
+                self.take_in(switch, index, egress, now, queue)
+            };
+            if let Err(reason) = taken_in {
+                self.drop_packet(index, egress, reason, now);
+                return;
+            }
         }
         if self.hot.qcn {
             self.on_congestion_point(egress, index, now, queue);
@@ -68,7 +74,7 @@ impl Network {
     }
 
     /// Marker, buffer and queue discipline have their say on a packet that is to wait.
-    #[inline]
+    #[inline(never)]
     fn take_in(
         &mut self,
         switch: u32,
@@ -83,7 +89,7 @@ impl Network {
         let over = if watched {
             self.marks_arrival(egress, class, now)
         } else {
-            self.lanes[lane].backlog > self.policies[usize::from(class)].mark_above
+            self.lanes[lane].backlog > self.hot.mark_above[usize::from(class)]
         };
         if over && self.drops_not_ect(index) {
             return Err(DropReason::NotEct);

@@ -20,10 +20,8 @@ mod stats;
 
 pub use cache::{CachePolicy, Metrics};
 pub use cc::*;
-pub use config::{
-    Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm,
-};
-pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
+pub use config::{Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm};
 pub use connection::{Connection, Failure};
+pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, Stamps, SynOptions};
 pub use stats::Stats;

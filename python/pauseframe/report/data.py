@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe.results import load, read_manifest
+from pauseframe.results import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,15 +51,17 @@ def from_folder(folder: Path) -> RunData:
     tables = [pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")]
     tree = folder / "pause_tree.parquet"
     pauses = pl.scan_parquet(tree) if tree.is_file() else None
-    return RunData(manifest["summary"]["name"], manifest["status"], manifest["summary"], scenario, *tables, pauses)
+    summary = manifest["summary"]
+    return RunData(summary["name"], manifest["status"], summary, scenario, *tables, pause_tree=pauses)
 
 
 def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
-        run = load(run.folder)
-    tables = [pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series, run.pause_tree)]
-    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, *tables)
+        return from_folder(run.folder)
+    tables = [pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series)]
+    pauses = pl.DataFrame(run.pause_tree).lazy()
+    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, *tables, pause_tree=pauses)
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:

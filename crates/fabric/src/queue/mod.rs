@@ -39,6 +39,7 @@ impl Network {
 
     /// Gives up a packet of the queue that `index` is to join, if the discipline would rather have `index`; false if
     /// there is none.
+    #[cold]
     pub(crate) fn displace(&mut self, index: u32, port: PortId, now: Time, queue: &mut EventQueue) -> bool {
         let class = self.packets[index].class;
         let lane = self.lane_index(port, class);

@@ -15,7 +15,8 @@ const US: u64 = 1_000_000;
 
 /// The settings of `settings` with a transport for each of `priorities`.
 fn with_priorities(settings: Settings, config: &Config, priorities: &[u8]) -> Settings {
-    let transport = |p: &u8| Transport { config: Arc::new(config.clone()), priority: priority(*p) };
+    let transport =
+        |p: &u8| Transport { config: Arc::new(config.clone()), priority: priority(*p), datagrams: None };
     Settings { transports: priorities.iter().map(transport).collect(), ..settings }
 }
 
@@ -135,7 +136,7 @@ fn a_paused_group_leaves_the_link_to_the_others() {
     assert!(fct(&records[0]) < Span::from_us(18_800), "{}", fct(&records[0]));
 }
 
-/// Choudhury and Hahne 1998 with a factor for each class: a queue has alpha_i / (1 + sum of alphas) of the pool.
+/// Choudhury and Hahne 1998 with a factor for each class: a queue has its own over one plus all of them.
 #[test]
 fn each_class_has_its_own_dynamic_threshold() {
     let pool = 300_000;

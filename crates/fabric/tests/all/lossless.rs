@@ -57,6 +57,7 @@ fn storm(rng: &mut Rng, topology: &Topology) -> Vec<FlowSpec> {
                 transport: 0,
                 workload: 0,
                 query: None,
+                kept: None,
             })
         })
         .collect();

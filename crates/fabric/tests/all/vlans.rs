@@ -98,7 +98,7 @@ fn switches_obey_their_tables_even_where_they_are_not_shortest() {
 fn vlan_of(frame: &pauseframe_fabric::CapturedFrame) -> Option<(u16, u8)> {
     match frame.content {
         FrameContent::Segment { vlan, priority, .. } => Some((vlan?, priority.code_point())),
-        FrameContent::Pause { .. } => None,
+        _ => None,
     }
 }
 

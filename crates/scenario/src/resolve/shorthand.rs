@@ -17,7 +17,9 @@ pub(crate) fn expand(root: &mut Item) {
         true_as_table(switch.get_mut("pfc").and_then(|pfc| pfc.get_mut("watchdog")));
         as_key(switch.get_mut("scheduler"), "kind");
         if let Some(Item { value: Value::Table(classes), .. }) = switch.get_mut("classes") {
-            classes.iter_mut().for_each(|(_, class)| as_key(class.get_mut("marker"), "kind"));
+            for (_, class) in classes {
+                as_key(class.get_mut("marker"), "kind");
+            }
         }
     }
     true_as_table(root.get_mut("qcn"));
