@@ -7,7 +7,13 @@ use proptest::prelude::*;
 const SECOND: u64 = 1_000_000_000_000;
 
 fn flow(start: f64, bytes: u64) -> Arrival {
-    Arrival { start: Time((start * SECOND as f64) as u64), size: Bytes(bytes), weight: 1.0, cap: None }
+    Arrival {
+        start: Time((start * SECOND as f64) as u64),
+        size: Bytes(bytes),
+        weight: 1.0,
+        cap: None,
+        stop: None,
+    }
 }
 
 fn paths(of_flows: &[&[u32]]) -> Paths {

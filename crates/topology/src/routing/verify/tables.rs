@@ -149,6 +149,44 @@ impl Tables {
         route
     }
 
+    /// The ports from host `from` to host `to` in the VLAN at this position, the sender's first, into `out`; false
+    /// if the sender may not use it, or the packets do not arrive.
+    pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
+        out.clear();
+        let Some(tree) = self.tree_of(vlan, to).map(|tree| &self.trees[tree as usize]) else { return false };
+        let row = self.graph.attachment(from).and_then(|switch| self.graph.attachment_row(switch));
+        if !row.is_some_and(|row| tree.allows(row)) {
+            return false;
+        }
+        out.push(self.graph.uplink(from));
+        let mut at = self.graph.attachment(from);
+        while let Some(switch) = at.filter(|_| out.len() <= self.graph.len() + 1) {
+            match tree.next[switch as usize] {
+                PortId::NONE => return false,
+                port if port == DELIVER || port == self.graph.uplink(to).reverse() => {
+                    out.push(self.graph.uplink(to).reverse());
+                    return true;
+                }
+                port => {
+                    out.push(port);
+                    at = self.graph.head(port);
+                }
+            }
+        }
+        false
+    }
+
+    /// The rows of every switch with one for each VLAN and group of hosts at a switch that are alike.
+    pub(crate) fn rows_by_tree(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.graph.len()];
+        for tree in &self.trees {
+            for (rows, next) in rows.iter_mut().zip(&tree.next) {
+                *rows += u64::from(*next != PortId::NONE);
+            }
+        }
+        rows
+    }
+
     /// The rows of every switch: one for each VLAN and host that it has a port for.
     pub(crate) fn rows(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
