@@ -73,6 +73,22 @@ pub trait Routes: std::fmt::Debug {
     ) -> Result<(), PathError>;
 }
 
+impl<R: Routes + ?Sized> Routes for &R {
+    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
+        (**self).offered(from, to, out);
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        vlan: u16,
+        pair: Pair,
+        out: &mut Vec<PortId>,
+    ) -> Result<(), PathError> {
+        (**self).route(topology, vlan, pair, out)
+    }
+}
+
 /// A plan, and what it offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned<'a> {
@@ -201,9 +217,9 @@ pub fn chosen(
 /// The load of a port is the number of flows on it over its rate; a path is as loaded as its worst port
 /// between switches, and of two alike the one with the smaller sum is better.
 #[derive(Debug)]
-pub struct Chooser<'a> {
+pub struct Chooser<'a, R> {
     topology: &'a Topology,
-    routes: &'a dyn Routes,
+    routes: R,
     choice: VlanChoice,
     rng: Pcg64,
     /// What one flow adds to the load of each port.
@@ -215,9 +231,9 @@ pub struct Chooser<'a> {
     path: Vec<PortId>,
 }
 
-impl<'a> Chooser<'a> {
+impl<'a, R: Routes> Chooser<'a, R> {
     /// Without any load yet. Of `choice`, passes after the first are for those who call [`Chooser::leave`].
-    pub fn new(topology: &'a Topology, routes: &'a dyn Routes, choice: VlanChoice, seed: u64) -> Chooser<'a> {
+    pub fn new(topology: &'a Topology, routes: R, choice: VlanChoice, seed: u64) -> Chooser<'a, R> {
         Chooser {
             topology,
             routes,

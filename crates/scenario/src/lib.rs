@@ -2,6 +2,7 @@
 
 mod build;
 pub mod error;
+pub mod flow_level;
 pub mod presets;
 pub mod resolve;
 pub mod results;
@@ -10,6 +11,7 @@ pub mod spec;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};
+pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use pauseframe_engine::Control;
 pub use pauseframe_units::Time;
 pub use resolve::{Input, Resolved, resolve};

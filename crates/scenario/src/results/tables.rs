@@ -128,7 +128,7 @@ impl Names<'_> {
     }
 
     /// What a port connects, as its transmitter sees it.
-    fn tier(&self, port: PortId) -> &'static str {
+    pub(crate) fn tier(&self, port: PortId) -> &'static str {
         let kind = |node| self.topology.nodes()[node].kind;
         match (kind(self.topology.owner(port)), kind(self.topology.peer(port))) {
             (NodeKind::Host, _) => "host",
@@ -166,7 +166,7 @@ fn asked_size(record: &FlowRecord) -> Option<u64> {
     (record.spec.size != u64::MAX).then_some(record.spec.size)
 }
 
-fn status_name(status: FlowStatus) -> &'static str {
+pub(crate) fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Finished => "finished",
         FlowStatus::Running => "running",
@@ -175,24 +175,28 @@ fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
-fn table(columns: Vec<Column>) -> RecordBatch {
+pub(crate) fn table(columns: Vec<Column>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
 }
 
-fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
+pub(crate) fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
+pub(crate) fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+pub(crate) fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
 }
 
 /// A dictionary-encoded column of texts: each thing is named once.
-fn dictionary<R, K: Ord + Copy>(rows: &[R], key: impl Fn(&R) -> K, name: impl Fn(K) -> String) -> ArrayRef {
+pub(crate) fn dictionary<R, K: Ord + Copy>(
+    rows: &[R],
+    key: impl Fn(&R) -> K,
+    name: impl Fn(K) -> String,
+) -> ArrayRef {
     let mut numbers = BTreeMap::new();
     let mut names = Vec::new();
     let number = |row| {

@@ -6,7 +6,7 @@
 //! changing the VLAN on the way, several next hops for one row.
 
 use crate::routing::{ForwardingTables, SwitchGraph};
-use pauseframe_units::{NodeId, PortId};
+use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::BTreeMap;
 
 /// "To the host itself": stands for the different ports of the hosts of one tree.
@@ -174,6 +174,57 @@ impl Tables {
             }
         }
         false
+    }
+
+    /// Of all ordered pairs of switches with hosts, how many no VLAN serves once the links in `failed` are down and
+    /// nobody has computed new tables; and how many pairs there are.
+    pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
+        let attachments = self.graph.attachments();
+        let mut down = vec![false; self.graph.port_count() / 2];
+        for link in failed {
+            down[link.0 as usize] = true;
+        }
+        let mut served = vec![false; attachments.len().pow(2)];
+        let (mut order, mut arrives) = (Vec::new(), Vec::new());
+        for tree in &self.trees {
+            self.arrivals(tree, &down, &mut order, &mut arrives);
+            for (from, switch) in attachments.iter().enumerate() {
+                let fine = arrives[*switch as usize] == Some(true) && tree.allows(from as u32);
+                served[from * attachments.len() + tree.row as usize] |= fine;
+            }
+        }
+        let others = (0..served.len()).filter(|pair| pair / attachments.len() != pair % attachments.len());
+        let (all, served) =
+            others.fold((0, 0), |(all, fine), pair| (all + 1, fine + u64::from(served[pair])));
+        (all - served, all)
+    }
+
+    /// Whether packets arrive from each switch by `tree` if no link that is `down` is on their way.
+    fn arrivals(&self, tree: &Tree, down: &[bool], walk: &mut Vec<u32>, arrives: &mut Vec<Option<bool>>) {
+        arrives.clear();
+        arrives.resize(self.graph.len(), None);
+        for start in 0..self.graph.len() as u32 {
+            let mut at = start;
+            let end = loop {
+                if let Some(end) = arrives[at as usize] {
+                    break end;
+                }
+                // A loop never arrives.
+                arrives[at as usize] = Some(false);
+                walk.push(at);
+                match tree.next[at as usize] {
+                    DELIVER => break true,
+                    port if port == PortId::NONE || down[port.link().0 as usize] => break false,
+                    port => match self.graph.head(port) {
+                        Some(next) => at = next,
+                        None => break tree.hosts.iter().any(|h| self.graph.uplink(*h).reverse() == port),
+                    },
+                }
+            };
+            for switch in walk.drain(..) {
+                arrives[switch as usize] = Some(end);
+            }
+        }
     }
 
     /// The rows of every switch with one for each VLAN and group of hosts at a switch that are alike.
