@@ -14,8 +14,25 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 `pandas.DataFrame.from_arrow(run.flows)` and DuckDB take them without copying.
 """
 
-from pauseframe._core import Resolved, RunError, ScenarioError, Table, __version__, options, presets
+from pauseframe._core import (
+    FabricError,
+    FlowRun,
+    Resolved,
+    Routes,
+    RunError,
+    ScenarioError,
+    Table,
+    Topology,
+    __version__,
+    flow_rates,
+    options,
+    plan_routes,
+    presets,
+    read_routes,
+)
+from pauseframe.flow import run_flows
 from pauseframe.results import Run, load
+from pauseframe.routing import write_plan
 from pauseframe.run import run
 from pauseframe.scenario import (
     Background,
@@ -59,6 +76,7 @@ from pauseframe.scenario import (
     Xgft,
 )
 from pauseframe.sweep import Sweep, load_sweep, sweep
+from pauseframe.topology import from_networkx, load_topology, to_networkx
 
 __all__ = [
     "Background",
@@ -67,9 +85,11 @@ __all__ = [
     "Custom",
     "CustomLink",
     "Dumbbell",
+    "FabricError",
     "FatTree",
     "Fixed",
     "Flow",
+    "FlowRun",
     "Flows",
     "Host",
     "Incast",
@@ -90,6 +110,7 @@ __all__ = [
     "Record",
     "Resolved",
     "Ring",
+    "Routes",
     "Routing",
     "Run",
     "RunError",
@@ -103,14 +124,23 @@ __all__ = [
     "Sweep",
     "Switch",
     "Table",
+    "Topology",
     "Transport",
     "Uniform",
     "Xgft",
     "__version__",
+    "flow_rates",
+    "from_networkx",
     "load",
     "load_sweep",
+    "load_topology",
     "options",
+    "plan_routes",
     "presets",
+    "read_routes",
     "run",
+    "run_flows",
     "sweep",
+    "to_networkx",
+    "write_plan",
 ]
