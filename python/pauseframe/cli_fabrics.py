@@ -123,7 +123,7 @@ def families() -> None:
     print("each also takes rate, delay, fabric_rate and fabric_delay")
 
 
-@route.command(epilog="Examples: pauseframe route plan fat_tree:k=8 --engine order_pair --lanes 2 --vlans 16 -o plan/ | "
+@route.command(epilog="Examples: pauseframe route plan fat_tree:k=8 --lanes 2 --vlans 16 -o plan/ | "
                "pauseframe route plan fabric.graphml --engine edst_hub --lanes 8 --rows 32000 -o plan/")  # fmt: skip
 def plan(
     source: Source,
@@ -254,7 +254,7 @@ def flow(
         str | None,
         typer.Option(
             "--demand",
-            help="A static demand in place of the workloads: permutation, rack_permutation, all_to_all, n_to_1:N, skewed:S.",
+            help="In place of the workloads: permutation, rack_permutation, all_to_all, n_to_1:N or skewed:S.",
         ),
     ] = None,
     bound: Annotated[

@@ -59,7 +59,8 @@ def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] = ()) 
     kinds = {name: kind for name, kind, _ in nodes}
     levels = {name: level for name, _, level in nodes}
     with_hosts = sum(kind == "host" for kind in kinds.values()) <= HOSTS_DRAWN
-    links, hosts_at, marked = [], dict.fromkeys(kinds, 0), set()
+    links: list[tuple[str, str, str]] = []
+    hosts_at, marked = dict.fromkeys(kinds, 0), set()
     wanted, ports = set(mark), dict.fromkeys(kinds, 0)
     for a, b, rate, delay in topology.links():
         names = {f"{end}:{ports[end]}" for end in (a, b)}
@@ -148,12 +149,12 @@ def to_svg(drawing: Drawing, title: str = "") -> str:
     ET.SubElement(root, "title").text = title or "topology"
     at = {name: (f"{x * SIZE:.1f}", f"{(1 - y) * SIZE:.1f}") for name, (x, y) in drawing.places.items()}
     width = max(0.3, min(1.5, 400 / max(len(drawing.links), 1)))
-    lines = ET.SubElement(root, "g", stroke=LINK, **{"stroke-width": f"{width:.2f}"})
+    lines = ET.SubElement(root, "g", {"stroke": LINK, "stroke-width": f"{width:.2f}"})
     for number in sorted(range(len(drawing.links)), key=lambda link: link in drawing.marked):
         a, b, text = drawing.links[number]
         (x1, y1), (x2, y2) = at[a], at[b]
         style = {"stroke": MARKED, "stroke-width": "3"} if number in drawing.marked else {}
-        line = ET.SubElement(lines, "line", x1=x1, y1=y1, x2=x2, y2=y2, **style)
+        line = ET.SubElement(lines, "line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2} | style)
         ET.SubElement(line, "title").text = text
     radius = max(2.0, min(9.0, 250 / max(len(at), 1) ** 0.75))
     for name, (x, y) in at.items():
@@ -163,9 +164,8 @@ def to_svg(drawing: Drawing, title: str = "") -> str:
         )
         ET.SubElement(dot, "title").text = _tooltip(drawing, name)
     if len(at) <= 60:
-        labels = ET.SubElement(
-            root, "g", fill="#222", **{"font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
-        )
+        style = {"fill": "#222", "font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
+        labels = ET.SubElement(root, "g", style)
         for name, (x, y) in at.items():
             ET.SubElement(labels, "text", x=x, y=f"{float(y) - radius - 3:.1f}").text = name
     return ET.tostring(root, encoding="unicode") + "\n"

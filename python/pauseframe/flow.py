@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
@@ -20,6 +19,7 @@ from pauseframe.run import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from rich.table import Table
 

@@ -57,8 +57,8 @@ def write_plan(
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        for format in ("csv", "json"):
-            (partial / f"tables.{format}").write_text(routes.write(format), encoding="utf-8")
+        for kind in ("csv", "json"):
+            (partial / f"tables.{kind}").write_text(routes.write(kind), encoding="utf-8")
         (partial / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")

@@ -69,9 +69,9 @@ def to_networkx(topology: _core.Topology) -> Any:
 def format_of(path: Path) -> str:
     """The format that a file to be written has by its extension."""
     name = path.name.lower()
-    found = next((format for extension, format in EXTENSIONS.items() if name.endswith(extension)), None)
+    found = next((kind for extension, kind in EXTENSIONS.items() if name.endswith(extension)), None)
     if found is None:
-        known = ", ".join(f"{extension} ({format})" for extension, format in EXTENSIONS.items())
+        known = ", ".join(f"{extension} ({kind})" for extension, kind in EXTENSIONS.items())
         raise _core.FabricError(f"{path}: the extension tells no format: use --format, or one of {known}")
     return found
 
