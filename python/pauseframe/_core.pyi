@@ -4,17 +4,27 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 __all__ = [
+    "FabricError",
+    "FlowRun",
     "Resolved",
+    "Routes",
     "Run",
     "RunError",
     "ScenarioError",
     "Table",
+    "Topology",
     "__version__",
+    "engines",
+    "families",
+    "flow_rates",
     "options",
+    "plan_routes",
     "presets",
+    "read_routes",
     "read_table",
     "resolve",
     "run",
+    "run_flows",
 ]
 
 __version__: str
@@ -114,3 +124,148 @@ def explain_transport(preset: str, stack: str = "none") -> list[dict[str, str]]:
 def stacks() -> dict[str, str]: ...
 def presets() -> dict[str, dict[str, str]]:
     """Transport presets: name to its row of values."""
+
+class FabricError(ValueError):
+    """A topology, tables or a plan are not possible: what is wrong, where, and what would do."""
+
+@final
+class Topology:
+    """A fabric: hosts, switches, links. See `pauseframe.load_topology`."""
+
+    @staticmethod
+    def read(path: str, *, format: str | None = None, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
+        """A file in an interchange format, by default the one of its extension. Raises FabricError with the line."""
+    @staticmethod
+    def parse(text: str, format: str, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
+        """The same from text. Formats: graphml, node-link, hpcc, htsim, containerlab, ibnetdiscover."""
+    @staticmethod
+    def family(text: str) -> Topology:
+        """A family with its parameters: "fat_tree:k=6"; `families()` lists them."""
+    @staticmethod
+    def of_scenario(scenario: Resolved) -> Topology: ...
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed or left out when it was read."""
+    def nodes(self) -> list[tuple[str, str, int | None]]:
+        """(name, "host" or "switch", level)."""
+    def links(self) -> list[tuple[str, str, int, float]]:
+        """(one end, other end, bits per second, delay in microseconds) by link number; rate and delay from the one
+        end to the other."""
+    def statistics(self) -> dict[str, Any]:
+        """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
+        bisection, problems."""
+    def write(self, format: str) -> str:
+        """The text of a file; everything but ibnetdiscover can be written."""
+    def without(self, links: Sequence[int]) -> Topology:
+        """The topology without some links, by number."""
+
+@final
+class Routes:
+    """Forwarding tables of all switches of a topology."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed or left out when they were read."""
+    @property
+    def vlans(self) -> list[tuple[int, int]]:
+        """(VLAN, its lane)."""
+    def check(
+        self,
+        *,
+        rows_budget: int | None = None,
+        what_if: bool = False,
+        examples: int = 10,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """The verifier's report, as in docs/reference/routing.md: can_deadlock, clean, shortest_cycle, loops,
+        black_holes, unreachable, tables, what_if, ..., and text, a summary for people."""
+    def table_use(self) -> dict[str, Any]:
+        """switch (with the most rows), rows (one a VLAN and host), rows_by_switch (one a VLAN and switch with hosts),
+        vlans."""
+    def fit(self, budget: int, *, by_switch: bool = False) -> None:
+        """Raises FabricError if a switch needs more rows than `budget`."""
+    def pairs_lost(self, links: Sequence[int]) -> tuple[int, int]:
+        """Ordered pairs of switches with hosts that no VLAN serves with these links (by number) down, and all pairs."""
+    def route(self, vlan: int, source: str, destination: str) -> list[str]:
+        """The egress ports on the way, the sender's first, to where the packet arrives or is lost."""
+    def write(self, format: str) -> str:
+        """The tables as "csv" or "json"."""
+
+def plan_routes(
+    topology: Topology,
+    engine_name: str = "order_pair",
+    *,
+    lanes: int | None = None,
+    vlans: int | None = None,
+    sampled_vlans: int | None = None,
+    sample_percent: int | None = None,
+    root: str | None = None,
+    seed: int = 1,
+    first_vlan: int = 1,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> Routes:
+    """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C."""
+
+def read_routes(
+    path: str,
+    topology: Topology,
+    *,
+    format: str | None = None,
+    addresses: str | None = None,
+    lanes: dict[int, int] | None = None,
+) -> Routes:
+    """Tables from a plan folder, a file (csv, json, opensm) or a folder of SWITCH.json as `bridge -j fdb show` prints.
+
+    `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
+    """
+
+def engines() -> dict[str, str]:
+    """Routing engines by name, with a line of help."""
+
+def families() -> dict[str, str]:
+    """Families of topologies by name, with their parameters."""
+
+@final
+class FlowRun:
+    """What came of a scenario at flow level."""
+
+    @property
+    def summary(self) -> dict[str, Any]: ...
+    @property
+    def interrupted(self) -> bool: ...
+    @property
+    def flows(self) -> Table: ...
+    @property
+    def links(self) -> Table: ...
+
+def run_flows(
+    scenario: Resolved,
+    *,
+    routes: Routes | None = None,
+    choice: str = "random",
+    slack: int = 0,
+    demand: str | None = None,
+    bound: float | None = None,
+    out: str | None = None,
+    force: bool = False,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> FlowRun:
+    """See `pauseframe.run_flows`."""
+
+def flow_rates(
+    topology: Topology,
+    demand: str = "permutation",
+    *,
+    routes: Routes | None = None,
+    choice: str = "random",
+    slack: int = 0,
+    seeds: Sequence[int] = ...,
+    bound: float | None = None,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Max-min fair rates of a static demand, one dict for each seed (which draws demand and routes): seed, flows,
+    throughput_bps (a host), rate_bps {mean, min, p1, p50, p99, max}, hops_mean, bound_bps (lower, upper) or None.
+
+    Without `routes`, every flow takes a shortest path by hash (ECMP). `bound` is the relative gap to which what any
+    routing could give every pair at once is bounded.
+    """

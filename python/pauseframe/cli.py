@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pauseframe import RunError, ScenarioError, __version__
+from pauseframe import FabricError, RunError, ScenarioError, __version__, cli_fabrics
 
 if TYPE_CHECKING:
     from pauseframe import Resolved
@@ -67,7 +67,7 @@ def run(
     """Run a scenario and write its results folder."""
     import pauseframe as pf
 
-    scenario = _resolve(file, set_, seed)
+    scenario = resolve_file(file, set_, seed)
     for warning in scenario.warnings:
         _say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
@@ -116,7 +116,7 @@ def show(
         _show_preset(preset, as_json)
         return
     assert file is not None  # by the check above
-    scenario = _resolve(file, set_, seed)
+    scenario = resolve_file(file, set_, seed)
     if headroom:
         _show_headroom(scenario, as_json)
     elif as_json:
@@ -151,7 +151,7 @@ def validate(
     wrong = 0
     for file in files:
         try:
-            scenario = _resolve(file, None, None)
+            scenario = resolve_file(file, None, None)
         except (ScenarioError, OSError) as error:
             wrong += 1
             _complain(error)
@@ -356,7 +356,11 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _resolve(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
+cli_fabrics.add_to(app)
+
+
+def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
+    """The scenario of a file with the changes of a command line."""
     from pauseframe import _core
     from pauseframe.scenario import read_scenario_file
 
@@ -450,7 +454,7 @@ def main() -> None:
     except ScenarioError as error:
         _complain(error)
         sys.exit(2)
-    except (FileNotFoundError, IsADirectoryError) as error:
+    except (FabricError, FileNotFoundError, IsADirectoryError) as error:
         _complain(error)
         sys.exit(2)
     except (RunError, OSError) as error:

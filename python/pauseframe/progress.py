@@ -85,3 +85,38 @@ class NotebookDisplay:
     def close(self) -> None:
         """Takes the bar away."""
         self._handle.update(self._html(""))
+
+
+class StageDisplay:
+    """A bar on stderr for computations that come in stages (`stage`, `done`, `of`; `of` is 0 where nobody knows)."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._name = name
+        self._task = self._progress.add_task(name, total=None)
+        self._progress.start()
+
+    def __call__(self, info: dict[str, Any]) -> None:
+        """Moves the bar."""
+        count = f" {info['done']}" if info["done"] and not info["of"] else ""
+        self._progress.update(
+            self._task,
+            description=f"{self._name}: {info['stage']}{count}",
+            total=info["of"] or None,
+            completed=info["done"],
+        )
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        self._progress.stop()
+
+
+def stage_display(name: str) -> StageDisplay | None:
+    """A bar if there is a terminal to see it."""
+    import sys
+
+    return StageDisplay(name) if sys.stderr.isatty() else None

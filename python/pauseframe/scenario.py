@@ -361,7 +361,7 @@ class Pfc(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Part):
-    """Switches: buffer, marking, scheduling, PFC. `buffer="225 KB"` is a buffer per port, `pfc=True` PFC with its defaults."""
+    """Switches. `buffer="225 KB"` is a buffer per port, `pfc=True` PFC with its defaults."""
 
     latency: str | None = None
     buffer: PerPort | Shared | IdealOutputQueued | str | None = None

@@ -20,6 +20,7 @@
 use crate::demand::Pair;
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::SwitchGraph;
+use pauseframe_topology::watch::{Unwatched, Watch};
 use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -58,6 +59,20 @@ impl ConcurrentFlow {
     /// # Panics
     /// If a pair names a node that is not a host of `graph`.
     pub fn solve(&self, topology: &Topology, graph: &SwitchGraph, demand: &[Pair]) -> Bounds {
+        self.solve_watched(topology, graph, demand, &mut Unwatched)
+    }
+
+    /// The same with somebody who looks on. Whoever stops it has the bounds so far.
+    ///
+    /// # Panics
+    /// As [`ConcurrentFlow::solve`].
+    pub fn solve_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        demand: &[Pair],
+        watch: &mut dyn Watch,
+    ) -> Bounds {
         let hosts = host_bound(topology, graph, demand);
         let sources = by_source(graph, demand);
         if sources.is_empty() || hosts == 0.0 {
@@ -70,6 +85,9 @@ impl ConcurrentFlow {
         let mut bounds = Bounds { lower: 0.0, upper: scale.min(hosts), phases: 0 };
         let (mut step, mut since, mut window) = (0.5, 0_u32, 16);
         while bounds.upper > bounds.lower * (1.0 + self.gap) && bounds.phases < self.phases_max {
+            if watch.step("bounding", bounds.phases as u64, 0).is_err() {
+                break;
+            }
             let distance = lengths.phase(&sources, scale, step);
             since += 1;
             bounds.phases += 1;

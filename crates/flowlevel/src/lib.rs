@@ -18,7 +18,7 @@ mod report;
 pub mod routes;
 
 pub use concurrent_flow::{Bounds, ConcurrentFlow};
-pub use dynamic::{Arrival, completion_times};
+pub use dynamic::{Arrival, Outcome, Source, completion_times, simulate};
 pub use error::FlowError;
 pub use max_min::{Flows, MaxMin};
 pub use paths::Paths;

@@ -3,13 +3,14 @@
 use crate::Paths;
 use crate::demand::Pair;
 use pauseframe_topology::Topology;
+use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::routing::{ForwardingTables, NextHops, RouteError, VlanSets};
-use pauseframe_units::PortId;
+use pauseframe_units::{NodeId, PortId};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use thiserror::Error;
 
-/// How a flow's VLAN is chosen among those that [`VlanSets`] offers to its pair of hosts.
+/// How a flow's VLAN is chosen among those that [`Routes`] offer to its pair of hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VlanChoice {
     /// Any, with equal probability.
@@ -54,10 +55,115 @@ pub fn ecmp(topology: &Topology, hops: &NextHops, demand: &[Pair], seed: u64) ->
     paths
 }
 
+/// VLANs to choose from, and where they lead.
+pub trait Routes: std::fmt::Debug {
+    /// The VLANs (by position) offered to packets from one host to another, into `out`.
+    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>);
+
+    /// The ports of the route in one of them, into `out`.
+    ///
+    /// # Errors
+    /// If it leads nowhere.
+    fn route(
+        &self,
+        topology: &Topology,
+        vlan: u16,
+        pair: Pair,
+        out: &mut Vec<PortId>,
+    ) -> Result<(), PathError>;
+}
+
+impl<R: Routes + ?Sized> Routes for &R {
+    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
+        (**self).offered(from, to, out);
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        vlan: u16,
+        pair: Pair,
+        out: &mut Vec<PortId>,
+    ) -> Result<(), PathError> {
+        (**self).route(topology, vlan, pair, out)
+    }
+}
+
+/// A plan, and what it offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned<'a> {
+    /// The tables.
+    pub tables: &'a ForwardingTables,
+    /// The VLANs of each pair.
+    pub sets: &'a VlanSets,
+}
+
+impl Routes for Planned<'_> {
+    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
+        out.clear();
+        out.extend_from_slice(self.sets.between(from, to));
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        vlan: u16,
+        pair: Pair,
+        out: &mut Vec<PortId>,
+    ) -> Result<(), PathError> {
+        Ok(self.tables.route(topology, usize::from(vlan), pair.from, pair.to, out)?)
+    }
+}
+
+/// Tables from a file; they offer the VLANs of the shortest routes, and those with `slack` links more.
+#[derive(Clone, Copy, Debug)]
+pub struct Imported<'a> {
+    /// The tables.
+    pub tables: &'a Tables,
+    /// How many links a route may have more than the shortest of any VLAN.
+    pub slack: usize,
+}
+
+impl Routes for Imported<'_> {
+    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
+        out.clear();
+        let mut path = Vec::new();
+        let mut length = |vlan| self.tables.carries(vlan, from, to, &mut path).then_some(path.len());
+        let lengths: Vec<Option<usize>> = (0..self.tables.vlans().len()).map(&mut length).collect();
+        let Some(shortest) = lengths.iter().flatten().min() else { return };
+        let near = |length: &Option<usize>| length.is_some_and(|length| length <= shortest + self.slack);
+        out.extend((0_u16..).zip(&lengths).filter(|(_, length)| near(length)).map(|(vlan, _)| vlan));
+    }
+
+    fn route(
+        &self,
+        topology: &Topology,
+        vlan: u16,
+        pair: Pair,
+        out: &mut Vec<PortId>,
+    ) -> Result<(), PathError> {
+        if self.tables.carries(usize::from(vlan), pair.from, pair.to, out) {
+            return Ok(());
+        }
+        Err(no_vlan(topology, pair))
+    }
+}
+
+fn no_vlan(topology: &Topology, pair: Pair) -> PathError {
+    let [from, to] = [pair.from, pair.to].map(|host| topology.nodes()[host].name.clone());
+    PathError::NoVlan { from, to }
+}
+
+/// The path of each flow and the VLAN (by position) that it took.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// The paths.
+    pub paths: Paths,
+    /// The VLANs.
+    pub vlans: Vec<u16>,
+}
+
 /// One path for each flow through the tables of a plan, in a VLAN that `sets` offers to its pair.
-///
-/// The load of a port is the number of flows on it over its rate; a path is as loaded as its worst port
-/// between switches, and of two alike the one with the smaller sum is better.
 ///
 /// # Errors
 /// If no VLAN serves a pair or the tables lead nowhere.
@@ -72,72 +178,117 @@ pub fn planned(
     choice: VlanChoice,
     seed: u64,
 ) -> Result<Paths, PathError> {
-    let mut chooser = Chooser {
-        topology,
-        tables,
-        sets,
-        rng: Pcg64::seed_from_u64(seed),
-        per_flow: crate::capacities(topology).into_iter().map(|rate| 1.0 / rate).collect(),
-        load: vec![0.0; topology.port_count()],
-        best: Vec::new(),
-        path: Vec::new(),
-    };
-    let passes = if let VlanChoice::LeastLoaded { passes } = choice { passes.max(1) } else { 1 };
-    let mut paths = Paths::new();
-    for pass in 0..passes {
-        let before = std::mem::take(&mut paths);
-        for (flow, pair) in demand.iter().enumerate() {
-            if pass > 0 {
-                chooser.add_load(before.of(flow), -1.0);
-            }
-            chooser.choose(*pair, choice)?;
-            chooser.add_load(&chooser.best.clone(), 1.0);
-            paths.push(chooser.best.iter().copied());
-        }
-    }
-    Ok(paths)
+    Ok(chosen(topology, &Planned { tables, sets }, demand, choice, seed)?.paths)
 }
 
-struct Chooser<'a> {
+/// One path for each flow, in a VLAN that `routes` offer to its pair.
+///
+/// # Errors
+/// If no VLAN serves a pair or the tables lead nowhere.
+///
+/// # Panics
+/// If a pair names a node that is not a host.
+pub fn chosen(
+    topology: &Topology,
+    routes: &dyn Routes,
+    demand: &[Pair],
+    choice: VlanChoice,
+    seed: u64,
+) -> Result<Chosen, PathError> {
+    let mut chooser = Chooser::new(topology, routes, choice, seed);
+    let passes = if let VlanChoice::LeastLoaded { passes } = choice { passes.max(1) } else { 1 };
+    let mut chosen = Chosen::default();
+    for pass in 0..passes {
+        let before = std::mem::take(&mut chosen).paths;
+        for (flow, pair) in demand.iter().enumerate() {
+            if pass > 0 {
+                chooser.leave(before.of(flow));
+            }
+            let (vlan, path) = chooser.choose(*pair)?;
+            chosen.paths.push(path.iter().copied());
+            chosen.vlans.push(vlan);
+        }
+    }
+    Ok(chosen)
+}
+
+/// Chooses flow by flow and remembers the load.
+///
+/// The load of a port is the number of flows on it over its rate; a path is as loaded as its worst port
+/// between switches, and of two alike the one with the smaller sum is better.
+#[derive(Debug)]
+pub struct Chooser<'a, R> {
     topology: &'a Topology,
-    tables: &'a ForwardingTables,
-    sets: &'a VlanSets,
+    routes: R,
+    choice: VlanChoice,
     rng: Pcg64,
     /// What one flow adds to the load of each port.
     per_flow: Vec<f64>,
     load: Vec<f64>,
+    offered: Vec<u16>,
     /// The path chosen last, and one to compare it with.
     best: Vec<PortId>,
     path: Vec<PortId>,
 }
 
-impl Chooser<'_> {
-    /// Leaves the path of this flow in `best`.
-    fn choose(&mut self, pair: Pair, choice: VlanChoice) -> Result<(), PathError> {
-        let vlans = self.sets.between(pair.from, pair.to);
-        if vlans.is_empty() {
-            let [from, to] = [pair.from, pair.to].map(|host| self.topology.nodes()[host].name.clone());
-            return Err(PathError::NoVlan { from, to });
+impl<'a, R: Routes> Chooser<'a, R> {
+    /// Without any load yet. Of `choice`, passes after the first are for those who call [`Chooser::leave`].
+    pub fn new(topology: &'a Topology, routes: R, choice: VlanChoice, seed: u64) -> Chooser<'a, R> {
+        Chooser {
+            topology,
+            routes,
+            choice,
+            rng: Pcg64::seed_from_u64(seed),
+            per_flow: crate::capacities(topology).into_iter().map(|rate| 1.0 / rate).collect(),
+            load: vec![0.0; topology.port_count()],
+            offered: Vec::new(),
+            best: Vec::new(),
+            path: Vec::new(),
         }
-        let same_switch = self.sets.length(pair.from, pair.to) == Some(0);
-        let drawn = self.rng.random_range(0..vlans.len());
+    }
+
+    /// VLAN and path of a new flow, which loads that path from now on.
+    ///
+    /// # Errors
+    /// If no VLAN serves the pair or the tables lead nowhere.
+    pub fn choose(&mut self, pair: Pair) -> Result<(u16, &[PortId]), PathError> {
+        self.routes.offered(pair.from, pair.to, &mut self.offered);
+        if self.offered.is_empty() {
+            return Err(no_vlan(self.topology, pair));
+        }
+        let count = self.offered.len();
+        let drawn = self.rng.random_range(0..count);
         // The VLANs to compare, as places to go on from the one drawn.
-        let (tries, step) = match choice {
-            VlanChoice::LeastLoaded { .. } if !same_switch => (vlans.len(), 1),
-            VlanChoice::BestOfTwo if vlans.len() > 1 => (2, self.rng.random_range(1..vlans.len())),
+        let (tries, step) = match self.choice {
+            VlanChoice::LeastLoaded { .. } => (count, 1),
+            VlanChoice::BestOfTwo if count > 1 => (2, self.rng.random_range(1..count)),
             _ => (1, 0),
         };
         let mut least = None;
         for place in 0..tries {
-            let vlan = vlans[(drawn + place * step) % vlans.len()];
-            self.tables.route(self.topology, usize::from(vlan), pair.from, pair.to, &mut self.path)?;
+            let vlan = self.offered[(drawn + place * step) % count];
+            self.routes.route(self.topology, vlan, pair, &mut self.path)?;
             let load = self.load_of(&self.path);
-            if least.is_none_or(|least| load < least) {
-                least = Some(load);
+            if least.is_none_or(|(least, _)| load < least) {
+                least = Some((load, vlan));
                 std::mem::swap(&mut self.path, &mut self.best);
             }
+            // Within a switch all VLANs are alike.
+            if self.best.len() <= 2 {
+                break;
+            }
         }
-        Ok(())
+        for port in &self.best {
+            self.load[port.0 as usize] += self.per_flow[port.0 as usize];
+        }
+        Ok((least.map_or(0, |(_, vlan)| vlan), &self.best))
+    }
+
+    /// A flow on `path` is over, or chooses again.
+    pub fn leave(&mut self, path: &[PortId]) {
+        for port in path {
+            self.load[port.0 as usize] -= self.per_flow[port.0 as usize];
+        }
     }
 
     /// The load of the worst port between switches with this flow added, and the sum of all of them. The links
@@ -149,11 +300,5 @@ impl Chooser<'_> {
             self.load[port] + self.per_flow[port]
         });
         loads.fold((0.0, 0.0), |(worst, sum), load| (load.max(worst), sum + load))
-    }
-
-    fn add_load(&mut self, path: &[PortId], flows: f64) {
-        for port in path {
-            self.load[port.0 as usize] += flows * self.per_flow[port.0 as usize];
-        }
     }
 }

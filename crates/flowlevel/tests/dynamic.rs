@@ -1,13 +1,20 @@
 //! Completion times against closed forms and a plain stepwise recomputation.
 
-use pauseframe_flowlevel::{Arrival, Flows, MaxMin, Paths, completion_times};
+use pauseframe_flowlevel::{Arrival, Flows, MaxMin, Paths, Source, completion_times, simulate};
+use pauseframe_topology::watch::{Stopped, Unwatched, Watch};
 use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000_000;
 
 fn flow(start: f64, bytes: u64) -> Arrival {
-    Arrival { start: Time((start * SECOND as f64) as u64), size: Bytes(bytes), weight: 1.0, cap: None }
+    Arrival {
+        start: Time((start * SECOND as f64) as u64),
+        size: Bytes(bytes),
+        weight: 1.0,
+        cap: None,
+        stop: None,
+    }
 }
 
 fn paths(of_flows: &[&[u32]]) -> Paths {
@@ -123,4 +130,66 @@ proptest! {
             prop_assert!((a - b).abs() <= 1e-9 * b.max(1.0), "{a} {b}");
         }
     }
+}
+
+#[test]
+fn stopped_flows_leave_the_link_to_others() {
+    // A byte a second, shared until the stop at 4 s: 2 of 10 bytes each; then 8 bytes alone.
+    let stopped = Arrival { stop: Some(Time(4 * SECOND)), ..flow(0.0, 10) };
+    let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[stopped, flow(0.0, 10)]).unwrap();
+    assert_close(&ends, &[4.0, 12.0]);
+    // A stop after the end changes nothing.
+    let late = Arrival { stop: Some(Time(99 * SECOND)), ..flow(0.0, 10) };
+    assert_close(&completion_times(&[8.0], &paths(&[&[0]]), &[late]).unwrap(), &[10.0]);
+}
+
+/// One flow after the other, each of one byte more, until there are `most`.
+struct Chain {
+    most: u64,
+    started: u64,
+    next: Option<Time>,
+}
+
+impl Source for Chain {
+    fn next_start(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival {
+        path.push(PortId(0));
+        self.started += 1;
+        let start = self.next.take().expect("asked only then");
+        Arrival { start, ..flow(0.0, self.started) }
+    }
+
+    fn ended(&mut self, flow: usize, path: &[PortId], at: f64) {
+        assert_eq!((flow as u64 + 1, path), (self.started, &[PortId(0)][..]));
+        self.next = (self.started < self.most).then_some(Time((at * SECOND as f64).round() as u64));
+    }
+}
+
+#[test]
+fn closed_loops_and_the_end_of_the_run() {
+    let chain = || Chain { most: 5, started: 0, next: Some(Time(SECOND)) };
+    let whole = simulate(&[8.0], &mut chain(), None, &mut Unwatched).unwrap();
+    assert_close(&whole.finish, &[2.0, 4.0, 7.0, 11.0, 16.0]);
+    assert_eq!((whole.end, whole.stopped, whole.left), (16.0, false, vec![0.0; 5]));
+    // At 9 s the fourth flow, of 4 bytes since 7 s, has 2 left.
+    let cut = simulate(&[8.0], &mut chain(), Some(Time(9 * SECOND)), &mut Unwatched).unwrap();
+    assert_close(&cut.finish, &[2.0, 4.0, 7.0, f64::INFINITY]);
+    assert_eq!((cut.end, cut.left), (9.0, vec![0.0, 0.0, 0.0, 16.0]));
+}
+
+#[test]
+fn whoever_watches_keeps_what_there_is() {
+    struct Once(bool);
+    impl Watch for Once {
+        fn step(&mut self, _: &'static str, ended: u64, _: u64) -> Result<(), Stopped> {
+            if ended == 0 || self.0 { Ok(()) } else { Err(Stopped) }
+        }
+    }
+    let mut chain = Chain { most: 5, started: 0, next: Some(Time(SECOND)) };
+    let outcome = simulate(&[8.0], &mut chain, None, &mut Once(false)).unwrap();
+    assert_eq!((outcome.stopped, outcome.end), (true, 4.0));
+    assert_close(&outcome.finish, &[2.0, f64::INFINITY]);
 }

@@ -1,9 +1,10 @@
 //! Demands, routes, bounds and reports on small fabrics.
 
 use pauseframe_flowlevel::demand::{self, DemandError, Pair};
-use pauseframe_flowlevel::routes::{self, PathError, VlanChoice};
+use pauseframe_flowlevel::routes::{self, Imported, PathError, VlanChoice};
 use pauseframe_flowlevel::{ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities, percentile};
 use pauseframe_topology::generate::{Jellyfish, jellyfish, leaf_spine};
+use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::routing::{
     ForwardingTables, NextHops, OrderPair, Packing, RoutingEngine, SpanningTrees, SwitchGraph, VlanSets,
 };
@@ -246,4 +247,24 @@ fn all_to_all_through_one_switch_is_fair() {
     let paths = routes::ecmp(&topology, &NextHops::shortest(&topology).unwrap(), &pairs, 1);
     let rates = MaxMin::default().solve(&capacities(&topology), Flows::equal(&paths)).unwrap();
     assert!(rates.iter().all(|rate| (rate - 1e9 / 9.0).abs() < 1e-3), "{rates:?}");
+}
+
+#[test]
+fn tables_read_back_give_the_paths_of_the_plan() {
+    let topology = small_jellyfish();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let pairs = demand::skewed(&hosts(&topology), 0.5, 2).unwrap();
+    for plan in plans(&topology, &graph) {
+        let tables = Tables::of_plan(&plan, 100);
+        for slack in [0, 1] {
+            let sets = VlanSets::of(&plan, slack as u16);
+            for choice in [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded { passes: 2 }] {
+                let ours = routes::planned(&topology, &plan, &sets, &pairs, choice, 3).unwrap();
+                let imported = Imported { tables: &tables, slack };
+                let theirs = routes::chosen(&topology, &imported, &pairs, choice, 3).unwrap();
+                assert_eq!(ours, theirs.paths);
+                assert!(theirs.vlans.iter().all(|vlan| usize::from(*vlan) < plan.vlans()));
+            }
+        }
+    }
 }

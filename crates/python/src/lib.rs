@@ -3,6 +3,10 @@
 // PyO3's macros take what they are given by value, and generate items without documentation.
 #![expect(clippy::needless_pass_by_value, reason = "the shape of a PyO3 module")]
 
+mod fabrics;
+mod flows;
+mod watch;
+
 use arrow_array::RecordBatch;
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{Control, presets as preset_table};
@@ -343,5 +347,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
+    fabrics::add_to(module)?;
+    flows::add_to(module)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod build;
 pub mod error;
 mod faults;
+pub mod flow_level;
 mod headroom;
 pub mod presets;
 pub mod recovery;
@@ -15,6 +16,7 @@ pub mod switch_models;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};
+pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use headroom::{HeadroomRow, headroom};
 pub use pauseframe_engine::Control;
 pub use pauseframe_units::Time;

@@ -24,7 +24,7 @@ pub use topology::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec}
 
 use crate::recovery::RecoverySpec;
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_units::{Bytes, Span};
+use pauseframe_units::{BitRate, Bytes, Span};
 use serde::Serialize;
 
 /// A run that can be repeated: the same scenario, seed and version give the same bytes.

@@ -9,6 +9,9 @@ pub mod generate;
 mod graph;
 pub mod interchange;
 pub mod routing;
+mod statistics;
+pub mod watch;
 
 pub use check::{TopologyError, check};
 pub use graph::{Channel, Link, Node, NodeKind, Topology};
+pub use statistics::{Bisection, Rate, Statistics};

@@ -152,7 +152,8 @@ fn blame(error: &RoutingError) -> (&'static str, &'static str) {
         }
         RoutingError::Parameter { parameter: "lanes_max", .. } => ("lanes", ""),
         RoutingError::Parameter { parameter, .. } => (parameter, ""),
-        RoutingError::TooLarge { .. } => ("kind", "use fewer VLANs"),
+        RoutingError::TooLarge { .. } | RoutingError::Rows { .. } => ("kind", "use fewer VLANs"),
+        RoutingError::Engine { .. } | RoutingError::Setting { .. } | RoutingError::Stopped(_) => ("kind", ""),
         RoutingError::Unreachable { .. } | RoutingError::HostLinks { .. } => ("kind", "mend the topology"),
     }
 }

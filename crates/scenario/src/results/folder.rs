@@ -19,12 +19,13 @@ use std::path::{Path, PathBuf};
 const MANIFEST: &str = "manifest.json";
 
 /// All that a results folder may hold, and all that replacing one removes.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
     "queries.parquet",
     "ports.parquet",
+    "links.parquet",
     "series.parquet",
     "pause_tree.parquet",
     "deadlocks.parquet",
@@ -84,7 +85,7 @@ impl ResultsFolder {
     /// # Errors
     /// [`RunError::OutputExists`] and [`RunError::ForeignFolder`] before anything is changed;
     /// [`RunError::Write`] if the system refuses.
-    pub fn create(path: &Path, force: bool, manifest: &Manifest) -> Result<ResultsFolder, RunError> {
+    pub fn create(path: &Path, force: bool, manifest: &impl Serialize) -> Result<ResultsFolder, RunError> {
         let mut folder = ResultsFolder { path: path.to_path_buf(), written: Vec::new() };
         fs::create_dir_all(path).map_err(|cause| folder.failure("", cause))?;
         let blank = is_blank(path).map_err(|cause| RunError::read(path, &cause))?;
@@ -154,7 +155,7 @@ impl ResultsFolder {
     ///
     /// # Errors
     /// [`RunError::Write`]; the folder then still says `running`.
-    pub fn finish(mut self, manifest: &Manifest) -> Result<(), RunError> {
+    pub fn finish(mut self, manifest: &impl Serialize) -> Result<(), RunError> {
         self.write_manifest(manifest)
     }
 
@@ -171,7 +172,7 @@ impl ResultsFolder {
         RunError::Write { path: self.path.join(name), cause, left }
     }
 
-    fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), RunError> {
+    fn write_manifest(&mut self, manifest: &impl Serialize) -> Result<(), RunError> {
         let mut json = serde_json::to_string_pretty(manifest).expect("a manifest has text keys only");
         json.push('\n');
         self.write_text(MANIFEST, &json)

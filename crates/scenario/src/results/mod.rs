@@ -13,6 +13,7 @@ pub use error::RunError;
 pub use folder::{Manifest, PendingFile, ResultsFolder};
 pub use read::read_table;
 pub use rows::{DropsByReason, Names};
+pub(crate) use summary::percentile;
 pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
 
 /// The version that results are marked with.

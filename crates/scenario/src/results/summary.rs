@@ -171,7 +171,7 @@ fn slowdowns(flows: &[FlowRecord]) -> Slowdowns {
 
 /// The quantile `p` of ascending values, linear between order statistics (Hyndman and Fan 1996, type 7), in
 /// the arithmetic of `numpy.percentile`: the two agree to the last bit.
-fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
+pub(crate) fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let position = (sorted.len().checked_sub(1)?) as f64 * p;
     let low = sorted[position.floor() as usize];
     let high = sorted[position.ceil() as usize];

@@ -147,7 +147,7 @@ impl Names<'_> {
     }
 
     /// What a port connects, as its transmitter sees it.
-    fn tier(&self, port: PortId) -> &'static str {
+    pub(crate) fn tier(&self, port: PortId) -> &'static str {
         let kind = |node| self.topology.nodes()[node].kind;
         match (kind(self.topology.owner(port)), kind(self.topology.peer(port))) {
             (NodeKind::Host, _) => "host",
@@ -185,7 +185,7 @@ fn asked_size(record: &FlowRecord) -> Option<u64> {
     (record.spec.size != u64::MAX).then_some(record.spec.size)
 }
 
-fn status_name(status: FlowStatus) -> &'static str {
+pub(crate) fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Finished => "finished",
         FlowStatus::Running => "running",
@@ -205,24 +205,24 @@ fn failure_name(record: &FlowRecord) -> &'static str {
     }
 }
 
-pub(super) fn table(columns: Vec<Column>) -> RecordBatch {
+pub(crate) fn table(columns: Vec<Column>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
 }
 
-pub(super) fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
+pub(crate) fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-pub(super) fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
+pub(crate) fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-pub(super) fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+pub(crate) fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
 }
 
 /// A dictionary-encoded column of texts: each thing is named once.
-pub(super) fn dictionary<R, K: Ord + Copy>(
+pub(crate) fn dictionary<R, K: Ord + Copy>(
     rows: &[R],
     key: impl Fn(&R) -> K,
     name: impl Fn(K) -> String,

@@ -9,6 +9,7 @@ use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
 use crate::Topology;
+use crate::watch::Watch;
 
 /// DFSSSP, with as many lanes as it needs.
 #[derive(Clone, Debug)]
@@ -20,20 +21,27 @@ pub struct Dfsssp {
 }
 
 impl RoutingEngine for Dfsssp {
-    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("lanes_max", self.lanes_max, 1..=256, "it must be 1 to 256")?;
         reachable_switches(topology, graph)?;
         let trees = ShortestTrees::balanced(graph, self.seed);
         let mut layers = Vec::new();
         let mut pairs = trees.pairs();
+        let of = pairs.len() as u64;
         while !pairs.is_empty() {
+            watch.step("breaking cycles", of - pairs.len() as u64, of)?;
             let mut layer = Layer::new(&trees, pairs);
             layer.break_cycles();
             let (kept, moved) = layer.split();
             layers.push(kept);
             pairs = moved;
         }
-        trees.tables(&layers, self.lanes_max)
+        trees.tables(topology, &layers, self.lanes_max)
     }
 }
 

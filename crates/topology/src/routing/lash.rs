@@ -9,6 +9,7 @@ use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
 use crate::Topology;
+use crate::watch::Watch;
 use pauseframe_units::PortId;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -24,7 +25,12 @@ pub struct Lash {
 }
 
 impl RoutingEngine for Lash {
-    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("lanes_max", self.lanes_max, 1..=256, "it must be 1 to 256")?;
         reachable_switches(topology, graph)?;
         let trees = ShortestTrees::balanced(graph, self.seed);
@@ -32,7 +38,9 @@ impl RoutingEngine for Lash {
         pairs.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ 0x6c61_7368));
         let mut layers: Vec<(GrowingOrder, Vec<Pair>)> = Vec::new();
         let mut route = Vec::new();
-        for pair in pairs {
+        let of = pairs.len() as u64;
+        for (done, pair) in pairs.into_iter().enumerate() {
+            watch.step("placing routes in lanes", done as u64, of)?;
             trees.route(pair, &mut route);
             let fits = layers.iter_mut().find_map(|(order, pairs)| add_route(order, &route).then_some(pairs));
             if let Some(pairs) = fits {
@@ -44,7 +52,7 @@ impl RoutingEngine for Lash {
             }
         }
         let layers: Vec<Vec<Pair>> = layers.into_iter().map(|(_, pairs)| pairs).collect();
-        trees.tables(&layers, self.lanes_max)
+        trees.tables(topology, &layers, self.lanes_max)
     }
 }
 

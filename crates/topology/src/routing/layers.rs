@@ -1,7 +1,8 @@
 //! What layered routing engines (DFSSSP, LASH) share: balanced shortest trees, one for each destination, and
 //! tables in which each pair of switches sends in one layer only. A layer is a lane with one VLAN.
 
-use super::{ForwardingTables, RoutingError, SwitchGraph};
+use super::{ForwardingTables, RoutingError, SwitchGraph, host_name};
+use crate::Topology;
 use pauseframe_units::PortId;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -77,12 +78,17 @@ impl<'a> ShortestTrees<'a> {
     /// Tables in which the pairs of `layers[i]` send in VLAN i and lane i.
     pub(crate) fn tables(
         &self,
+        topology: &Topology,
         layers: &[Vec<Pair>],
         lanes_max: usize,
     ) -> Result<ForwardingTables, RoutingError> {
         let needed = layers.len().max(1);
         if needed > lanes_max {
-            return Err(RoutingError::Lanes { needed, allowed: lanes_max });
+            let pair = layers[lanes_max].first().map(|(from, to)| {
+                let [from, to] = [from, to].map(|row| host_name(topology, self.graph, *row));
+                (from, to)
+            });
+            return Err(RoutingError::Lanes { needed, allowed: lanes_max, pair });
         }
         let mut tables = ForwardingTables::new(self.graph, (0..needed as u8).collect())?;
         tables.forbid_all();

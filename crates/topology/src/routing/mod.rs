@@ -9,6 +9,7 @@ mod cdg;
 mod dfsssp;
 mod disjoint_sets;
 mod ecmp;
+mod engines;
 mod growing_order;
 mod lash;
 mod layers;
@@ -27,6 +28,7 @@ mod vlan_sets;
 pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};
 pub use dfsssp::Dfsssp;
 pub use ecmp::{NextHops, ecmp_index};
+pub use engines::{ENGINES, EngineSettings, TableUse, engine};
 pub use lash::Lash;
 pub use order_pair::{OrderPair, Orders};
 pub use shortest_path::ShortestPath;
@@ -38,6 +40,7 @@ pub use up_down::UpDown;
 pub use vlan_sets::VlanSets;
 
 use crate::Topology;
+use crate::watch::{Stopped, Unwatched, Watch};
 use std::fmt::Debug;
 use thiserror::Error;
 
@@ -47,7 +50,20 @@ pub trait RoutingEngine: Debug {
     ///
     /// # Errors
     /// If a pair has no path, a setting is out of its bounds, the lanes do not suffice or the tables do not fit.
-    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError>;
+    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+        self.plan_watched(topology, graph, &mut Unwatched)
+    }
+
+    /// The same with somebody who looks on, and may stop it.
+    ///
+    /// # Errors
+    /// As [`RoutingEngine::plan`], and [`RoutingError::Stopped`].
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError>;
 }
 
 /// Why routes can not be given.
@@ -70,12 +86,14 @@ pub enum RoutingError {
         count: usize,
     },
     /// A plan needs more lanes than there are.
-    #[error("{needed} lanes are needed; only {allowed} are allowed")]
+    #[error("{needed} lanes are needed; only {allowed} are allowed{}", first_left_over(pair.as_ref()))]
     Lanes {
         /// Lanes that would do.
         needed: usize,
         /// Lanes allowed.
         allowed: usize,
+        /// Two hosts whose route fits in none of the lanes allowed.
+        pair: Option<(String, String)>,
     },
     /// A setting of a routing engine is out of its bounds.
     #[error("{parameter} = {value} is not possible: {allowed}")]
@@ -95,6 +113,49 @@ pub enum RoutingError {
         /// Rows allowed.
         most: u64,
     },
+    /// There is no such engine.
+    #[error("there is no routing engine {name:?}{hint}; there are {all}")]
+    Engine {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or nothing.
+        hint: String,
+        /// All names.
+        all: String,
+    },
+    /// An engine does not have a setting that was given.
+    #[error("the engine {engine:?} has no setting {setting:?}: leave it out")]
+    Setting {
+        /// The engine.
+        engine: String,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// A switch can not hold its rows.
+    #[error("switch {switch:?} needs {needed} rows and can hold {budget}: what would do is {advice}")]
+    Rows {
+        /// The switch with the most rows.
+        switch: String,
+        /// Its rows.
+        needed: u64,
+        /// How many it can hold.
+        budget: u64,
+        /// What would do.
+        advice: String,
+    },
+    /// Whoever looks on stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+fn first_left_over(pair: Option<&(String, String)>) -> String {
+    let text = |(from, to): &(String, String)| {
+        format!(
+            ": the route from {from:?} to {to:?}, for one, closes a cycle in each of them; allow more lanes, or use \
+             up_down (one lane) or order_pair (two)"
+        )
+    };
+    pair.map_or(String::new(), text)
 }
 
 /// The most rows that a table may have: about two gigabytes of next hops.
@@ -114,9 +175,14 @@ fn bound_parameter(
     if range.contains(&value) { Ok(()) } else { Err(RoutingError::Parameter { parameter, value, allowed }) }
 }
 
+/// The name of the first host of an attachment row.
+fn host_name(topology: &Topology, graph: &SwitchGraph, row: u32) -> String {
+    topology.nodes()[graph.hosts(graph.attachments()[row as usize])[0]].name.clone()
+}
+
 /// The error for two attachment rows without a path.
 fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> RoutingError {
-    let host = |row: u32| topology.nodes()[graph.hosts(graph.attachments()[row as usize])[0]].name.clone();
+    let host = |row| host_name(topology, graph, row);
     RoutingError::Unreachable { from: host(from), to: host(to) }
 }
 

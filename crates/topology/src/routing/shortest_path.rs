@@ -9,6 +9,7 @@ use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
 use crate::Topology;
+use crate::watch::Watch;
 
 /// Balanced shortest routes in one lane. Not free of deadlock.
 #[derive(Clone, Debug)]
@@ -20,11 +21,17 @@ pub struct ShortestPath {
 }
 
 impl RoutingEngine for ShortestPath {
-    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("vlans", self.vlans, 1..=4094, "it must be 1 to 4094")?;
         reachable_switches(topology, graph)?;
         let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
         for vlan in 0..self.vlans {
+            watch.step("shortest routes", vlan as u64, self.vlans as u64)?;
             // An odd multiplier keeps the seeds of all VLANs apart from each other and from those of seed + 1.
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(vlan as u64);
             let trees = ShortestTrees::balanced(graph, seed);

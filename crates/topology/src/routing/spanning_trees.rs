@@ -8,6 +8,7 @@
 use super::{ForwardingTables, Packing, RoutingEngine, RoutingError, SwitchGraph};
 use super::{bound_parameter, pack_spanning_trees};
 use crate::Topology;
+use crate::watch::Watch;
 use pauseframe_units::PortId;
 
 /// Edge-disjoint spanning trees in each of some lanes.
@@ -24,12 +25,18 @@ pub struct SpanningTrees {
 }
 
 impl RoutingEngine for SpanningTrees {
-    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("lanes", self.lanes, 1..=8, "it must be 1 to 8")?;
         let most = self.trees_per_lane.unwrap_or(4094 / self.lanes);
         bound_parameter("trees_per_lane", most, 1..=4094 / self.lanes, "all lanes together can have 4094")?;
         let mut trees = Vec::new();
         for lane in 0..self.lanes as u64 {
+            watch.step("packing trees", lane, self.lanes as u64)?;
             // An odd multiplier keeps the seeds of all lanes apart from each other and from those of seed + 1.
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(lane);
             let packed = pack_spanning_trees(topology, graph, self.packing, most, seed)?;
@@ -37,6 +44,7 @@ impl RoutingEngine for SpanningTrees {
         }
         let mut tables = ForwardingTables::new(graph, trees.iter().map(|(lane, _)| *lane).collect())?;
         for (vlan, (_, tree)) in trees.iter().enumerate() {
+            watch.step("writing rows", vlan as u64, trees.len() as u64)?;
             write_tree(&mut tables, vlan, tree);
         }
         Ok(tables)

@@ -314,7 +314,7 @@ impl ForwardingTables {
         );
         let lanes = self.lanes() + other.lanes();
         if lanes > 256 {
-            return Err(RoutingError::Lanes { needed: lanes, allowed: 256 });
+            return Err(RoutingError::Lanes { needed: lanes, allowed: 256, pair: None });
         }
         let (shift, vlans) = (self.lanes() as u8, self.vlans());
         let rows = self.graph.attachments().len() as u32;

@@ -10,6 +10,7 @@ use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
 use crate::Topology;
+use crate::watch::Watch;
 use pauseframe_units::{NodeId, PortId};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -27,25 +28,35 @@ pub struct UpDown {
 }
 
 impl RoutingEngine for UpDown {
-    fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("vlans", self.vlans, 1..=4094, "it must be 1 to 4094")?;
         reachable_switches(topology, graph)?;
         let root = self.root.and_then(|node| graph.number(node));
         if root.is_none()
             && let Some(rank) = rank_by_level(topology, graph)
         {
-            let tables = self.plan_ranked(graph, &rank)?;
+            let tables = self.plan_ranked(graph, &rank, watch)?;
             if tables.audit().unreachable.is_empty() {
                 return Ok(tables);
             }
         }
         let root = root.unwrap_or_else(|| widest_switch(graph));
-        self.plan_ranked(graph, &rank_from_root(graph, root))
+        self.plan_ranked(graph, &rank_from_root(graph, root), watch)
     }
 }
 
 impl UpDown {
-    fn plan_ranked(&self, graph: &SwitchGraph, rank: &[u32]) -> Result<ForwardingTables, RoutingError> {
+    fn plan_ranked(
+        &self,
+        graph: &SwitchGraph,
+        rank: &[u32],
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
         let mut grower = TreeGrower::new(graph);
         let mut rng = Pcg64::seed_from_u64(self.seed);
@@ -53,7 +64,12 @@ impl UpDown {
         for vlan in 0..self.vlans {
             let growth = if vlan == 0 { Growth::DownFirst } else { Growth::Nearest };
             rows.shuffle(&mut rng);
-            for row in &rows {
+            for (done, row) in rows.iter().enumerate() {
+                watch.step(
+                    "growing trees",
+                    (vlan * rows.len() + done) as u64,
+                    (self.vlans * rows.len()) as u64,
+                )?;
                 let to = graph.attachments()[*row as usize];
                 grower.grow(rank, to, growth, |_: PortId| true, rng.next_u64(), tables.tree_mut(vlan, *row));
             }

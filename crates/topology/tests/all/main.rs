@@ -5,6 +5,7 @@ mod common;
 mod deadlock;
 mod ecmp;
 mod engines;
+mod fabric_tools;
 mod generators;
 mod interchange;
 mod max_min;

@@ -192,3 +192,21 @@ fn linux_bridges() {
     let error = read_addresses("a.csv", "address,node\naa,hust0\n", &topology, &mut labels).unwrap_err();
     assert_eq!(error.to_string(), "a.csv, line 2: \"hust0\" is not in the topology; did you mean \"host0\"?");
 }
+
+#[test]
+fn a_folder_with_a_plan_is_read_as_the_plan() {
+    let topology = generate::leaf_spine(3, 2, 2, LINK, LINK).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let plan = OrderPair { vlans: 4, ..OrderPair::default() }.plan(&topology, &graph).unwrap();
+    let tables = Tables::of_plan(&plan, 10);
+    let labels = Labels::default();
+    let folder = std::env::temp_dir().join(format!("pauseframe-plan-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let csv = write(&tables, TableFormat::Csv, &topology, &labels).unwrap();
+    std::fs::write(folder.join("tables.csv"), &csv).unwrap();
+    // Not the table of a switch called "plan".
+    std::fs::write(folder.join("plan.json"), "{}").unwrap();
+    let read = read_path(&folder, None, &topology, &labels).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(write(&read.tables, TableFormat::Csv, &topology, &labels).unwrap(), csv);
+}

@@ -94,7 +94,8 @@ pub fn read_bridges(
     builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
 }
 
-/// Reads tables from a file, or from a folder of `SWITCH.json` files with bridge tables.
+/// Reads tables from a file, from a folder with `tables.csv` (a plan of ours), or from a folder of `SWITCH.json`
+/// files with bridge tables.
 ///
 /// # Errors
 /// As [`read`], and if a file can not be read or the extension tells no format.
@@ -107,6 +108,10 @@ pub fn read_path(
     let file = path.display().to_string();
     let wrong = |path: &Path, message: String| Flaw::of_file(message).in_file(&path.display().to_string());
     let load = |path: &Path| std::fs::read_to_string(path).map_err(|error| wrong(path, error.to_string()));
+    let plan = path.join("tables.csv");
+    if path.is_dir() && plan.is_file() {
+        return read_path(&plan, Some(TableFormat::Csv), topology, labels);
+    }
     if !path.is_dir() {
         let format = format.or_else(|| TableFormat::of(path));
         let format = format.ok_or_else(|| {

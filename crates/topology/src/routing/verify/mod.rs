@@ -23,6 +23,7 @@ pub use tables::{Tables, Vlan};
 
 use super::{BufferChannel, Dependency, DependencyGraph, RoutingError, SwitchGraph};
 use crate::Topology;
+use crate::watch::{Unwatched, Watch};
 use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 use walk::{DependencySet, End, walk};
@@ -54,7 +55,7 @@ pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<Depen
     let lanes = tables.iter().map(|tables| tables.lanes()).max().unwrap_or(0);
     let mut dependencies = DependencySet::new(&graph, lanes)?;
     for tables in tables {
-        walk(tables, &mut dependencies);
+        walk(tables, &mut dependencies, &mut Unwatched)?;
     }
     Ok(DependencyGraph::new(graph.port_count(), dependencies.into_found()))
 }
@@ -64,9 +65,23 @@ pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<Depen
 /// # Errors
 /// If there are too many pairs of buffers to keep.
 pub fn verify(topology: &Topology, tables: &Tables, options: &Options) -> Result<Report, RoutingError> {
+    verify_watched(topology, tables, options, &mut Unwatched)
+}
+
+/// The same with somebody who looks on, and may stop it.
+///
+/// # Errors
+/// As [`verify()`], and [`RoutingError::Stopped`].
+pub fn verify_watched(
+    topology: &Topology,
+    tables: &Tables,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Report, RoutingError> {
     let graph = &tables.graph;
     let mut dependencies = DependencySet::new(graph, tables.lanes())?;
-    let ends = walk(tables, &mut dependencies);
+    let ends = walk(tables, &mut dependencies, watch)?;
+    watch.step("looking for cycles", 0, 0)?;
     let dependencies = DependencyGraph::new(graph.port_count(), dependencies.into_found());
     let mut components: Vec<_> = dependencies.cyclic_components().iter().map(Vec::len).collect();
     components.sort_unstable_by(|a, b| b.cmp(a));
@@ -93,7 +108,8 @@ pub fn verify(topology: &Topology, tables: &Tables, options: &Options) -> Result
         tables: table_sizes(tables, options, &names),
         what_if: options
             .what_ifs
-            .then(|| what_if::what_if(tables, &ends, &classes, options.examples, &names)),
+            .then(|| what_if::what_if(tables, &ends, &classes, options.examples, &names, watch))
+            .transpose()?,
     })
 }
 

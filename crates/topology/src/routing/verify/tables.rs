@@ -6,7 +6,7 @@
 //! changing the VLAN on the way, several next hops for one row.
 
 use crate::routing::{ForwardingTables, SwitchGraph};
-use pauseframe_units::{NodeId, PortId};
+use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::BTreeMap;
 
 /// "To the host itself": stands for the different ports of the hosts of one tree.
@@ -147,6 +147,95 @@ impl Tables {
             at = self.graph.head(port).filter(|_| !again);
         }
         route
+    }
+
+    /// The ports from host `from` to host `to` in the VLAN at this position, the sender's first, into `out`; false
+    /// if the sender may not use it, or the packets do not arrive.
+    pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
+        out.clear();
+        let Some(tree) = self.tree_of(vlan, to).map(|tree| &self.trees[tree as usize]) else { return false };
+        let row = self.graph.attachment(from).and_then(|switch| self.graph.attachment_row(switch));
+        if !row.is_some_and(|row| tree.allows(row)) {
+            return false;
+        }
+        out.push(self.graph.uplink(from));
+        let mut at = self.graph.attachment(from);
+        while let Some(switch) = at.filter(|_| out.len() <= self.graph.len() + 1) {
+            match tree.next[switch as usize] {
+                PortId::NONE => return false,
+                port if port == DELIVER || port == self.graph.uplink(to).reverse() => {
+                    out.push(self.graph.uplink(to).reverse());
+                    return true;
+                }
+                port => {
+                    out.push(port);
+                    at = self.graph.head(port);
+                }
+            }
+        }
+        false
+    }
+
+    /// Of all ordered pairs of switches with hosts, how many no VLAN serves once the links in `failed` are down and
+    /// nobody has computed new tables; and how many pairs there are.
+    pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
+        let attachments = self.graph.attachments();
+        let mut down = vec![false; self.graph.port_count() / 2];
+        for link in failed {
+            down[link.0 as usize] = true;
+        }
+        let mut served = vec![false; attachments.len().pow(2)];
+        let (mut order, mut arrives) = (Vec::new(), Vec::new());
+        for tree in &self.trees {
+            self.arrivals(tree, &down, &mut order, &mut arrives);
+            for (from, switch) in attachments.iter().enumerate() {
+                let fine = arrives[*switch as usize] == Some(true) && tree.allows(from as u32);
+                served[from * attachments.len() + tree.row as usize] |= fine;
+            }
+        }
+        let others = (0..served.len()).filter(|pair| pair / attachments.len() != pair % attachments.len());
+        let (all, served) =
+            others.fold((0, 0), |(all, fine), pair| (all + 1, fine + u64::from(served[pair])));
+        (all - served, all)
+    }
+
+    /// Whether packets arrive from each switch by `tree` if no link that is `down` is on their way.
+    fn arrivals(&self, tree: &Tree, down: &[bool], walk: &mut Vec<u32>, arrives: &mut Vec<Option<bool>>) {
+        arrives.clear();
+        arrives.resize(self.graph.len(), None);
+        for start in 0..self.graph.len() as u32 {
+            let mut at = start;
+            let end = loop {
+                if let Some(end) = arrives[at as usize] {
+                    break end;
+                }
+                // A loop never arrives.
+                arrives[at as usize] = Some(false);
+                walk.push(at);
+                match tree.next[at as usize] {
+                    DELIVER => break true,
+                    port if port == PortId::NONE || down[port.link().0 as usize] => break false,
+                    port => match self.graph.head(port) {
+                        Some(next) => at = next,
+                        None => break tree.hosts.iter().any(|h| self.graph.uplink(*h).reverse() == port),
+                    },
+                }
+            };
+            for switch in walk.drain(..) {
+                arrives[switch as usize] = Some(end);
+            }
+        }
+    }
+
+    /// The rows of every switch with one for each VLAN and group of hosts at a switch that are alike.
+    pub(crate) fn rows_by_tree(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.graph.len()];
+        for tree in &self.trees {
+            for (rows, next) in rows.iter_mut().zip(&tree.next) {
+                *rows += u64::from(*next != PortId::NONE);
+            }
+        }
+        rows
     }
 
     /// The rows of every switch: one for each VLAN and host that it has a port for.

@@ -5,6 +5,7 @@
 
 use super::tables::{DELIVER, Tables, Tree};
 use crate::routing::{BufferChannel, Dependency, RoutingError, SwitchGraph, Witness, bound_rows};
+use crate::watch::{Stopped, Watch};
 use pauseframe_units::PortId;
 
 /// How a route ends.
@@ -76,13 +77,18 @@ impl<'a> DependencySet<'a> {
 
 /// Follows all routes of `tables`, adds their dependencies, and returns their ends: tree x attachment rows +
 /// source row. From its own row to a tree of a single host, nobody sends.
-pub(super) fn walk(tables: &Tables, dependencies: &mut DependencySet<'_>) -> Vec<End> {
+pub(super) fn walk(
+    tables: &Tables,
+    dependencies: &mut DependencySet<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<End>, Stopped> {
     let graph = &tables.graph;
     let sources = graph.attachments();
     let lanes = tables.lane_table();
     let mut ends = Vec::with_capacity(tables.trees.len() * sources.len());
     let mut walker = Walker { end: Vec::new(), on_path: Vec::new() };
-    for tree in &tables.trees {
+    for (done, tree) in tables.trees.iter().enumerate() {
+        watch.step("following routes", done as u64, tables.trees.len() as u64)?;
         walker.end.clear();
         walker.end.resize(graph.len(), State::Unseen);
         let lane = &lanes[tree.vlan * graph.len()..][..graph.len()];
@@ -101,7 +107,7 @@ pub(super) fn walk(tables: &Tables, dependencies: &mut DependencySet<'_>) -> Vec
             ends.push(end);
         }
     }
-    ends
+    Ok(ends)
 }
 
 /// A pair of hosts whose packets go from `switch` along `tree`.

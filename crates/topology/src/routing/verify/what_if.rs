@@ -7,6 +7,7 @@ use super::report::{Failure, Failures, WhatIf};
 use super::walk::End;
 use super::{Class, Names, Tables};
 use crate::routing::SwitchGraph;
+use crate::watch::{Stopped, Watch};
 use pauseframe_units::{NodeId, PortId};
 
 /// Pairs lost by one failure, and the first of them.
@@ -73,13 +74,15 @@ pub(super) fn what_if(
     classes: &[Class],
     examples: usize,
     names: &Names<'_>,
-) -> WhatIf {
+    watch: &mut dyn Watch,
+) -> Result<WhatIf, Stopped> {
     let graph = &tables.graph;
     let rows = graph.attachments().len();
     let mut links = vec![Loss::default(); graph.port_count() / 2];
     let mut switches = vec![Loss::default(); graph.len()];
     let mut common = Common::default();
-    for class in classes {
+    for (done, class) in classes.iter().enumerate() {
+        watch.step("trying failures", done as u64, classes.len() as u64)?;
         for (from, start) in graph.attachments().iter().enumerate() {
             let from = from as u32;
             common.find(tables, class.arriving(ends, rows, from), *start);
@@ -93,7 +96,8 @@ pub(super) fn what_if(
         .iter()
         .map(|edge| (names.link(PortId::of_link(edge.link, 0)), links[edge.link.0 as usize]));
     let switch_losses = (0..graph.len()).map(|s| (names.node(graph.node(s as u32)), switches[s]));
-    WhatIf { links: summary(link_losses, examples, names), switches: summary(switch_losses, examples, names) }
+    let links = summary(link_losses, examples, names);
+    Ok(WhatIf { links, switches: summary(switch_losses, examples, names) })
 }
 
 fn summary(losses: impl Iterator<Item = (String, Loss)>, examples: usize, names: &Names<'_>) -> Failures {

@@ -1,0 +1,171 @@
+//! Flow-level simulation for Python. Documented in `_core.pyi`.
+
+use crate::fabrics::{Routes, Topology, plain, wrong};
+use crate::watch::PyWatch;
+use crate::{Resolved, RunError, Table};
+use pauseframe_flowlevel::routes::VlanChoice;
+use pauseframe_scenario::flow_level::{Demand, RateStatistics, Steady, Ways, steady};
+use pauseframe_scenario::resolve::build_topology;
+use pauseframe_scenario::results::RunStatus;
+use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
+use pauseframe_topology::Topology as Graph;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+
+/// What came of a scenario at flow level.
+#[pyclass(frozen, module = "pauseframe._core")]
+struct FlowRun {
+    results: FlowResults,
+}
+
+#[pymethods]
+impl FlowRun {
+    #[getter]
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &self.results.summary)
+    }
+
+    #[getter]
+    fn interrupted(&self) -> bool {
+        self.results.summary.status == RunStatus::Interrupted
+    }
+
+    #[getter]
+    fn flows(&self) -> Table {
+        Table { batch: self.results.flows.clone() }
+    }
+
+    #[getter]
+    fn links(&self) -> Table {
+        Table { batch: self.results.links.clone() }
+    }
+}
+
+fn ways<'a>(routes: Option<&'a Routes>, choice: &str, slack: usize) -> PyResult<Option<Ways<'a>>> {
+    let choice = match choice {
+        "random" => VlanChoice::Random,
+        "best_of_two" => VlanChoice::BestOfTwo,
+        "least_loaded" => VlanChoice::LeastLoaded { passes: 2 },
+        _ => {
+            return Err(wrong(format!(
+                "there is no choice {choice:?}; use random, best_of_two or least_loaded"
+            )));
+        }
+    };
+    if routes.is_none() && (choice != VlanChoice::Random || slack > 0) {
+        return Err(wrong("choice and slack are among the VLANs of tables: give tables"));
+    }
+    Ok(routes.map(|routes| Ways::Tables { tables: &routes.tables, choice, slack }))
+}
+
+/// Whether tables for `one` mean the same on `other`.
+fn is_same_fabric(one: &Graph, other: &Graph) -> bool {
+    let names = |graph: &Graph| graph.nodes().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let ends = |graph: &Graph| graph.links().iter().map(|link| link.ends).collect::<Vec<_>>();
+    names(one) == names(other) && ends(one) == ends(other)
+}
+
+/// Runs a scenario at flow level.
+#[pyfunction]
+#[pyo3(signature = (
+    scenario, *, routes=None, choice="random", slack=0, demand=None, bound=None, out=None, force=false, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+fn run_flows(
+    py: Python<'_>,
+    scenario: &Resolved,
+    routes: Option<&Routes>,
+    choice: &str,
+    slack: usize,
+    demand: Option<&str>,
+    bound: Option<f64>,
+    out: Option<PathBuf>,
+    force: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<FlowRun> {
+    if let Some(routes) = routes
+        && !build_topology(&scenario.inner.scenario.topology)
+            .is_ok_and(|graph| is_same_fabric(&graph, &routes.graph))
+    {
+        return Err(wrong("the tables are for another topology than the scenario's"));
+    }
+    let demand = demand.map(str::parse::<Demand>).transpose().map_err(wrong)?;
+    check_bound(bound)?;
+    let ways = ways(routes, choice, slack)?;
+    let options = FlowOptions { ways, demand, bound, out: out.as_deref(), force };
+    let mut watch = PyWatch::new(progress.as_ref());
+    let results = py.detach(|| run_flow_level(&scenario.inner, options, &mut watch));
+    finish(py, results, watch).map(|results| FlowRun { results })
+}
+
+/// Ctrl-C keeps what there is; other exceptions of the display go to the caller.
+fn finish<T, E: std::fmt::Display>(py: Python<'_>, results: Result<T, E>, watch: PyWatch<'_>) -> PyResult<T> {
+    match (results, watch.into_raised()) {
+        (Ok(results), None) => Ok(results),
+        (Ok(results), Some(raised)) if raised.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => {
+            Ok(results)
+        }
+        (_, Some(raised)) => Err(raised),
+        (Err(error), None) => Err(RunError::new_err(error.to_string())),
+    }
+}
+
+fn check_bound(bound: Option<f64>) -> PyResult<()> {
+    match bound {
+        Some(gap) if !(gap.is_finite() && gap > 0.0) => {
+            Err(wrong(format!("a gap of {gap} is not possible: it is a part such as 0.05")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Rates of a static demand.
+#[pyfunction]
+#[pyo3(signature = (
+    topology, demand="permutation", *, routes=None, choice="random", slack=0, seeds=vec![1], bound=None, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+fn flow_rates<'py>(
+    py: Python<'py>,
+    topology: &Topology,
+    demand: &str,
+    routes: Option<&Routes>,
+    choice: &str,
+    slack: usize,
+    seeds: Vec<u64>,
+    bound: Option<f64>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    if routes.is_some_and(|routes| !is_same_fabric(&topology.graph, &routes.graph)) {
+        return Err(wrong("the tables are for another topology"));
+    }
+    let demand: Demand = demand.parse().map_err(wrong)?;
+    check_bound(bound)?;
+    let ways = ways(routes, choice, slack)?.unwrap_or(Ways::Ecmp);
+    let mut watch = PyWatch::new(progress.as_ref());
+    let found = py.detach(|| steady(&topology.graph, ways, demand, &seeds, bound, &mut watch));
+    if let Some(raised) = watch.into_raised() {
+        return Err(raised);
+    }
+    let found = found.map_err(|error| RunError::new_err(error.to_string()))?;
+    found.iter().map(|steady| rates_dict(py, steady)).collect()
+}
+
+fn rates_dict<'py>(py: Python<'py>, steady: &Steady) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("seed", steady.seed)?;
+    dict.set_item("flows", steady.pairs.len())?;
+    dict.set_item("throughput_bps", steady.report.throughput)?;
+    dict.set_item("rate_bps", plain(py, &RateStatistics::of(&steady.report.rates))?)?;
+    let hops: usize = steady.paths.iter().map(|path| path.len().saturating_sub(2)).sum();
+    dict.set_item("hops_mean", hops as f64 / steady.pairs.len().max(1) as f64)?;
+    dict.set_item("bound_bps", steady.bounds.map(|bounds| (bounds.lower, bounds.upper)))?;
+    Ok(dict)
+}
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<FlowRun>()?;
+    module.add_function(wrap_pyfunction!(run_flows, module)?)?;
+    module.add_function(wrap_pyfunction!(flow_rates, module)?)
+}

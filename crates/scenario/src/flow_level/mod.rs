@@ -1,0 +1,205 @@
+//! A scenario at flow level: its topology, routing and workloads without packets.
+//!
+//! Two questions. With the scenario's workloads: when does each flow end, if the links are shared max-min fairly
+//! at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand in their place: which rate has each
+//! pair ([`pauseframe_flowlevel::MaxMin`]), and what could any routing give
+//! ([`pauseframe_flowlevel::ConcurrentFlow`])? Left out, of the scenario: transports, queues, buffers, pauses,
+//! headers, delays; bytes are those of the application. Left out of routing: packet spraying.
+
+mod demand;
+mod source;
+mod steady;
+mod summary;
+mod tables;
+
+pub use demand::Demand;
+pub use steady::{Steady, steady};
+pub use summary::{FlowSummary, LinkUse, RateStatistics};
+
+use crate::resolve::{Resolved, build_topology};
+use crate::results::{ResultsFolder, RunError, RunStatus, VERSION};
+use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec, VlanRoutingSpec};
+use arrow_array::RecordBatch;
+use pauseframe_flowlevel::routes::VlanChoice;
+use pauseframe_topology::Topology;
+use pauseframe_topology::routing::verify::Tables;
+use pauseframe_topology::watch::Watch;
+use pauseframe_units::Time;
+use serde::Serialize;
+use source::Workloads;
+use std::path::Path;
+use std::time::Instant;
+
+/// By which ways flows go.
+#[derive(Clone, Copy, Debug)]
+pub enum Ways<'a> {
+    /// Equal-cost multi-path, a shortest path by hash for each flow.
+    Ecmp,
+    /// The VLANs of forwarding tables.
+    Tables {
+        /// The tables, made for the same topology.
+        tables: &'a Tables,
+        /// How each flow's VLAN is chosen.
+        choice: VlanChoice,
+        /// How many links a route may have more than the shortest of any VLAN.
+        slack: usize,
+    },
+}
+
+/// What to compute, and where the results go.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowOptions<'a> {
+    /// The ways; without, those of the scenario.
+    pub ways: Option<Ways<'a>>,
+    /// A static demand in place of the workloads.
+    pub demand: Option<Demand>,
+    /// For a static demand: bound what any routing could do to this relative gap.
+    pub bound: Option<f64>,
+    /// The folder, or none: the tables stay in memory.
+    pub out: Option<&'a Path>,
+    /// Replace results that are there.
+    pub force: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct FlowResults {
+    /// All in one object.
+    pub summary: FlowSummary,
+    /// A row a flow.
+    pub flows: RecordBatch,
+    /// A row a link and direction.
+    pub links: RecordBatch,
+}
+
+/// `manifest.json` of a flow-level results folder.
+#[derive(Serialize)]
+struct FlowManifest<'a> {
+    program: &'static str,
+    kind: &'static str,
+    version: &'static str,
+    name: &'a str,
+    seed: u64,
+    status: RunStatus,
+    summary: Option<&'a FlowSummary>,
+}
+
+impl<'a> FlowManifest<'a> {
+    fn new(resolved: &'a Resolved, status: RunStatus, summary: Option<&'a FlowSummary>) -> FlowManifest<'a> {
+        let (name, seed) = (resolved.scenario.name.as_str(), resolved.scenario.seed);
+        FlowManifest {
+            program: "pauseframe",
+            kind: "flow_level",
+            version: VERSION,
+            name,
+            seed,
+            status,
+            summary,
+        }
+    }
+}
+
+/// Runs a scenario at flow level. `watch` may stop it; what has been simulated until then is kept.
+///
+/// # Errors
+/// If the scenario asks for what flows can not have (spraying), a pair has no route, or the results can not be
+/// written.
+pub fn run_flow_level(
+    resolved: &Resolved,
+    options: FlowOptions,
+    watch: &mut dyn Watch,
+) -> Result<FlowResults, RunError> {
+    let scenario = &resolved.scenario;
+    let problems = |list: Vec<crate::Problem>| {
+        RunError::Build(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    };
+    let topology = build_topology(&scenario.topology).map_err(problems)?;
+    let ways = match options.ways {
+        Some(ways) => ways,
+        None => scenario_ways(&scenario.routing)?,
+    };
+    if options.bound.is_some() && options.demand.is_none() {
+        return Err(RunError::Build("a bound needs a static demand: workloads come and go".into()));
+    }
+    let folder = match options.out {
+        Some(path) => {
+            let running = FlowManifest::new(resolved, RunStatus::Running, None);
+            let mut folder = ResultsFolder::create(path, options.force, &running)?;
+            folder.write_text("scenario.resolved.toml", &resolved.to_toml())?;
+            Some(folder)
+        }
+        None => None,
+    };
+    let mut results = match options.demand {
+        Some(demand) => static_results(resolved, &topology, ways, demand, options.bound, watch)?,
+        None => dynamic_results(resolved, &topology, ways, watch)?,
+    };
+    results.summary.out = options.out.map(|path| path.display().to_string());
+    if let Some(mut folder) = folder {
+        folder.write_table("flows.parquet", &results.flows)?;
+        folder.write_table("links.parquet", &results.links)?;
+        folder.finish(&FlowManifest::new(resolved, results.summary.status, Some(&results.summary)))?;
+    }
+    Ok(results)
+}
+
+/// The ways of a scenario. A choice by demand is the best-informed one here, where all flows are known.
+fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
+    match &routing.vlans {
+        Some(VlanRoutingSpec { per: Per::Packet, .. }) => {
+            Err(RunError::Build("routing.per = \"packet\": a flow has one path at flow level".into()))
+        }
+        Some(spec) => Ok(Ways::Tables {
+            tables: &spec.tables.0,
+            choice: match spec.choice {
+                ChoiceName::Random => VlanChoice::Random,
+                ChoiceName::BestOfTwo => VlanChoice::BestOfTwo,
+                ChoiceName::LeastLoaded => VlanChoice::LeastLoaded { passes: 1 },
+                ChoiceName::Demand => VlanChoice::LeastLoaded { passes: 2 },
+            },
+            slack: usize::from(spec.slack),
+        }),
+        None if routing.kind == RoutingKind::Spray => Err(RunError::Build(
+            "routing.kind = \"spray\": a flow has one path at flow level; use \"ecmp\" or tables".into(),
+        )),
+        None => Ok(Ways::Ecmp),
+    }
+}
+
+fn static_results(
+    resolved: &Resolved,
+    topology: &Topology,
+    ways: Ways,
+    demand: Demand,
+    bound: Option<f64>,
+    watch: &mut dyn Watch,
+) -> Result<FlowResults, RunError> {
+    let begin = Instant::now();
+    let seed = resolved.scenario.seed;
+    let steady = steady(topology, ways, demand, &[seed], bound, watch)?.remove(0);
+    let mut summary = FlowSummary::of_steady(resolved, demand, &steady, topology);
+    summary.wall_s = begin.elapsed().as_secs_f64();
+    let (flows, links) = tables::of_steady(&steady, topology, ways);
+    Ok(FlowResults { summary, flows, links })
+}
+
+fn dynamic_results(
+    resolved: &Resolved,
+    topology: &Topology,
+    ways: Ways,
+    watch: &mut dyn Watch,
+) -> Result<FlowResults, RunError> {
+    let begin = Instant::now();
+    let scenario = &resolved.scenario;
+    let capacity = pauseframe_flowlevel::capacities(topology);
+    let router = source::Router::new(topology, ways, scenario.seed)?;
+    let mut workloads = Workloads::new(scenario, topology, router);
+    let until = scenario.stop.time.map(|stop| Time::ZERO + stop);
+    let outcome = pauseframe_flowlevel::simulate(&capacity, &mut workloads, until, watch)
+        .map_err(|error| RunError::Build(error.to_string()))?;
+    let records = workloads.finish(&outcome)?;
+    let mut summary = FlowSummary::of_records(resolved, &records, &outcome, topology);
+    summary.wall_s = begin.elapsed().as_secs_f64();
+    let (flows, links) = tables::of_records(&records, &outcome, topology, scenario);
+    Ok(FlowResults { summary, flows, links })
+}

@@ -1,0 +1,254 @@
+//! The workloads of a scenario as flows of the fluid model.
+//!
+//! A flow with a reply is two in turn: the request, then the reply the other way. Starts are whole picoseconds,
+//! so what starts because something ended starts at most a picosecond later.
+
+use super::Ways;
+use crate::results::RunError;
+use crate::spec::Scenario;
+use crate::workload::{self, WorkloadContext};
+use pauseframe_fabric::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_flowlevel::demand::Pair;
+use pauseframe_flowlevel::routes::{Chooser, Imported, PathError, VlanChoice};
+use pauseframe_flowlevel::{Arrival, Outcome, Source};
+use pauseframe_topology::Topology;
+use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::routing::verify::Tables;
+use pauseframe_units::{Bytes, NodeId, PortId, Span, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// What stands for "without end": 2^53 bytes take 5 hours at 4 Tbps, and their bits are exact enough in a float.
+const ENDLESS: u64 = 1 << 53;
+
+/// Gives each flow its path.
+#[derive(Debug)]
+pub(super) enum Router<'a> {
+    Ecmp { topology: &'a Topology, hops: NextHops, seed: u64 },
+    Tables { tables: &'a Tables, chooser: Chooser<'a, Imported<'a>>, choice: VlanChoice },
+}
+
+impl<'a> Router<'a> {
+    /// # Errors
+    /// If some hosts have no path.
+    pub(super) fn new(topology: &'a Topology, ways: Ways<'a>, seed: u64) -> Result<Router<'a>, RunError> {
+        match ways {
+            Ways::Ecmp => {
+                let hops =
+                    NextHops::shortest(topology).map_err(|error| RunError::Build(error.to_string()))?;
+                Ok(Router::Ecmp { topology, hops, seed })
+            }
+            Ways::Tables { tables, choice, slack } => {
+                let chooser = Chooser::new(topology, Imported { tables, slack }, choice, seed);
+                Ok(Router::Tables { tables, chooser, choice })
+            }
+        }
+    }
+
+    /// Path and VLAN number of flow `flow`.
+    fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, PathError> {
+        match self {
+            Router::Ecmp { topology, hops, seed } => {
+                // One draw a flow, whatever else happens.
+                let mut rng = pauseframe_engine::stream(*seed, "flow_level/ecmp", flow as u64);
+                hops.ecmp_path(topology, pair.from, pair.to, rng.next_u64(), |node| u64::from(node.0), path);
+                Ok(None)
+            }
+            Router::Tables { tables, chooser, .. } => {
+                let (vlan, chosen) = chooser.choose(pair)?;
+                path.extend_from_slice(chosen);
+                Ok(Some(tables.vlans()[usize::from(vlan)].id))
+            }
+        }
+    }
+
+    fn leave(&mut self, path: &[PortId]) {
+        match self {
+            Router::Tables { chooser, choice, .. } if *choice != VlanChoice::Random => chooser.leave(path),
+            _ => {}
+        }
+    }
+}
+
+/// A flow of a workload: one or two fluid flows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub(super) spec: FlowSpec,
+    pub(super) status: FlowStatus,
+    /// Seconds; of a flow under way, when the run ended.
+    pub(super) end: f64,
+    pub(super) delivered: f64,
+    /// Alone in the network, seconds.
+    pub(super) ideal: f64,
+    pub(super) vlan: Option<u16>,
+    /// Links between switches, of the request or of the only way.
+    pub(super) hops: u32,
+}
+
+/// A fluid flow's place: its record, and whether it is the reply.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    record: u32,
+    is_reply: bool,
+}
+
+/// All workloads of a scenario, pulled in the order of starts.
+#[derive(Debug)]
+pub(super) struct Workloads<'a> {
+    topology: &'a Topology,
+    router: Router<'a>,
+    sources: Vec<Box<dyn Workload>>,
+    records: Vec<Record>,
+    parts: Vec<Part>,
+    /// Replies due: (start, record).
+    replies: BinaryHeap<Reverse<(Time, u32)>>,
+    failure: Option<PathError>,
+}
+
+impl<'a> Workloads<'a> {
+    pub(super) fn new(scenario: &Scenario, topology: &'a Topology, router: Router<'a>) -> Workloads<'a> {
+        // Queries have no table at flow level, so nobody reads their ideal time.
+        let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
+        let context = WorkloadContext { topology, seed: scenario.seed, ideal_of_query };
+        let index_of = |name: &String| {
+            let position = scenario.transports.iter().position(|(other, _)| other == name);
+            position.map_or(0, |position| position as u16 + 1)
+        };
+        let specs = scenario.workload.iter().enumerate();
+        let workloads =
+            specs.map(|(i, spec)| workload::build(spec, i as u16, index_of(&spec.transport), &context));
+        Workloads {
+            topology,
+            router,
+            sources: workloads.collect(),
+            records: Vec::new(),
+            parts: Vec::new(),
+            replies: BinaryHeap::new(),
+            failure: None,
+        }
+    }
+
+    /// All flows, those under way as they were when `outcome` ended.
+    ///
+    /// # Errors
+    /// If a flow had no route.
+    pub(super) fn finish(mut self, outcome: &Outcome) -> Result<Vec<Record>, RunError> {
+        if let Some(failure) = self.failure {
+            return Err(RunError::Build(failure.to_string()));
+        }
+        for (flow, part) in self.parts.iter().enumerate() {
+            let record = &mut self.records[part.record as usize];
+            record.delivered += outcome.arrivals[flow].size.0 as f64 - outcome.left[flow] / 8.0;
+            if record.status == FlowStatus::Running {
+                record.end = outcome.end;
+            }
+        }
+        Ok(self.records)
+    }
+
+    fn next_workload(&self) -> Option<(Time, usize)> {
+        let starts = self.sources.iter().enumerate();
+        starts.filter_map(|(index, workload)| Some((workload.next_start()?, index))).min()
+    }
+
+    /// Seconds that `bytes` take alone on `path`.
+    fn alone(&self, path: &[PortId], bytes: u64) -> f64 {
+        let slowest = path.iter().map(|port| self.topology.channel(*port).rate.0).min();
+        slowest.map_or(0.0, |rate| bytes as f64 * 8.0 / rate as f64)
+    }
+
+    fn begin(&mut self, part: Part, pair: Pair, path: &mut Vec<PortId>) {
+        match self.router.route(self.parts.len(), pair, path) {
+            Ok(vlan) if !part.is_reply => self.records[part.record as usize].vlan = vlan,
+            Ok(_) => {}
+            Err(error) => {
+                self.failure.get_or_insert(error);
+            }
+        }
+        self.parts.push(part);
+    }
+
+    fn ended_record(&mut self, record: u32, at: f64, status: FlowStatus) {
+        let now = time(at);
+        let entry = &mut self.records[record as usize];
+        (entry.status, entry.end) = (status, at);
+        let flow = FlowRecord {
+            spec: entry.spec,
+            status,
+            end: now,
+            delivered: entry.spec.size.saturating_add(entry.spec.reply),
+            ideal: Span::from_secs_f64(entry.ideal),
+            retransmits: 0,
+            timeouts: 0,
+            ce_packets: 0,
+            loss_probes: 0,
+            undone: 0,
+            datagrams: Datagrams::default(),
+            failure: None,
+        };
+        let workload = &mut self.sources[usize::from(flow.spec.workload)];
+        workload.on_finished(&flow, now);
+        // Drained, so that they do not pile up.
+        workload.take_queries();
+    }
+}
+
+impl Source for Workloads<'_> {
+    fn next_start(&self) -> Option<Time> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let reply = self.replies.peek().map(|Reverse((start, _))| *start);
+        let next = self.next_workload().map(|(start, _)| start);
+        [reply, next].into_iter().flatten().min()
+    }
+
+    fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival {
+        let next = self.next_workload();
+        let reply = self.replies.peek().map(|Reverse((start, _))| *start);
+        let plain = |start, size, stop| Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
+        if let Some(start) = reply.filter(|start| next.is_none_or(|(other, _)| *start <= other)) {
+            let record = self.replies.pop().map_or(0, |Reverse((_, record))| record);
+            let spec = self.records[record as usize].spec;
+            let pair = Pair { from: spec.destination, to: spec.source };
+            self.begin(Part { record, is_reply: true }, pair, path);
+            self.records[record as usize].ideal += self.alone(path, spec.reply);
+            return plain(start, spec.reply, None);
+        }
+        let workload = next.map_or(0, |(_, workload)| workload);
+        let spec = self.sources[workload].next_flow();
+        let record = self.records.len() as u32;
+        let status = FlowStatus::Running;
+        self.records.push(Record { spec, status, end: 0.0, delivered: 0.0, ideal: 0.0, vlan: None, hops: 0 });
+        let pair = Pair { from: spec.source, to: spec.destination };
+        self.begin(Part { record, is_reply: false }, pair, path);
+        let size = spec.size.min(ENDLESS);
+        let ideal = if spec.size == u64::MAX { 0.0 } else { self.alone(path, size) };
+        let entry = &mut self.records[record as usize];
+        (entry.ideal, entry.hops) = (ideal, path.len().saturating_sub(2) as u32);
+        plain(spec.start, size, spec.stop)
+    }
+
+    fn ended(&mut self, flow: usize, path: &[PortId], at: f64) {
+        self.router.leave(path);
+        let Part { record, is_reply } = self.parts[flow];
+        let spec = self.records[record as usize].spec;
+        if !is_reply && spec.reply > 0 {
+            self.replies.push(Reverse((time(at), record)));
+        } else {
+            let status = if spec.size == u64::MAX { FlowStatus::Stopped } else { FlowStatus::Finished };
+            self.ended_record(record, at, status);
+        }
+    }
+}
+
+/// The first picosecond not before `seconds`.
+fn time(seconds: f64) -> Time {
+    Time((seconds * 1e12).ceil() as u64)
+}
+
+/// The name of a node, for tables.
+pub(super) fn name(topology: &Topology, node: NodeId) -> String {
+    topology.nodes()[node].name.clone()
+}

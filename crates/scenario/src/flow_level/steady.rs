@@ -1,0 +1,72 @@
+//! The rates of a static demand.
+
+use super::{Demand, Ways};
+use crate::results::RunError;
+use pauseframe_flowlevel::demand::Pair;
+use pauseframe_flowlevel::routes::{self, Imported};
+use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
+use pauseframe_topology::Topology;
+use pauseframe_topology::routing::{NextHops, SwitchGraph};
+use pauseframe_topology::watch::Watch;
+
+/// Rates of all pairs of a demand, and what bounds them.
+#[derive(Clone, Debug)]
+pub struct Steady {
+    /// The seed of demand and routes.
+    pub seed: u64,
+    /// Who sends to whom.
+    pub pairs: Vec<Pair>,
+    /// By which ports.
+    pub paths: Paths,
+    /// The VLAN of each by position, with tables.
+    pub vlans: Option<Vec<u16>>,
+    /// The rates, and how full the links are.
+    pub report: Report,
+    /// What any routing could give every pair at once, if asked for.
+    pub bounds: Option<Bounds>,
+}
+
+/// The rates for each of `seeds`, which draw demand and routes. With `bound`, what any routing could do to this
+/// relative gap.
+///
+/// # Errors
+/// If routing or demand are not possible on this topology, or `watch` stops it.
+pub fn steady(
+    topology: &Topology,
+    ways: Ways,
+    demand: Demand,
+    seeds: &[u64],
+    bound: Option<f64>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<Steady>, RunError> {
+    let wrong = |error: &dyn std::error::Error| RunError::Build(error.to_string());
+    let graph = SwitchGraph::new(topology).map_err(|error| wrong(&error))?;
+    let hops = match ways {
+        Ways::Ecmp => Some(NextHops::shortest(topology).map_err(|error| wrong(&error))?),
+        Ways::Tables { .. } => None,
+    };
+    let capacity = capacities(topology);
+    let hosts = topology.hosts().count();
+    let mut solver = MaxMin::default();
+    let mut all = Vec::with_capacity(seeds.len());
+    for (done, seed) in seeds.iter().enumerate() {
+        watch.step("sharing links", done as u64, seeds.len() as u64).map_err(|error| wrong(&error))?;
+        let pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
+        let (paths, vlans) = match (ways, &hops) {
+            (Ways::Tables { tables, choice, slack }, _) => {
+                let chosen = routes::chosen(topology, &Imported { tables, slack }, &pairs, choice, *seed);
+                let chosen = chosen.map_err(|error| wrong(&error))?;
+                (chosen.paths, Some(chosen.vlans))
+            }
+            (Ways::Ecmp, Some(hops)) => (routes::ecmp(topology, hops, &pairs, *seed), None),
+            (Ways::Ecmp, None) => unreachable!("next hops are made for ECMP above"),
+        };
+        let rates = solver.solve(&capacity, Flows::equal(&paths)).map_err(|error| wrong(&error))?;
+        let report = Report::new(&capacity, &paths, rates, hosts);
+        let bounds = bound.map(|gap| {
+            ConcurrentFlow { gap, ..ConcurrentFlow::default() }.solve_watched(topology, &graph, &pairs, watch)
+        });
+        all.push(Steady { seed: *seed, pairs, paths, vlans, report, bounds });
+    }
+    Ok(all)
+}

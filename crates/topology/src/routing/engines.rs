@@ -1,0 +1,150 @@
+//! Engines by name with the settings of a command line or a scenario, and whether a plan fits the switches.
+
+use super::verify::Tables;
+use super::{
+    Dfsssp, Lash, OrderPair, Packing, RoutingEngine, RoutingError, ShortestPath, SpanningTrees, UpDown,
+};
+use crate::Topology;
+use crate::interchange::did_you_mean;
+use pauseframe_units::NodeId;
+
+/// The engines by name, with a line of help.
+pub const ENGINES: [(&str, &str); 8] = [
+    ("order_pair", "two lanes, shortest routes: an order of the switches and its reverse (default)"),
+    ("up_down", "one lane: up*/down* (Autonet 1991)"),
+    ("edst", "edge-disjoint spanning trees, as many as there are (TCP-Bolt 2014)"),
+    ("edst_hub", "the same, each tree grown around hubs: shorter routes on random graphs"),
+    ("edst_heuristic", "the same by random trees on what is left, as a simple planner would"),
+    ("dfsssp", "shortest routes over as many lanes as it takes (Domke 2011)"),
+    ("lash", "shortest routes over as many lanes as it takes (Skeie 2002)"),
+    ("shortest_path", "one lane, balanced shortest routes; can deadlock"),
+];
+
+/// What may be set for an engine; what is not set has the engine's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineSettings {
+    /// Lanes; for `dfsssp` and `lash` the most.
+    pub lanes: Option<usize>,
+    /// VLANs over all lanes; for spanning trees the most, a multiple of the lanes.
+    pub vlans: Option<usize>,
+    /// `order_pair`: VLANs on a random part of the links, for longer routes and failures.
+    pub sampled_vlans: Option<usize>,
+    /// `order_pair`: that part, in percent.
+    pub sample_percent: Option<u32>,
+    /// `up_down`: the root.
+    pub root: Option<NodeId>,
+    /// Draws orders, trees and ties.
+    pub seed: u64,
+}
+
+/// The engine with this name.
+///
+/// # Errors
+/// If there is none, or a setting is given that it does not have.
+pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
+    let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed } = *settings;
+    let trees = matches!(name, "edst" | "edst_hub" | "edst_heuristic");
+    let layered = matches!(name, "dfsssp" | "lash");
+    let unused = [
+        ("lanes", lanes.is_some_and(|lanes| lanes != 1) && matches!(name, "up_down" | "shortest_path")),
+        ("vlans", vlans.is_some() && layered),
+        ("sampled_vlans", sampled_vlans.is_some() && name != "order_pair"),
+        ("sample_percent", sample_percent.is_some() && name != "order_pair"),
+        ("root", root.is_some() && name != "up_down"),
+    ];
+    if let Some((setting, _)) = unused.into_iter().find(|(_, unused)| *unused) {
+        return Err(RoutingError::Setting { engine: name.to_owned(), setting });
+    }
+    if trees {
+        return spanning_trees(name, lanes.unwrap_or(8), vlans, seed);
+    }
+    let usual = OrderPair::default();
+    Ok(match name {
+        "order_pair" => Box::new(OrderPair {
+            lanes: lanes.unwrap_or(usual.lanes),
+            vlans: vlans.unwrap_or(usual.vlans),
+            sampled_vlans: sampled_vlans.unwrap_or(usual.sampled_vlans),
+            sample_percent: sample_percent.unwrap_or(usual.sample_percent),
+            seed,
+        }),
+        "up_down" => Box::new(UpDown { vlans: vlans.unwrap_or(8), root, seed }),
+        "dfsssp" => Box::new(Dfsssp { lanes_max: lanes.unwrap_or(8), seed }),
+        "shortest_path" => Box::new(ShortestPath { vlans: vlans.unwrap_or(1), seed }),
+        "lash" => Box::new(Lash { lanes_max: lanes.unwrap_or(8), seed }),
+        _ => {
+            let names = ENGINES.map(|(name, _)| name.to_owned());
+            let near = did_you_mean(name, names.iter());
+            return Err(RoutingError::Engine { name: name.to_owned(), hint: near, all: names.join(", ") });
+        }
+    })
+}
+
+fn spanning_trees(
+    name: &str,
+    lanes: usize,
+    vlans: Option<usize>,
+    seed: u64,
+) -> Result<Box<dyn RoutingEngine>, RoutingError> {
+    if let Some(value) = vlans.filter(|vlans| lanes == 0 || *vlans == 0 || vlans % lanes != 0) {
+        let allowed = "it must be a multiple of the number of lanes: every lane has as many trees";
+        return Err(RoutingError::Parameter { parameter: "vlans", value, allowed });
+    }
+    let packing = match name {
+        "edst" => Packing::Exact,
+        "edst_hub" => Packing::HubSeeded,
+        _ => Packing::RandomKruskal,
+    };
+    let trees_per_lane = vlans.map(|vlans| vlans / lanes);
+    Ok(Box::new(SpanningTrees { lanes, trees_per_lane, packing, seed }))
+}
+
+/// How many rows the switches need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableUse {
+    /// The switch with the most rows.
+    pub switch: NodeId,
+    /// Its rows with one for each (VLAN, host).
+    pub rows: u64,
+    /// Its rows with one for each (VLAN, switch that hosts are at): what is needed if the hosts at a switch have
+    /// neighbouring addresses and the table matches prefixes.
+    pub rows_by_switch: u64,
+    /// VLANs.
+    pub vlans: usize,
+}
+
+impl TableUse {
+    /// Counts the rows of `tables`; none without switches.
+    pub fn of(tables: &Tables) -> Option<TableUse> {
+        let (rows, by_switch) = (tables.rows(), tables.rows_by_tree());
+        let largest = (0..rows.len()).rev().max_by_key(|switch| rows[*switch])?;
+        Some(TableUse {
+            switch: tables.graph().node(largest as u32),
+            rows: rows[largest],
+            rows_by_switch: by_switch[largest],
+            vlans: tables.vlans().len(),
+        })
+    }
+
+    /// Whether a switch with room for `budget` rows can hold them, one a host or one a switch.
+    ///
+    /// # Errors
+    /// [`RoutingError::Rows`], with what would do.
+    pub fn fit(&self, topology: &Topology, budget: u64, by_switch: bool) -> Result<(), RoutingError> {
+        let needed = if by_switch { self.rows_by_switch } else { self.rows };
+        if needed <= budget {
+            return Ok(());
+        }
+        let mut advice = Vec::new();
+        let vlans = (budget as f64 / needed as f64 * self.vlans as f64) as usize;
+        if vlans > 0 {
+            advice.push(format!("{vlans} VLANs instead of {}", self.vlans));
+        }
+        if !by_switch && self.rows_by_switch <= budget {
+            let rows = self.rows_by_switch;
+            advice.push(format!("one row a switch, with a block of addresses at each ({rows} rows)"));
+        }
+        advice.push(format!("tables of {needed} rows"));
+        let switch = topology.nodes()[self.switch].name.clone();
+        Err(RoutingError::Rows { switch, needed, budget, advice: advice.join("; or ") })
+    }
+}

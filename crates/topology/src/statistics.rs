@@ -1,0 +1,300 @@
+//! What a topology is like: counts, rates, distances, and how wide it is in the middle.
+//!
+//! The bisection is the capacity between two parts with half of the hosts each, in the worst case. Finding the
+//! worst is NP-hard; the cut found here by local search (Fiduccia and Mattheyses, DAC 1982, from a few starts)
+//! is an upper bound, and the exact figure on the usual trees and rings.
+
+use crate::routing::SwitchGraph;
+use crate::{Topology, check};
+use pauseframe_units::PortId;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use serde::Serialize;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Random starts of the search for a narrow cut, besides those grown from one switch.
+const STARTS: usize = 4;
+/// The most times that all switches are moved once.
+const PASSES: usize = 20;
+
+/// Counts, rates, distances and bisection of a topology.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Statistics {
+    /// Hosts.
+    pub hosts: usize,
+    /// Switches.
+    pub switches: usize,
+    /// Links between switches.
+    pub fabric_links: usize,
+    /// Links at hosts.
+    pub host_links: usize,
+    /// Rates and how many channels (two a link) have each, fastest first.
+    pub rates: Vec<Rate>,
+    /// The fewest and the most links of a switch.
+    pub switch_ports: Option<[usize; 2]>,
+    /// The fewest and the most hosts at a switch that has any.
+    pub hosts_per_switch: Option<[usize; 2]>,
+    /// Links between switches on the longest of all shortest paths between hosts; null if some pair has none.
+    pub diameter: Option<u32>,
+    /// The mean over all pairs of different hosts; null if some pair has no path.
+    pub distance_mean: Option<f64>,
+    /// The narrowest cut found through the middle; null with fewer than two switches that have hosts.
+    pub bisection: Option<Bisection>,
+    /// What [`check()`] has against it.
+    pub problems: Vec<String>,
+}
+
+/// Channels of one rate.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Rate {
+    /// Bits per second.
+    pub bps: u64,
+    /// How many channels.
+    pub channels: usize,
+}
+
+/// A cut between two halves of the hosts.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bisection {
+    /// What crosses it each way, bits per second: not more than this is possible.
+    pub at_most_bps: u64,
+    /// Over what the hosts of the smaller part can send.
+    pub per_host_rate: f64,
+    /// Hosts in the smaller part.
+    pub hosts: usize,
+}
+
+impl Statistics {
+    /// Looks at all of `topology`. A graph that routing can not take (a host with two links) has counts and
+    /// problems only.
+    pub fn of(topology: &Topology) -> Statistics {
+        let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
+        for channel in topology.links().iter().flat_map(|link| link.channels) {
+            *rates.entry(channel.rate.0).or_default() += 1;
+        }
+        let switch_degrees = topology.switches().map(|switch| topology.nodes()[switch].ports.len());
+        let switches = topology.switches().count();
+        let mut statistics = Statistics {
+            hosts: topology.hosts().count(),
+            switches,
+            fabric_links: 0,
+            host_links: topology.hosts().map(|host| topology.nodes()[host].ports.len()).sum(),
+            rates: rates.into_iter().rev().map(|(bps, channels)| Rate { bps, channels }).collect(),
+            switch_ports: range(switch_degrees),
+            hosts_per_switch: None,
+            diameter: None,
+            distance_mean: None,
+            bisection: None,
+            problems: check(topology).iter().map(ToString::to_string).collect(),
+        };
+        statistics.fabric_links = topology.links().len().saturating_sub(statistics.host_links);
+        if let Ok(graph) = SwitchGraph::new(topology) {
+            statistics.add_distances(&graph);
+            statistics.bisection = bisection(topology, &graph);
+        }
+        statistics
+    }
+
+    fn add_distances(&mut self, graph: &SwitchGraph) {
+        let hosts = |switch: u32| graph.hosts(switch).len();
+        self.hosts_per_switch = range(graph.attachments().iter().map(|switch| hosts(*switch)));
+        let (mut distance, mut order) = (vec![0; graph.len()], Vec::new());
+        let (mut longest, mut sum, mut pairs) = (0, 0_u64, 0_u64);
+        for from in graph.attachments() {
+            graph.distances(*from, &mut distance, &mut order);
+            for to in graph.attachments() {
+                let links = distance[*to as usize];
+                if links == u32::MAX {
+                    return;
+                }
+                let all = (hosts(*from) * (hosts(*to) - usize::from(from == to))) as u64;
+                (sum, pairs, longest) = (sum + all * u64::from(links), pairs + all, longest.max(links));
+            }
+        }
+        self.diameter = (!graph.attachments().is_empty()).then_some(longest);
+        self.distance_mean = (pairs > 0).then(|| sum as f64 / pairs as f64);
+    }
+}
+
+fn range(values: impl Iterator<Item = usize>) -> Option<[usize; 2]> {
+    values.fold(None, |range: Option<[usize; 2]>, value| {
+        Some(range.map_or([value; 2], |[least, most]| [least.min(value), most.max(value)]))
+    })
+}
+
+/// The narrowest cut found from a few starts.
+fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
+    let first = *graph.attachments().first()?;
+    if graph.attachments().len() < 2 {
+        return None;
+    }
+    let mut rng = Pcg64::seed_from_u64(1);
+    let last = graph.attachments()[graph.attachments().len() - 1];
+    let mut orders =
+        vec![breadth_first(graph, first), breadth_first(graph, last), (0..graph.len() as u32).collect()];
+    for _ in 0..STARTS {
+        let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+        order.shuffle(&mut rng);
+        orders.push(order);
+        let root = graph.attachments()[rng.random_range(0..graph.attachments().len())];
+        orders.push(breadth_first(graph, root));
+    }
+    let cuts = orders.iter().map(|order| {
+        let mut cut = Cut::new(topology, graph, order);
+        cut.improve();
+        cut
+    });
+    let best = cuts.min_by_key(Cut::capacity)?;
+    let (smaller, hosts) =
+        if best.weight[0] <= best.weight[1] { (0, best.weight[0]) } else { (1, best.weight[1]) };
+    let uplink = |host| topology.channel(graph.uplink(host)).rate.0;
+    let inside = graph.attachments().iter().filter(|switch| best.side[**switch as usize] == smaller);
+    let rate: u64 = inside.flat_map(|switch| graph.hosts(*switch)).map(|host| uplink(*host)).sum();
+    let at_most_bps = best.capacity();
+    Some(Bisection { at_most_bps, per_host_rate: at_most_bps as f64 / rate as f64, hosts })
+}
+
+/// All switches, near ones first; those without a path last.
+fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
+    let (mut distance, mut order) = (vec![0; graph.len()], Vec::new());
+    graph.distances(root, &mut distance, &mut order);
+    order.extend((0..graph.len() as u32).filter(|switch| distance[*switch as usize] == u32::MAX));
+    order
+}
+
+/// A cut under improvement.
+struct Cut<'a> {
+    graph: &'a SwitchGraph,
+    /// By port: the smaller of the two directions of its link.
+    rate: Vec<u64>,
+    side: Vec<u8>,
+    /// Hosts on each side.
+    weight: [usize; 2],
+    /// How far apart the weights may be at the end.
+    apart: usize,
+}
+
+impl<'a> Cut<'a> {
+    /// The switches of `order` go to side 0 until it has half of the hosts.
+    fn new(topology: &Topology, graph: &'a SwitchGraph, order: &[u32]) -> Cut<'a> {
+        let rate = (0..graph.port_count() as u32).map(|port| {
+            let port = PortId(port);
+            topology.channel(port).rate.0.min(topology.channel(port.reverse()).rate.0)
+        });
+        let all: usize = graph.attachments().iter().map(|switch| graph.hosts(*switch).len()).sum();
+        let mut cut =
+            Cut { graph, rate: rate.collect(), side: vec![1; graph.len()], weight: [0, all], apart: 0 };
+        for switch in order {
+            if (cut.weight[0] + cut.hosts(*switch)) * 2 <= all {
+                cut.side[*switch as usize] = 0;
+                cut.weight[0] += cut.hosts(*switch);
+                cut.weight[1] -= cut.hosts(*switch);
+            }
+        }
+        cut.apart = cut.weight[0].abs_diff(cut.weight[1]);
+        cut
+    }
+
+    fn hosts(&self, switch: u32) -> usize {
+        self.graph.hosts(switch).len()
+    }
+
+    fn capacity(&self) -> u64 {
+        let crossing = self.graph.edges().iter().filter(|edge| {
+            let [a, b] = edge.ends.map(|end| self.side[end as usize]);
+            a != b
+        });
+        crossing.map(|edge| self.rate[PortId::of_link(edge.link, 0).0 as usize]).sum()
+    }
+
+    /// What the cut loses if `switch` changes sides.
+    fn gain(&self, switch: u32) -> i64 {
+        let arcs = self.graph.arcs(switch).iter();
+        arcs.map(|arc| {
+            let rate = self.rate[arc.port.0 as usize] as i64;
+            if self.side[arc.to as usize] == self.side[switch as usize] { -rate } else { rate }
+        })
+        .sum()
+    }
+
+    fn flip(&mut self, switch: u32) {
+        let (from, hosts) = (usize::from(self.side[switch as usize]), self.hosts(switch));
+        self.side[switch as usize] = 1 - self.side[switch as usize];
+        self.weight[from] -= hosts;
+        self.weight[1 - from] += hosts;
+    }
+
+    /// Passes until one brings nothing.
+    fn improve(&mut self) {
+        for _ in 0..PASSES {
+            if self.pass() == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Moves every switch once, the best first, and goes back to the best balanced moment; returns what that won.
+    fn pass(&mut self) -> i64 {
+        let widest = self.graph.attachments().iter().map(|switch| self.hosts(*switch)).max().unwrap_or(0);
+        let slack = self.apart + 2 * widest;
+        let mut gains: Vec<i64> = (0..self.graph.len() as u32).map(|switch| self.gain(switch)).collect();
+        let mut heaps = [BinaryHeap::new(), BinaryHeap::new()];
+        for (switch, gain) in gains.iter().enumerate() {
+            heaps[usize::from(self.side[switch])].push((*gain, switch as u32));
+        }
+        let mut moved = vec![false; self.graph.len()];
+        let (mut moves, mut won) = (Vec::new(), 0_i64);
+        let (mut best, mut best_moves) = (0_i64, 0);
+        while let Some(switch) = self.next_move(&mut heaps, &gains, &moved, slack) {
+            won += gains[switch as usize];
+            moved[switch as usize] = true;
+            self.flip(switch);
+            moves.push(switch);
+            for arc in self.graph.arcs(switch) {
+                let rate = 2 * self.rate[arc.port.0 as usize] as i64;
+                let same = self.side[arc.to as usize] == self.side[switch as usize];
+                gains[arc.to as usize] += if same { -rate } else { rate };
+                if !moved[arc.to as usize] {
+                    heaps[usize::from(self.side[arc.to as usize])].push((gains[arc.to as usize], arc.to));
+                }
+            }
+            if won > best && self.weight[0].abs_diff(self.weight[1]) <= self.apart {
+                (best, best_moves) = (won, moves.len());
+            }
+        }
+        for switch in moves.drain(best_moves..).rev() {
+            self.flip(switch);
+        }
+        best
+    }
+
+    /// The switch whose move wins most and leaves the sides within `slack` hosts. Out of date entries are dropped.
+    fn next_move(
+        &self,
+        heaps: &mut [BinaryHeap<(i64, u32)>; 2],
+        gains: &[i64],
+        moved: &[bool],
+        slack: usize,
+    ) -> Option<u32> {
+        for heap in heaps.iter_mut() {
+            while heap.peek().is_some_and(|(gain, s)| moved[*s as usize] || gains[*s as usize] != *gain) {
+                heap.pop();
+            }
+        }
+        let allowed = |from: usize, switch: u32| {
+            let hosts = self.hosts(switch);
+            (self.weight[from] - hosts).abs_diff(self.weight[1 - from] + hosts) <= slack
+        };
+        let tops = [0, 1].map(|side| heaps[side].peek().copied().filter(|(_, s)| allowed(side, *s)));
+        let side = match tops {
+            [None, None] => return None,
+            [Some(_), None] => 0,
+            [None, Some(_)] => 1,
+            // Of equal gains the one that helps the balance.
+            [Some(a), Some(b)] if a.0 == b.0 => usize::from(self.weight[1] > self.weight[0]),
+            [Some(a), Some(b)] => usize::from(b.0 > a.0),
+        };
+        heaps[side].pop().map(|(_, switch)| switch)
+    }
+}

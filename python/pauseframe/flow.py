@@ -1,0 +1,127 @@
+"""Scenarios without packets: max-min fair rates and completion times.
+
+>>> import pauseframe as pf
+>>> text = '''
+... workload = [{ kind = "n_to_1", senders = 2, size = "1 MB" }]
+... topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+... '''
+>>> pf.run_flows(text).summary["fct_us"]["mean"]
+1600.0
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe.run import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from pauseframe.scenario import Scenario
+
+
+def run_flows(
+    scenario: Scenario | _core.Resolved | str | Path,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    routes: _core.Routes | None = None,
+    choice: str = "random",
+    slack: int = 0,
+    demand: str | None = None,
+    bound: float | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    progress: Callable[[dict[str, Any]], None] | bool | None = None,
+) -> _core.FlowRun:
+    """Simulates a scenario at flow level; `flows`, `links` and `summary` are as in docs/reference/flow-level.md.
+
+    Without `demand`, its workloads come and go under its routing. With one ("permutation", "rack_permutation",
+    "all_to_all", "n_to_1:16", "skewed:1.2") every pair sends all the time, and `bound` (a relative gap such as 0.05)
+    adds what any routing could give. `routes` replaces the scenario's routing by forwarding tables; each flow takes
+    one of the VLANs whose route is at most `slack` links longer than the shortest, by `choice`: "random",
+    "best_of_two" or "least_loaded". Ctrl-C keeps what has been simulated.
+    """
+    resolved = resolve(scenario, seed=seed, set=set)
+    display = None
+    if progress is None or progress is True:
+        from pauseframe.progress import stage_display
+
+        display = stage_display(resolved.name)
+    try:
+        run = _core.run_flows(
+            resolved,
+            routes=routes,
+            choice=choice,
+            slack=slack,
+            demand=demand,
+            bound=bound,
+            out=None if out is None else str(out),
+            force=force,
+            progress=progress if callable(progress) else display,
+        )
+    finally:
+        if display is not None:
+            display.close()
+    if run.interrupted:
+        sys.stderr.write(
+            f"interrupted at {run.summary['sim_time_s']:g} s of simulated time; what was simulated is kept\n"
+        )
+    return run
+
+
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The lines that people look at first."""
+    from pauseframe._text import format_bytes, format_count, format_duration, format_number, format_rate, format_us
+
+    rates, use, bound = summary["rate_bps"], summary["fabric_utilisation"], summary["bound"]
+    rows = [("flows", format_count(summary["flows_total"]))]
+    if summary["demand"] == "workloads":
+        fct, slowdown = summary["fct_us"], summary["slowdown"]
+        rows = [
+            ("flows finished", f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}"),
+            ("completion time, mean", format_us(fct["mean"])),
+            ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
+            ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
+            ("simulated time", format_duration(summary["sim_time_s"])),
+        ]
+    rows += [
+        ("throughput a host", format_rate(summary["throughput_bps"])),
+        ("rate of a flow, mean", format_rate(rates["mean"])),
+        (
+            "  min / p1 / p50 / p99 / max",
+            " / ".join(format_rate(rates[key]) for key in ("min", "p1", "p50", "p99", "max")),
+        ),
+        ("links between switches on a path, mean", format_number(summary["hops_mean"])),
+        ("use of links between switches, mean / max", " / ".join(format_number(use[key]) for key in ("mean", "max"))),
+    ]
+    if bound is not None:
+        upper, lower = format_rate(bound["upper_bps"]), format_rate(bound["lower_bps"])
+        rows += [
+            ("any routing, every pair at once", f"{lower} to {upper} (gap {format_number(bound['gap'] * 100)} %)"),
+            ("  the slowest flow here reaches", f"{format_number(bound['min_rate_over_upper'] * 100)} % of that"),
+        ]
+    return [
+        *rows,
+        ("wall time", format_duration(summary["wall_s"])),
+        ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
+    ]
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """`summary_rows` for a terminal."""
+    from rich.table import Table
+
+    title = f"{summary['name']}, seed {summary['seed']}, {summary['demand']}"
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    for name, value in summary_rows(summary):
+        table.add_row(name, value)
+    return table

@@ -1,0 +1,109 @@
+"""Topologies from files of many tools, scenarios, families by name, and NetworkX graphs.
+
+>>> import pauseframe as pf
+>>> fabric = pf.load_topology("fat_tree:k=4")
+>>> fabric
+Topology(16 hosts, 20 switches, 48 links)
+>>> fabric.statistics()["diameter"]
+4
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pauseframe import _core
+
+EXTENSIONS = {
+    ".graphml": "graphml",
+    ".json": "node-link",
+    ".txt": "hpcc",
+    ".topo": "htsim",
+    ".yml": "containerlab",
+    ".yaml": "containerlab",
+}
+
+
+def load_topology(
+    source: str | Path, *, format: str | None = None, rate: str = "10 Gbps", delay: str = "1 us"
+) -> _core.Topology:
+    """The topology of a scenario file (.toml), of a file in an interchange format, or of a family.
+
+    A family is written with its parameters: "fat_tree:k=6". `rate` and `delay` stand in where a file does not say.
+    Raises FabricError, ScenarioError, or OSError.
+    """
+    path = Path(source)
+    if path.suffix == ".toml":
+        from pauseframe.run import resolve
+
+        return _core.Topology.of_scenario(resolve(path))
+    if path.is_file() or format is not None:
+        return _core.Topology.read(str(path), format=format, rate=rate, delay=delay)
+    name = str(source).partition(":")[0].strip()
+    if name in _core.families() or (not path.suffix and not path.parent.name):
+        return _core.Topology.family(str(source))
+    raise FileNotFoundError(f"{source}: there is no such file, and no family of this name")
+
+
+def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> _core.Topology:
+    """A NetworkX graph as a topology.
+
+    Nodes have the attribute `kind`, "host" or "switch" (without, they are switches), edges may have `rate` and
+    `delay`, such as "25 Gbps" and "500 ns". Parallel edges are parallel links.
+    """
+    import networkx as nx
+
+    text = json.dumps(nx.node_link_data(graph, edges="edges"), default=str)
+    return _core.Topology.parse(text, "node-link", rate=rate, delay=delay)
+
+
+def to_networkx(topology: _core.Topology) -> Any:
+    """The topology as a `networkx.MultiGraph`, names, kinds, rates, delays and ports as attributes."""
+    import networkx as nx
+
+    return nx.node_link_graph(json.loads(topology.write("node-link")), edges="edges")
+
+
+def format_of(path: Path) -> str:
+    """The format that a file to be written has by its extension."""
+    name = path.name.lower()
+    found = next((kind for extension, kind in EXTENSIONS.items() if name.endswith(extension)), None)
+    if found is None:
+        known = ", ".join(f"{extension} ({kind})" for extension, kind in EXTENSIONS.items())
+        raise _core.FabricError(f"{path}: the extension tells no format: use --format, or one of {known}")
+    return found
+
+
+def statistics_lines(statistics: dict[str, Any]) -> list[tuple[str, str]]:
+    """What people look at first."""
+    from pauseframe._text import format_number, format_rate
+
+    def span(values: list[int] | None) -> str:
+        if values is None:
+            return "–"
+        return str(values[0]) if values[0] == values[1] else f"{values[0]} to {values[1]}"
+
+    rates = ", ".join(f"{rate['channels'] // 2} × {format_rate(rate['bps'])}" for rate in statistics["rates"])
+    bisection = statistics["bisection"]
+    cut = "–"
+    if bisection is not None:
+        share = format_number(bisection["per_host_rate"] * 100)
+        cut = f"at most {format_rate(bisection['at_most_bps'])} ({share} % of what the hosts of a half send)"
+    return [
+        ("hosts", str(statistics["hosts"])),
+        ("switches", str(statistics["switches"])),
+        ("links between switches", str(statistics["fabric_links"])),
+        ("links at hosts", str(statistics["host_links"])),
+        ("links by rate", rates),
+        ("ports used of a switch", span(statistics["switch_ports"])),
+        ("hosts at a switch", span(statistics["hosts_per_switch"])),
+        (
+            "diameter (links between switches)",
+            str(statistics["diameter"] if statistics["diameter"] is not None else "–"),
+        ),
+        ("distance, mean over pairs of hosts", format_number(statistics["distance_mean"])),
+        ("bisection", cut),
+        ("problems", "none" if not statistics["problems"] else str(len(statistics["problems"]))),
+    ]

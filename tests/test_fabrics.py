@@ -1,0 +1,321 @@
+"""Topologies, routes and flow level from Python and the command line."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree as ET
+
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe.cli import main
+from pauseframe.draw import arrange, draw
+from pauseframe.reproduce.fig14 import jellyfish, throughput
+
+
+def cli(*arguments, cwd=None):
+    """The command line in this process: `run` in test_cli pays a second of start-up each time."""
+    out, err = io.StringIO(), io.StringIO()
+    before = Path.cwd()
+    code = 0
+    try:
+        os.chdir(cwd or before)
+        sys.argv, argv = ["pauseframe", *map(str, arguments)], sys.argv
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        os.chdir(before)
+        sys.argv = argv
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+@pytest.fixture
+def ring():
+    return pf.Topology.family("ring:switches=4,hosts_per_switch=1")
+
+
+def test_families_files_and_scenarios_are_loaded(tmp_path, scenario_file):
+    fabric = pf.load_topology("leaf_spine:leaves=2,spines=2,hosts_per_leaf=3,rate=25 Gbps")
+    assert repr(fabric) == "Topology(6 hosts, 4 switches, 10 links)"
+    for name, kind in (("a.graphml", "graphml"), ("b.json", "node-link"), ("c.clab.yml", "containerlab")):
+        path = tmp_path / name
+        path.write_text(fabric.write(kind))
+        again = pf.load_topology(path)
+        assert (again.nodes(), again.links()) == (fabric.nodes(), fabric.links())
+    assert pf.load_topology(scenario_file).statistics()["hosts"] == 4
+    with pytest.raises(pf.FabricError, match="did you mean"):
+        pf.load_topology("leaf_spin:leaves=2")
+    with pytest.raises(FileNotFoundError):
+        pf.load_topology(tmp_path / "nothing.graphml")
+
+
+def test_networkx_both_ways():
+    nx = pytest.importorskip("networkx")
+    graph = nx.MultiGraph()
+    for switch in range(3):
+        graph.add_node(f"s{switch}", kind="switch")
+        graph.add_node(f"h{switch}", kind="host")
+        graph.add_edge(f"h{switch}", f"s{switch}", rate="10 Gbps", delay="1 us")
+    graph.add_edges_from([("s0", "s1"), ("s1", "s2"), ("s0", "s1")], rate="40 Gbps", delay="500 ns")
+    fabric = pf.from_networkx(graph)
+    statistics = fabric.statistics()
+    assert (statistics["hosts"], statistics["fabric_links"], statistics["diameter"]) == (3, 3, 2)
+    back = pf.to_networkx(fabric)
+    assert nx.utils.graphs_equal(back.subgraph(graph.nodes), back)
+    assert back.number_of_edges("s0", "s1") == 2
+    assert {data["rate"] for _, _, data in back.edges("h0", data=True)} == {"10 Gbps"}
+    again = pf.from_networkx(back)
+    assert (again.nodes(), again.links()) == (fabric.nodes(), fabric.links())
+
+
+def test_names_and_ports_survive_every_format(tmp_path):
+    source = tmp_path / "lab.graphml"
+    source.write_text(pf.Topology.family("xgft:m=3x2,w=1x2,rate=10 Gbps,fabric_rate=40 Gbps").write("graphml"))
+    for name in ("lab.json", "lab.txt", "lab.clab.yml", "back.graphml"):
+        target = tmp_path / name
+        assert cli("topo", "export", source, "-o", target).returncode == 0
+        source = target
+    assert pf.load_topology(source).links() == pf.load_topology(tmp_path / "lab.graphml").links()
+    again = cli("topo", "export", source, "-o", tmp_path / "lab.json")
+    assert (again.returncode, "--force" in again.stderr) == (1, True)
+
+
+def test_show():
+    done = cli("topo", "show", "fat_tree:k=4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "100 %" in done.stdout
+    shown = json.loads(cli("topo", "show", "fat_tree:k=4", "--json").stdout)
+    assert shown["bisection"]["per_host_rate"] == 1.0
+    wrong = cli("topo", "show", "fat_tree:k=5")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "k = 5" in wrong.stderr
+
+
+def test_drawings(tmp_path):
+    for source in ("fat_tree:k=4", "ring:switches=5,hosts_per_switch=2", "star:hosts=3"):
+        done = cli("topo", "draw", source, "-o", tmp_path / "fabric.svg")
+        assert done.returncode == 0
+        root = ET.parse(tmp_path / "fabric.svg").getroot()
+        fabric = pf.load_topology(source)
+        found = [sum(element.tag.endswith(tag) for element in root.iter()) for tag in ("circle", "line")]
+        assert found == [len(fabric.nodes()), len(fabric.links())]
+    draw(pf.load_topology("fat_tree:k=4"), tmp_path / "fabric.html", title="a fat tree")
+    assert "a fat tree" in (tmp_path / "fabric.html").read_text()
+    large = arrange(pf.load_topology("jellyfish:switches=40,ports=20,hosts_per_switch=10"), "auto")
+    assert (len(large.places), {large.hosts_at[name] for name in large.places}) == (40, {10})
+    with pytest.raises(pf.FabricError, match="no levels"):
+        arrange(pf.load_topology("ring:switches=5,hosts_per_switch=2"), "levels")
+    with pytest.raises(pf.FabricError, match=r"\.svg or \.html"):
+        draw(pf.load_topology("star:hosts=3"), tmp_path / "fabric.png")
+
+
+def test_a_plan_is_written_whole_and_checks(tmp_path):
+    plan = tmp_path / "plan"
+    fabric = "jellyfish:switches=12,ports=8,hosts_per_switch=3"
+    done = cli("route", "plan", fabric, "--lanes", 2, "--vlans", 4, "--seed", 3, "-o", plan)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = {"plan.json", "tables.csv", "tables.json", "topology.graphml", "topology.svg"}
+    assert {path.name for path in plan.iterdir()} == names
+    summary = json.loads((plan / "plan.json").read_text())
+    assert (summary["engine"], summary["report"]["can_deadlock"], summary["rows"]["vlans"]) == ("order_pair", False, 4)
+    for topology, tables in ((fabric, plan), (plan / "topology.graphml", plan / "tables.json")):
+        done = cli("route", "check", topology, tables, "--what-if", "--json")
+        report = json.loads(done.stdout)
+        assert (done.returncode, report["clean"], report["what_if"]["links"]["tried"]) == (0, True, 30)
+    again = cli("route", "plan", fabric, "-o", plan)
+    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    assert cli("route", "plan", fabric, "-o", plan, "--force", "-q").returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["plan"]
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("")
+    assert cli("route", "plan", fabric, "-o", foreign, "--force").returncode == 1
+    assert (foreign / "thesis.tex").exists()
+
+
+def test_budgets_that_can_not_be_met(tmp_path):
+    fabric = "jellyfish:switches=20,ports=8,hosts_per_switch=3"
+    rows = cli("route", "plan", fabric, "--rows", 100, "-o", tmp_path / "plan")
+    assert rows.returncode == 2
+    assert "can hold 100" in rows.stderr
+    assert "VLANs instead of 16" in rows.stderr
+    lanes = cli("route", "plan", fabric, "--engine", "lash", "--lanes", 1, "-o", tmp_path / "plan")
+    assert lanes.returncode == 2
+    assert "only 1 are allowed: the route from" in lanes.stderr
+    assert "up_down" in lanes.stderr
+    unused = cli("route", "plan", fabric, "--engine", "lash", "--vlans", 4, "-o", tmp_path / "plan")
+    assert "no setting" in unused.stderr
+    assert not (tmp_path / "plan").exists()
+
+
+def write_bridges(ring, folder):
+    """Each host's packets go clockwise round the ring, as `bridge -j fdb show` would print it."""
+    folder.mkdir()
+    nodes = [name for name, _, _ in ring.nodes()]
+    ports: dict[str, list[str]] = {name: [] for name in nodes}
+    for a, b, _, _ in ring.links():
+        ports[a].append(b)
+        ports[b].append(a)
+    addresses = {f"host{i}": f"02:00:00:00:00:{i:02x}" for i in range(4)}
+    for i in range(4):
+        rows = []
+        for host, address in addresses.items():
+            towards = host if host == f"host{i}" else f"s{(i + 1) % 4}"
+            interface = f"eth{ports[f's{i}'].index(towards) + 1}"
+            rows.append({"mac": address, "ifname": interface, "vlan": 10, "master": "br0", "state": "static"})
+        (folder / f"s{i}.json").write_text(json.dumps(rows))
+    table = "address,node\n" + "".join(f"{address},{host}\n" for host, address in addresses.items())
+    (folder.parent / "macs.csv").write_text(table)
+
+
+def test_a_ring_of_bridges_can_deadlock(ring, tmp_path):
+    write_bridges(ring, tmp_path / "fdb")
+    command = ["route", "check", "ring:switches=4,hosts_per_switch=1", tmp_path / "fdb"]
+    command += ["--addresses", tmp_path / "macs.csv", "--lane", "10=3", "--draw", tmp_path / "cycle.svg"]
+    done = cli(*command, "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["can_deadlock"], report["clean"]) == (1, True, False)
+    cycle = report["shortest_cycle"]
+    assert [arc["wanted"] for arc in cycle] == [arc["held"] for arc in cycle[1:]] + [cycle[0]["held"]]
+    assert len(cycle) == 4
+    assert {arc["held"]["lane"] for arc in cycle} == {3}
+    for arc in cycle:
+        assert {arc["held"]["port"], arc["wanted"]["port"]} <= set(arc["witness"]["ports"])
+    assert (tmp_path / "cycle.svg").read_text().count("#d62728") == 4
+    text = cli(*command)
+    assert text.returncode == 1
+    assert "CAN DEADLOCK" in text.stdout
+    assert "NOT RIGHT" in text.stdout
+    assert cli(*command[:-4], "--lane", "three").returncode == 2
+
+
+def test_holes_and_loops_are_not_right(tmp_path):
+    fabric = "line:switches=2,hosts_per_switch=1"
+    tables = tmp_path / "tables.csv"
+    # s0 knows no way to host1; s1 sends what is for host0 to s0, which sends it back.
+    names = [name for name, _, _ in pf.load_topology(fabric).nodes()]
+    assert names == ["host0", "host1", "s0", "s1"]
+    tables.write_text("switch,vlan,destination,port\ns1,1,host0,eth2\ns0,1,host0,eth2\n\nvlan,lane\n1,0\n")
+    done = cli("route", "check", fabric, tables, "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["loops"]["count"], report["unreachable"]["count"]) == (1, 1, 2)
+    wrong = cli("route", "check", "line:switches=3,hosts_per_switch=1", tmp_path / "nothing.csv")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+class PressesCtrlC:
+    """A display at whose first sight somebody presses Ctrl-C."""
+
+    def __call__(self, info):
+        signal.raise_signal(signal.SIGINT)
+
+    def close(self):
+        pass
+
+
+def test_interrupting_a_plan_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("pauseframe.progress.stage_display", lambda name: PressesCtrlC())
+    fabric = "jellyfish:switches=600,ports=48,hosts_per_switch=16"
+    done = cli("route", "plan", fabric, "--vlans", 64, "-o", tmp_path / "plan")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_is_shown_and_its_errors_come_through():
+    fabric = pf.load_topology("jellyfish:switches=300,ports=32,hosts_per_switch=8")
+    seen: list[dict[str, object]] = []
+    routes = pf.plan_routes(fabric, vlans=16, progress=seen.append)
+    assert {tuple(info) for info in seen} <= {("stage", "done", "of")}
+
+    def angry(info):
+        raise RuntimeError(info["stage"])
+
+    def plan_until_shown():
+        while True:
+            pf.plan_routes(fabric, vlans=64, progress=angry)
+
+    with pytest.raises(RuntimeError, match="growing trees"):
+        plan_until_shown()
+    assert routes.check()["clean"]
+
+
+def test_flows_of_a_scenario(scenario_file, tmp_path):
+    done = cli("flow", scenario_file, "--out", tmp_path / "out", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    summary = json.loads(done.stdout)
+    flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
+    assert summary["flows_total"] == len(flows)
+    many = flows.filter(pl.col("workload") == "many")
+    # Three times 200 KB into 10 Gb/s; the jobs may come in between.
+    assert min(many["fct_us"].to_list()) >= 480.0 - 1e-6
+    assert min(flows["slowdown"].drop_nulls().to_list()) >= 1 - 1e-9
+    links = pl.read_parquet(tmp_path / "out" / "links.parquet")
+    assert links["utilisation"].is_between(0, 1 + 1e-9).all()
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["status"]) == ("flow_level", "complete")
+    again = cli("flow", scenario_file, "--out", tmp_path / "out")
+    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    table = cli("flow", scenario_file, "--demand", "permutation", "--bound", "--out", tmp_path / "two")
+    assert "any routing, every pair at once" in table.stdout
+    assert cli("flow", scenario_file, "--bound", cwd=tmp_path).returncode == 2
+    assert cli("flow", scenario_file, "--demand", "everything", cwd=tmp_path).returncode == 2
+
+
+def test_flows_by_tables(tmp_path):
+    scenario = "workload = [{ kind = 'permutation', size = '1 MB' }]\ntopology = { kind = 'fat_tree', k = 4 }\n"
+    file = tmp_path / "fabric.toml"
+    file.write_text(scenario)
+    assert cli("route", "plan", file, "--vlans", 8, "-o", tmp_path / "plan", "-q").returncode == 0
+    options = ("--demand", "permutation", "--tables", tmp_path / "plan", "--json")
+    by_load = json.loads(cli("flow", file, *options, "--choice", "least_loaded", "--out", tmp_path / "a").stdout)
+    by_hash = json.loads(cli("flow", file, "--demand", "permutation", "--json", "--out", tmp_path / "b").stdout)
+    assert by_load["throughput_bps"] > by_hash["throughput_bps"]
+    assert by_load["rate_bps"]["max"] <= 10e9 * (1 + 1e-9)
+    other = pf.plan_routes(pf.load_topology("fat_tree:k=6"))
+    with pytest.raises(pf.FabricError, match="another topology"):
+        pf.run_flows(scenario, routes=other, progress=False)
+    with pytest.raises(pf.FabricError, match="give tables"):
+        pf.run_flows(scenario, choice="least_loaded", progress=False)
+
+
+def test_rates_of_many_seeds_are_those_of_each():
+    fabric = jellyfish(20, 6, 4, seed=1)
+    both = throughput(fabric, "permutation", range(1, 3), None, "random")
+    assert both == [throughput(fabric, "permutation", range(seed, seed + 1), None, "random")[0] for seed in (1, 2)]
+    rates = pf.flow_rates(fabric, "all_to_all", bound=0.1)[0]
+    lower, upper = rates["bound_bps"]
+    assert lower <= upper <= 1.1 * lower * (1 + 1e-9)
+    assert rates["rate_bps"]["min"] <= upper
+
+
+def test_failures_that_nobody_answers():
+    fabric = pf.load_topology("ring:switches=4,hosts_per_switch=1")
+    routes = pf.plan_routes(fabric, "up_down", vlans=1)
+    links = [i for i, (a, b, _, _) in enumerate(fabric.links()) if a.startswith("s") and b.startswith("s")]
+    assert routes.pairs_lost([]) == (0, 12)
+    lost, pairs = routes.pairs_lost(links)
+    assert lost == pairs == 12
+    assert fabric.without(links).statistics()["diameter"] is None
+    with pytest.raises(pf.FabricError, match="no link 99"):
+        routes.pairs_lost([99])
+
+
+def test_help_has_examples():
+    for command in (
+        ("topo", "show"),
+        ("topo", "draw"),
+        ("topo", "export"),
+        ("route", "plan"),
+        ("route", "check"),
+        ("flow",),
+    ):
+        text = cli(*command, "--help").stdout
+        assert f"pauseframe {' '.join(command)} " in text.replace("\n", " ")
+        assert "Example" in text
