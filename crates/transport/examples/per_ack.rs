@@ -3,7 +3,7 @@
 //! refinements of recovery on.
 
 use pauseframe_transport::*;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
 
 fn config(name: &str, recovery: RecoveryConfig) -> Config {
@@ -32,7 +32,14 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             slop: Span::ZERO,
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
+        delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
+        receive_buffer: ReceiveBuffer::Fixed,
+        reassembly_limit: 0,
+        dsack: false,
+        read_rate: BitRate(0),
+        fin: false,
+        cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use pauseframe_topology::{Channel, NodeKind};
-use pauseframe_transport::{SackBlocks, SynOptions};
+use pauseframe_transport::{SackBlocks, Stamps, SynOptions};
 use pauseframe_units::{BitRate, Span};
 use std::process::Command;
 
@@ -77,7 +77,13 @@ fn conversation() -> Vec<CapturedFrame> {
             Ecn::Ce,
             Segment { flags: Flags::ACK.with(Flags::ECE), ..back },
         ),
-        segment_frame(2_000_000_600, false, 3, Ecn::Ect1, Segment { options: Options::Sack(sack), ..back }),
+        segment_frame(
+            2_000_000_600,
+            false,
+            3,
+            Ecn::Ect1,
+            Segment { options: Options::Sack(sack), stamps: Stamps { value: 2000, echo: 1999 }, ..back },
+        ),
         pause(2_000_000_700, 3, 0),
         pause(2_000_000_800, 0, 7),
         segment_frame(
@@ -214,9 +220,14 @@ fn tshark_reads_the_headers() {
             "49155;20000;1048576;9;2;0x0091",
         ]
     );
-    let fields = ["tcp.options.sack_le", "tcp.options.sack_re", "tcp.options.timestamp.tsval"];
+    let fields = [
+        "tcp.options.sack_le",
+        "tcp.options.sack_re",
+        "tcp.options.timestamp.tsval",
+        "tcp.options.timestamp.tsecr",
+    ];
     let sack = tshark(&path, "tcp.options.sack", &fields).unwrap();
-    assert_eq!(sack, ["8000,5000,2000;9448,6448,3448;2000"]);
+    assert_eq!(sack, ["8000,5000,2000;9448,6448,3448;2000;1999"]);
     let fields = ["tcp.options.mss_val", "tcp.options.wscale.shift", "tcp.options.sack_perm"];
     assert_eq!(tshark(&path, "tcp.flags.syn == 1", &fields).unwrap().len(), 2);
     assert!(tshark(&path, "tcp.flags.syn == 1", &fields).unwrap()[0].starts_with("1448;7;"));
