@@ -8,6 +8,14 @@ import pauseframe as pf
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
+REST = """
+[topology]
+kind = "star"
+hosts = 3
+[[workload]]
+kind = "permutation"
+size = "1 MB"
+"""
 PAGES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md")), *sorted(DOCS.glob("models/*.md"))]
 
 
@@ -20,6 +28,16 @@ def test_python_examples(page):
 def test_scenarios(page):
     for text in re.findall(r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
         assert pf.Scenario.from_toml(text).resolve().warnings == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_fragments_and_scenarios_that_warn(page):
+    """`toml part` completes a plain scenario; `toml warns` is one about which there is a warning."""
+    text = page.read_text(encoding="utf-8")
+    for warned in re.findall(r"^```toml warns\n(.*?)^```", text, re.M | re.S):
+        assert pf.Scenario.from_toml(warned).resolve().warnings != []
+    for part in re.findall(r"^```toml part\n(.*?)^```", text, re.M | re.S):
+        assert pf.Scenario.from_toml(part + REST).resolve()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -18,7 +18,9 @@ MODELS = Path(__file__).parent.parent / "docs" / "models"
 
 def example(page: str) -> str:
     """The scenario on a page of the models."""
-    found = re.search(r"^```toml\n(.*?)^```", (MODELS / f"{page}.md").read_text(encoding="utf-8"), re.M | re.S)
+    found = re.search(
+        r"^```toml(?: warns)?\n(.*?)^```", (MODELS / f"{page}.md").read_text(encoding="utf-8"), re.M | re.S
+    )
     assert found is not None
     return found.group(1)
 

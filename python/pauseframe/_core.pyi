@@ -15,6 +15,7 @@ __all__ = [
     "Topology",
     "__version__",
     "engines",
+    "explain_transport",
     "families",
     "flow_rates",
     "options",
@@ -25,6 +26,7 @@ __all__ = [
     "resolve",
     "run",
     "run_flows",
+    "stacks",
 ]
 
 __version__: str

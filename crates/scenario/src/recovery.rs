@@ -1,6 +1,5 @@
 //! Keys of `[transport]` for loss recovery beyond RFC 5681, 6582 and 6675: what they mean, and the settings they become.
 
-use crate::presets::PresetValue;
 use pauseframe_transport::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 use pauseframe_units::Span;
 use serde::Serialize;
@@ -84,19 +83,4 @@ impl RecoverySpec {
             },
         }
     }
-}
-
-/// What Linux has on: values for a row of settings below the presets.
-pub const LINUX_RECOVERY: &[PresetValue] = &[
-    set("rack", "true", "Linux tcp_recovery = 1 (RFC 8985)"),
-    set("tlp", "true", "Linux tcp_early_retrans = 3 (RFC 8985 §7)"),
-    set("prr", "true", "Linux (RFC 6937, RFC 9937)"),
-    set("undo", "true", "Linux tcp_dsack = 1 (RFC 3708)"),
-    set("frto", "true", "Linux tcp_frto = 2 (RFC 5682)"),
-    set("rto_growth", "delivered", "Linux: the newly delivered packets count"),
-    set("idle_restart", "linux", "Linux tcp_slow_start_after_idle = 1"),
-];
-
-const fn set(key: &'static str, value: &'static str, source: &'static str) -> PresetValue {
-    PresetValue { key, value, source }
 }
