@@ -290,12 +290,11 @@ impl Network {
     /// A packet has come through the stack: to TCP, and on with what TCP makes of it.
     #[inline]
     pub(crate) fn deliver(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
-        let packet = self.packets[index];
-        if packet.kind == Kind::Datagram {
-            self.packets.remove(index);
-            self.deliver_datagram(packet, now, queue);
+        if self.packets[index].kind == Kind::Datagram {
+            self.deliver_datagram(index, now, queue);
             return;
         }
+        let packet = self.packets[index];
         let segment = self.packets.segment(&packet);
         self.packets.remove(index);
         let slot = self.slots[(packet.to / 2) as usize][(packet.to & 1) as usize];

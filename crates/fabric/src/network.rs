@@ -602,7 +602,7 @@ impl Network {
 impl Model for Network {
     const OBSERVATION: u64 = OBSERVATION;
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: u64, now: Time, queue: &mut EventQueue) {
         match Event::from_code(event) {
             Event::TxDone(port) => self.on_tx_done(port, now, queue),
@@ -613,6 +613,21 @@ impl Model for Network {
             Event::HostReceive(host) => self.on_host_receive(host, now, queue),
             Event::HostSend(host) => self.on_host_send(host, now, queue),
             Event::Timer(end) => self.on_timer(end, now, queue),
+            rare => self.handle_rare(rare, now, queue),
+        }
+    }
+
+    #[inline]
+    fn is_finished(&self) -> bool {
+        self.finished
+    }
+}
+
+impl Network {
+    /// What happens less than once a packet stays out of the run loop's way.
+    #[inline(never)]
+    fn handle_rare(&mut self, event: Event, now: Time, queue: &mut EventQueue) {
+        match event {
             Event::FlowStart(workload) => self.on_flow_start(workload, now, queue),
             Event::FlowStop(flow) => self.on_flow_stop(flow, now, queue),
             Event::HostDrain(host) => self.on_host_drain(host, now, queue),
@@ -624,12 +639,8 @@ impl Model for Network {
             Event::Watchdog(lane) => self.on_watchdog(lane, now, queue),
             Event::Sample => self.on_sample(now, queue),
             Event::Detect => self.on_detect(now, queue),
+            _ => unreachable!("the run loop handles it itself"),
         }
-    }
-
-    #[inline]
-    fn is_finished(&self) -> bool {
-        self.finished
     }
 }
 

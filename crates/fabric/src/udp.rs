@@ -197,7 +197,10 @@ impl Network {
     }
 
     /// A datagram has come through the stack of its destination.
-    pub(crate) fn deliver_datagram(&mut self, packet: Packet, now: Time, queue: &mut EventQueue) {
+    #[inline(never)]
+    pub(crate) fn deliver_datagram(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
+        let packet = self.packets[index];
+        self.packets.remove(index);
         let record = &mut self.records[(packet.to / 2) as usize];
         record.delivered += u64::from(packet.len);
         record.datagrams.delivered += 1;
