@@ -48,20 +48,26 @@ def from_folder(folder: Path) -> RunData:
     """Reads a results folder; FileNotFoundError if it is none, RunError if it is damaged."""
     manifest = read_manifest(folder)
     scenario = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
-    tables = [pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")]
+    flows, queries, ports, series = (
+        pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")
+    )
     tree = folder / "pause_tree.parquet"
     pauses = pl.scan_parquet(tree) if tree.is_file() else None
     summary = manifest["summary"]
-    return RunData(summary["name"], manifest["status"], summary, scenario, *tables, pause_tree=pauses)
+    return RunData(summary["name"], manifest["status"], summary, scenario, flows, queries, ports, series, pauses)
 
 
 def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
         return from_folder(run.folder)
-    tables = [pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series)]
+    flows, queries, ports, series = (
+        pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series)
+    )
     pauses = pl.DataFrame(run.pause_tree).lazy()
-    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, *tables, pause_tree=pauses)
+    return RunData(
+        run.summary["name"], run.status, run.summary, run.scenario_toml, flows, queries, ports, series, pauses
+    )
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:

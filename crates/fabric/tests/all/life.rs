@@ -20,8 +20,8 @@ fn request(topology: &Topology) -> FlowSpec {
     FlowSpec { reply: 20 * MSS, ..flow(topology, "host0", "host1", 1600) }
 }
 
-fn kept(number: u32, first: bool, last: bool) -> Option<Kept> {
-    Some(Kept { number, first, last })
+fn kept(number: u32, first: bool, last: bool) -> Kept {
+    Kept { number, first, last }
 }
 
 /// The second request needs no handshake: exactly two round trips less than the formula of the first.
@@ -31,7 +31,11 @@ fn a_kept_connection_is_opened_once() {
     let settings = settings(Config { handshake: true, ..config() });
     let exchange = (2 * FULL + 174_400 + 2 * US) + (21 * FULL + 2 * US);
     let flows: Vec<_> = (0..3)
-        .map(|i| FlowSpec { start: Time(i * 1000 * US), kept: kept(7, i == 0, i == 2), ..request(&topology) })
+        .map(|i| FlowSpec {
+            start: Time(i * 1000 * US),
+            kept: Some(kept(7, i == 0, i == 2)),
+            ..request(&topology)
+        })
         .collect();
     let (mut network, ending) = run(&topology, &settings, &flows);
     let records = network.flow_records(ending.now).to_vec();

@@ -117,9 +117,8 @@ fn ecn(t: &mut Table, control: &CongestionControlConfig, stack: &str) -> (EcnNam
     // Linux 6.1: a DCTCP socket sends everything as ECT(0) (tcp_ca_needs_ecn).
     let is_dctcp = matches!(control, CongestionControlConfig::Dctcp(_));
     let all_ect = stack == "linux" && is_dctcp;
-    let origin = || match all_ect {
-        true => Origin::Computed("DCTCP of the linux stack".to_owned()),
-        false => Origin::Default,
+    let origin = || {
+        if all_ect { Origin::Computed("DCTCP of the linux stack".to_owned()) } else { Origin::Default }
     };
     let rule = "false; true for DCTCP of stack = \"linux\"";
     let doc = "ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)";

@@ -96,9 +96,8 @@ fn budgets_that_do_not_suffice_say_what_would_do() {
     let text = ring("kind = \"dfsssp\"\nlanes = 1", "");
     let error = refused(&text, &[]);
     assert!(
-        error.contains(
-            "routing.lanes: 2 lanes are needed; only 1 are allowed; raise lanes, or plan with order_pair"
-        ),
+        error.contains("routing.lanes: 2 lanes are needed; only 1 are allowed: the route from")
+            && error.contains("raise lanes, or plan with order_pair"),
         "{error}"
     );
     let error = refused(&ring("kind = \"order_pair\"\nvlans = 1", ""), &[]);
