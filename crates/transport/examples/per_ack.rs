@@ -2,7 +2,10 @@
 //! Two runs of different length give the cost of an ACK without the start; `linux` as third argument switches the
 //! refinements of recovery on.
 
-use pauseframe_transport::*;
+use pauseframe_transport::{
+    CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
+    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment,
+};
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
 
