@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from pauseframe.cli import main
 from pauseframe.draw import arrange, draw
+from pauseframe.reproduce import fig14
 from pauseframe.reproduce.fig14 import jellyfish, throughput
 
 
@@ -319,3 +320,17 @@ def test_help_has_examples():
         text = cli(*command, "--help").stdout
         assert f"pauseframe {' '.join(command)} " in text.replace("\n", " ")
         assert "Example" in text
+
+
+def test_fig14_is_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(fig14, "SETTINGS", {"B 1:1": (40, 8, 8), "A 1:1": (30, 6, 6)})
+    monkeypatch.setattr(fig14, "GROWTH", {"quick": (34, 40, 60)})
+    monkeypatch.setattr(fig14, "DEGREES", {"quick": ((20, 8), (50, 12))})
+    done = cli("reproduce", "bolt/fig14", "--quick", "--out", tmp_path / "new", "--json")
+    verdicts = {claim["id"]: claim["verdict"] for claim in json.loads(done.stdout)}
+    assert done.returncode == 0
+    # Small graphs: what does not depend on the size holds.
+    assert {name: verdicts[name] for name in ("B-M29", "B-M31", "B-M33")} == dict.fromkeys(
+        ("B-M29", "B-M31", "B-M33"), "reproduced"
+    )
+    assert set(verdicts) == {"B-M29", "B-M30", "B-M31", "B-M32", "B-M33"}

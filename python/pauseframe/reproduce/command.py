@@ -59,6 +59,7 @@ def run_reproduce(
     chosen = list({one.id: one for name in wanted for one in select(experiments, name)}.values())
     outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
+    out.mkdir(parents=True, exist_ok=True)  # experiments without packet runs leave nothing there
     (out / VERDICTS_FILE).write_text(json.dumps(records, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     page = build_pages(outcomes, out)
     if pdf is not None:

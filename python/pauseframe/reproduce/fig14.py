@@ -41,7 +41,7 @@ ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "order_pair_16_by_load": ("order_pair", {"lanes": 2, "vlans": 16}, "least_loaded"),
 }
 GROWTH = {"quick": (50, 100, 150, 225), "full": (50, 100, 150, 225, 500, 1000)}
-PERMUTATIONS = {"quick": 5, "full": 20}
+PERMUTATIONS = {"quick": 2, "full": 20}
 SEEDS = {"quick": 1, "full": 3}
 FAILED = (0.001, 0.01, 0.05, 0.1)
 DEGREES = {"quick": ((20, 8), (100, 16), (225, 32)), "full": ((20, 4), (50, 8), (100, 16), (400, 24), (1000, 32))}
