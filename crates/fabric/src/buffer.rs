@@ -69,7 +69,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// `account_mask`: see [`crate::network::Hot`].
+    /// `account_mask`: see [`crate::hot::Hot`].
     #[inline]
     pub(crate) fn of(packet: &Packet, account_mask: u8) -> Held {
         Held {

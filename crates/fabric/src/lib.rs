@@ -13,6 +13,7 @@ mod failures;
 mod flow;
 mod headroom;
 mod host;
+mod hot;
 mod ideal;
 mod marker;
 mod network;

@@ -1,0 +1,110 @@
+//! What every hop asks of the settings, worked out once: one flag or threshold a question, so that what is off costs a
+//! test of a bit.
+
+use crate::class::ClassPolicy;
+use crate::queue::QueueDiscipline;
+use crate::scheduler::Scheduler;
+use crate::settings::{BufferPolicy, Settings};
+use pauseframe_units::{Priority, Span};
+
+/// Settings that every hop reads, kept beside the arenas.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
+pub(crate) struct Hot {
+    /// Preamble and gap, bytes.
+    pub(crate) gap: u32,
+    /// Forwarding latency of switches; `pipelined` if there is any.
+    pub(crate) switch_latency: Span,
+    pub(crate) pipelined: bool,
+    /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
+    pub(crate) calm: [u32; Priority::COUNT],
+    /// By class: [`crate::marker::Marker::bytes_at_enqueue`].
+    pub(crate) mark_above: [u32; Priority::COUNT],
+    /// Lossless classes with fixed thresholds whose marker need not see every packet come.
+    pub(crate) fixed_lossless: u8,
+    /// Classes (a bit each) that an idle port sends at once.
+    pub(crate) direct: u8,
+    /// Classes of which a packet leaves without anything else to be done, or looked at.
+    pub(crate) plain: u8,
+    /// Classes that the buffer accounts by more than the egress backlog.
+    pub(crate) accounted: u8,
+    /// Classes whose marker sees every packet come, and those of which something looks at what leaves.
+    pub(crate) watched_arrivals: u8,
+    pub(crate) watched_departures: u8,
+    /// Classes that are served by the rank of their packets.
+    pub(crate) ranked: u8,
+    pub(crate) shared: bool,
+    pub(crate) ets: bool,
+    /// The class to serve is not always the highest that may send.
+    pub(crate) deliberate: bool,
+    /// Switches look up the next hop: packets are sprayed or have VLANs. Otherwise they know their path.
+    pub(crate) look_up: bool,
+    /// Each packet picks its VLAN.
+    pub(crate) vlan_per_packet: bool,
+    /// Segments leave their sockets for the NIC at once.
+    pub(crate) stackless: bool,
+    /// Switches have congestion points, NICs have reaction points.
+    pub(crate) qcn: bool,
+    /// Some hosts drain slowly.
+    pub(crate) slow_receivers: bool,
+    /// What is left of a class in ingress accounts: nothing where the whole link has one.
+    pub(crate) account_mask: u8,
+    /// Frames on some wire are captured or damaged.
+    pub(crate) tapped: bool,
+    /// Links can be down, or queues in a storm.
+    pub(crate) can_refuse: bool,
+    /// Some transport ends its connections with FIN.
+    pub(crate) fin: bool,
+}
+
+impl Hot {
+    pub(crate) fn new(settings: &Settings, policies: &[ClassPolicy; Priority::COUNT], lossless: u8) -> Hot {
+        let set = |of: &dyn Fn(&ClassPolicy) -> bool| {
+            policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
+        };
+        let pipelined = settings.switch_latency > Span::ZERO;
+        let watched_arrivals = set(&ClassPolicy::watches_arrivals);
+        let watched_departures = set(&ClassPolicy::watches_departures);
+        let ets = matches!(settings.scheduler, Scheduler::Ets(_));
+        let accounted = match settings.buffer {
+            BufferPolicy::PerPort(_) => lossless,
+            BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
+        };
+        let mark_above = policies.map(|policy| policy.marker.bytes_at_enqueue());
+        let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
+        let calm = std::array::from_fn(|class| {
+            let plain = (accounted | watched_arrivals) & 1 << class == 0;
+            if plain { mark_above[class].min(policies[class].limit) } else { 0 }
+        });
+        Hot {
+            gap: settings.overhead.gap,
+            switch_latency: settings.switch_latency,
+            pipelined,
+            calm,
+            mark_above,
+            fixed_lossless: if shared { 0 } else { lossless & !watched_arrivals },
+            direct: if pipelined || settings.qcn.is_some() {
+                0
+            } else {
+                !set(&|policy| policy.marker.is_average())
+            },
+            accounted,
+            watched_arrivals,
+            watched_departures,
+            plain: !(accounted | watched_departures),
+            ranked: set(&|policy| policy.queue != QueueDiscipline::Fifo),
+            shared,
+            ets,
+            deliberate: pipelined || ets,
+            look_up: settings.spray || settings.vlans.is_some(),
+            vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
+            stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
+            qcn: settings.qcn.is_some(),
+            slow_receivers: !settings.receivers.is_empty(),
+            account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
+            tapped: false,
+            can_refuse: false,
+            fin: settings.transports.iter().any(|transport| transport.config.fin),
+        }
+    }
+}
