@@ -7,6 +7,7 @@ mod generated;
 mod link_layer;
 mod mutations;
 mod routes;
+mod stacks;
 mod switches;
 
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
