@@ -209,7 +209,8 @@ pub(crate) fn settle_priority(
 ) {
     let path = format!("{path}.priority");
     let of_dscp = priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
-    if let (Some(given), Some(of_dscp)) = (given, of_dscp.filter(|of_dscp| Some(*of_dscp) != given)) {
+    let other = of_dscp.filter(|of_dscp| is_used && Some(*of_dscp) != given);
+    if let (Some(given), Some(of_dscp)) = (given, other) {
         let message =
             format!("{given}, but switch.priority_of_dscp gives DSCP {} priority {of_dscp}", spec.dscp);
         ledger.problem(&path, message, "leave one of them out");

@@ -141,6 +141,19 @@ fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> Option<Vec<S
 }
 
 #[test]
+fn every_packet_carries_the_dscp_of_its_transport() {
+    let segments = conversation().into_iter().filter(|f| matches!(f.content, FrameContent::Segment { .. }));
+    let mut seen = 0;
+    for frame in segments {
+        let (bytes, _) = segment_headers(&frame.content, AGREED);
+        let ip = if bytes[12..14] == [0x81, 0x00] { 18 } else { 14 };
+        assert_eq!((bytes[ip], bytes[ip + 1] >> 2), (0x45, 10));
+        seen += 1;
+    }
+    assert!(seen >= 7);
+}
+
+#[test]
 fn tshark_finds_nothing_malformed() {
     for whole in [false, true] {
         let (_folder, path) = written(&conversation(), whole);
