@@ -7,10 +7,11 @@
 
 use crate::buffer::Thresholds;
 use crate::network::Network;
-use crate::packet::NIL;
-use crate::settings::Overhead;
+use crate::packet::{NIL, Packet};
+use crate::pfc::pause_time;
+use crate::settings::{BufferPolicy, Overhead};
 use pauseframe_topology::Channel;
-use pauseframe_units::{Bytes, PortId, Priority, Span};
+use pauseframe_units::{Bytes, PortId, Priority, Span, Time};
 
 /// The terms of the headroom of one link for one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +67,12 @@ impl Headroom {
         self.frame_ahead + self.pause_frames + self.delay_back + self.reaction + self.last_frame + self.delay
     }
 
+    /// The most by which the pause frame that renews a pause can come later than the one that began it did: it waits
+    /// for a frame in service and for other pause frames, which that one did not.
+    pub fn renewal(&self) -> Span {
+        self.frame_ahead + self.pause_frames
+    }
+
     /// All of it.
     pub fn total(&self) -> Bytes {
         Bytes(self.arriving.0 + self.crossing.0)
@@ -109,5 +116,128 @@ impl Network {
                 HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
             })
             .collect()
+    }
+
+    /// Computes XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where
+    /// they can not keep what they are for.
+    pub(crate) fn set_thresholds(&mut self) {
+        let (mut short, mut late) = (Vec::new(), Vec::new());
+        let mut taken = vec![[0u64; 2]; self.switches.len()];
+        let ports: Vec<PortId> = self.ports.ids().filter(|port| self.has_ingress_account(*port)).collect();
+        for port in ports {
+            let at_host = self.ports[port].to_switch == NIL;
+            let switch = self.ports[port].to_switch as usize;
+            for class in 0..self.priorities.len() as u8 {
+                let (lane, pool) = (self.lane_index(port, class), self.pool_of(class));
+                if !at_host {
+                    taken[switch][pool] += self.policies[usize::from(class)].reserved;
+                }
+                // A whole link has one account, that of class 0.
+                if self.is_lossless(class) && class & self.hot.account_mask == class {
+                    let (limits, needed) = self.thresholds_of(port, class);
+                    if u64::from(limits.headroom) < needed.total().0 {
+                        short.push((port, limits.headroom, needed.total()));
+                    }
+                    if self.lasts(port) / 2 < needed.renewal() {
+                        late.push((port, needed.renewal()));
+                    }
+                    if !at_host {
+                        taken[switch][pool] += u64::from(limits.headroom);
+                    }
+                    self.thresholds[lane] = limits;
+                } else if let (BufferPolicy::IdealOutputQueued(size), false) = (self.settings.buffer, at_host)
+                {
+                    self.thresholds[lane] = Thresholds::of_lossy(size);
+                }
+            }
+        }
+        if let BufferPolicy::Shared { size, .. } = self.settings.buffer {
+            self.set_pools(size, &taken);
+        }
+        self.warn_of_short_headroom(&short);
+        self.warn_of_late_renewal(&late);
+    }
+
+    /// How long a pause of what comes by `port` lasts unless renewed.
+    fn lasts(&self, port: PortId) -> Span {
+        let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
+        pause_time(self.topology.channel(port).rate, quanta)
+    }
+
+    fn warn_of_short_headroom(&mut self, short: &[(PortId, u32, Bytes)]) {
+        let Some((port, headroom, needed)) = short.first() else { return };
+        self.headroom_covers = false;
+        self.warnings.push(format!(
+            "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
+             be dropped",
+            self.topology.port_name(*port),
+            Bytes(u64::from(*headroom)),
+            short.len()
+        ));
+    }
+
+    fn warn_of_late_renewal(&mut self, late: &[(PortId, Span)]) {
+        let Some((port, renewal)) = late.first() else { return };
+        self.headroom_covers = false;
+        self.warnings.push(format!(
+            "switch.pfc.quanta: a pause of {} lasts {} and is renewed at half of that, but the frame that renews it can \
+             come {renewal} late, behind others on the way back ({} ports like this): the pause can run out and lossless \
+             packets can be dropped; ask for more quanta",
+            self.topology.port_name(*port),
+            self.lasts(*port),
+            late.len()
+        ));
+    }
+
+    /// The thresholds of what comes by `port`, and the headroom that its link needs.
+    pub(crate) fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Headroom) {
+        let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
+        let overhead = self.settings.overhead;
+        let mut max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
+        if pfc.whole_link {
+            // The one account holds tagged frames too.
+            max_frame = max_frame
+                .max(overhead.frame_size(self.settings.mtu, *self.priorities.last().expect("in use")));
+        }
+        let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
+        let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
+        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts);
+        if let Some(receiver) = self.slow_receiver(port) {
+            return (Thresholds::of_buffer(receiver.buffer, needed.total(), max_frame), needed);
+        }
+        let wanted = pfc.headroom.unwrap_or(needed.total()).0;
+        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
+        let (xoff, headroom) = match self.settings.buffer {
+            BufferPolicy::PerPort(size) | BufferPolicy::IdealOutputQueued(size) => {
+                let xoff = pfc.xoff.map_or(size.0.saturating_sub(wanted), |xoff| xoff.0);
+                (xoff, wanted.min(size.0.saturating_sub(xoff)))
+            }
+            BufferPolicy::Shared { size, .. } => (pfc.xoff.map_or(size.0, |xoff| xoff.0), wanted),
+        };
+        let xon = pfc.xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
+        let limits = Thresholds { xoff: small(xoff), xon: small(xon.min(xoff)), headroom: small(headroom) };
+        (limits, needed)
+    }
+
+    /// A lossless packet found no headroom. Where the headroom covers the link this can not happen.
+    pub(crate) fn check_headroom_drop(&self, packet: &Packet, now: Time) {
+        assert!(
+            !self.headroom_covers,
+            "a lossless packet was dropped although the headroom covers its link: at {now}, port {}, class {}",
+            self.topology.port_name(packet.ingress),
+            packet.ingress_class
+        );
+    }
+
+    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
+    pub(crate) fn expect_losses(&mut self) {
+        self.headroom_covers = false;
+    }
+
+    /// XOFF, XON and headroom for what arrives by `port` at `priority`, if that is lossless there.
+    pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
+        let class = self.priorities.iter().position(|p| *p == priority)? as u8;
+        let known = self.is_lossless(class) && self.has_ingress_account(port);
+        known.then(|| self.thresholds[self.lane_index(port, class & self.hot.account_mask)])
     }
 }

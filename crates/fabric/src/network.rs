@@ -7,13 +7,12 @@ use crate::deadlock::Detector;
 use crate::event::{Event, OBSERVATION};
 use crate::failures::{Failures, LossReason};
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
-use crate::headroom::Headroom;
 use crate::host::Host;
 use crate::hot::Hot;
 use crate::ideal::IdealTime;
 use crate::marker::{RedQueue, red_queues};
 use crate::observe::{Capture, Sampler};
-use crate::packet::{Fifo, NIL, Packet, PacketPool};
+use crate::packet::{Fifo, NIL, PacketPool};
 use crate::paths::Paths;
 use crate::pause_tree::PauseLog;
 use crate::pfc::{PauseState, PendingPause};
@@ -21,7 +20,7 @@ use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
 use crate::qcn::Qcn;
 use crate::receiver::Receiver;
 use crate::scheduler::{Ets, Turns};
-use crate::settings::{BufferPolicy, Settings};
+use crate::settings::Settings;
 use crate::switch::Switch;
 use crate::udp::Stream;
 use crate::vlan::VlanState;
@@ -150,7 +149,7 @@ pub struct Network {
     /// Lossless classes, a bit each.
     pub(crate) lossless: u8,
     /// Whether every headroom covers its link: then a drop there is our bug.
-    headroom_covers: bool,
+    pub(crate) headroom_covers: bool,
     pub(crate) warnings: Vec<String>,
     pub(crate) ends: Vec<Option<End>>,
     pub(crate) free_ends: Vec<u32>,
@@ -276,94 +275,6 @@ impl Network {
         self.check_finished();
     }
 
-    /// Computes XOFF, XON and headroom of every lossless ingress, and what the shared pools have left.
-    fn set_thresholds(&mut self) {
-        let (mut short, mut taken) = (Vec::new(), vec![[0u64; 2]; self.switches.len()]);
-        let ports: Vec<PortId> = self.ports.ids().filter(|port| self.has_ingress_account(*port)).collect();
-        for port in ports {
-            let at_host = self.ports[port].to_switch == NIL;
-            let switch = self.ports[port].to_switch as usize;
-            for class in 0..self.priorities.len() as u8 {
-                let (lane, pool) = (self.lane_index(port, class), self.pool_of(class));
-                if !at_host {
-                    taken[switch][pool] += self.policies[usize::from(class)].reserved;
-                }
-                // A whole link has one account, that of class 0.
-                if self.is_lossless(class) && class & self.hot.account_mask == class {
-                    let (limits, needed) = self.thresholds_of(port, class);
-                    if u64::from(limits.headroom) < needed.total().0 {
-                        short.push((port, limits.headroom, needed.total()));
-                    }
-                    if !at_host {
-                        taken[switch][pool] += u64::from(limits.headroom);
-                    }
-                    self.thresholds[lane] = limits;
-                } else if let (BufferPolicy::IdealOutputQueued(size), false) = (self.settings.buffer, at_host)
-                {
-                    self.thresholds[lane] = Thresholds::of_lossy(size);
-                }
-            }
-        }
-        if let BufferPolicy::Shared { size, .. } = self.settings.buffer {
-            self.set_pools(size, &taken);
-        }
-        if let Some((port, headroom, needed)) = short.first() {
-            self.headroom_covers = false;
-            self.warnings.push(format!(
-                "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
-                 be dropped",
-                self.topology.port_name(*port),
-                Bytes(u64::from(*headroom)),
-                short.len()
-            ));
-        }
-    }
-
-    /// The thresholds of what comes by `port`, and the headroom that its link needs.
-    pub(crate) fn thresholds_of(&self, port: PortId, class: u8) -> (Thresholds, Headroom) {
-        let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
-        let overhead = self.settings.overhead;
-        let mut max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
-        if pfc.whole_link {
-            // The one account holds tagged frames too.
-            max_frame = max_frame
-                .max(overhead.frame_size(self.settings.mtu, *self.priorities.last().expect("in use")));
-        }
-        let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
-        let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
-        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts);
-        if let Some(receiver) = self.slow_receiver(port) {
-            return (Thresholds::of_buffer(receiver.buffer, needed.total(), max_frame), needed);
-        }
-        let wanted = pfc.headroom.unwrap_or(needed.total()).0;
-        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
-        let (xoff, headroom) = match self.settings.buffer {
-            BufferPolicy::PerPort(size) | BufferPolicy::IdealOutputQueued(size) => {
-                let xoff = pfc.xoff.map_or(size.0.saturating_sub(wanted), |xoff| xoff.0);
-                (xoff, wanted.min(size.0.saturating_sub(xoff)))
-            }
-            BufferPolicy::Shared { size, .. } => (pfc.xoff.map_or(size.0, |xoff| xoff.0), wanted),
-        };
-        let xon = pfc.xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
-        let limits = Thresholds { xoff: small(xoff), xon: small(xon.min(xoff)), headroom: small(headroom) };
-        (limits, needed)
-    }
-
-    /// A lossless packet found no headroom. Where the headroom covers the link this can not happen.
-    pub(crate) fn check_headroom_drop(&self, packet: &Packet, now: Time) {
-        assert!(
-            !self.headroom_covers,
-            "a lossless packet was dropped although the headroom covers its link: at {now}, port {}, class {}",
-            self.topology.port_name(packet.ingress),
-            packet.ingress_class
-        );
-    }
-
-    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
-    pub(crate) fn expect_losses(&mut self) {
-        self.headroom_covers = false;
-    }
-
     /// Ends the run after this event.
     pub(crate) fn stop(&mut self) {
         self.finished = true;
@@ -372,13 +283,6 @@ impl Network {
     /// What a person should look at before trusting the run.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
-    }
-
-    /// XOFF, XON and headroom for what arrives by `port` at `priority`, if that is lossless there.
-    pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
-        let class = self.priorities.iter().position(|p| *p == priority)? as u8;
-        let known = self.is_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.thresholds[self.lane_index(port, class & self.hot.account_mask)])
     }
 
     pub(crate) fn host_of(&self, node: NodeId) -> u32 {

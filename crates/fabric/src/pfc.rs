@@ -12,7 +12,7 @@ use crate::packet::{Kind, NIL, Packet};
 use crate::settings::Overhead;
 use pauseframe_engine::EventQueue;
 use pauseframe_transport::{Ecn, Flags, Stamps};
-use pauseframe_units::{Bytes, PortId, Span, Time};
+use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::collections::VecDeque;
 
 /// Bits in a quantum of pause time (IEEE 802.3 Annex 31B).
@@ -43,6 +43,11 @@ pub(crate) struct PendingPause {
     quanta: u16,
 }
 
+/// How long `quanta` last on a link of `rate`.
+pub(crate) fn pause_time(rate: BitRate, quanta: u16) -> Span {
+    rate.serialise(Bytes(QUANTUM_BITS / 8 * u64::from(quanta)))
+}
+
 impl Network {
     /// Asks the port that sent by (`ingress`, `class`) to pause.
     #[cold]
@@ -53,7 +58,7 @@ impl Network {
         self.lanes[lane].pause_sent = true;
         self.send_pause_frame(ingress.reverse(), class, quanta, now, queue);
         if self.pauses[lane].refresh_at.is_none() {
-            let refresh_at = now + self.pause_time(ingress, quanta) / 2;
+            let refresh_at = now + pause_time(self.ports[ingress].rate.rate(), quanta) / 2;
             self.pauses[lane].refresh_at = Some(refresh_at);
             queue.push(refresh_at, Event::PauseRefresh(lane as u32).code());
         }
@@ -118,11 +123,6 @@ impl Network {
         self.kick(port, now, queue);
     }
 
-    /// How long `quanta` last at `port`.
-    fn pause_time(&self, port: PortId, quanta: u16) -> Span {
-        self.ports[port].rate.rate().serialise(Bytes(QUANTUM_BITS / 8 * u64::from(quanta)))
-    }
-
     /// A pause frame that was sent by `port` has arrived: it is meant for the reverse port.
     #[cold]
     pub(crate) fn on_pause_frame(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
@@ -159,7 +159,8 @@ impl Network {
                 self.pauses[lane].resumes_received += u64::from(class & self.hot.account_mask == class);
                 self.end_pause(port, class, now);
             } else {
-                self.begin_pause(port, class, now + self.pause_time(port, pause.quanta), now, queue);
+                let until = now + pause_time(self.ports[port].rate.rate(), pause.quanta);
+                self.begin_pause(port, class, until, now, queue);
             }
         }
         self.kick(port, now, queue);
