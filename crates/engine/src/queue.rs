@@ -218,13 +218,35 @@ impl EventQueue {
     /// The next bucket holds several events.
     #[inline(never)]
     fn open_long(&mut self, slot: usize) -> Option<Entry> {
-        self.gather(slot);
         self.long += 1;
-        self.gathered += self.open.len() as u32;
         if self.pushed >= REVIEW_EVERY {
+            self.gather(slot);
+            self.gathered += self.open.len() as u32;
             self.review_width();
+            return self.open.pop();
         }
-        self.open.pop()
+        let first = self.nodes[self.heads[slot] as usize];
+        let second = self.nodes[first.next as usize];
+        if second.next != NIL {
+            self.gather(slot);
+            self.gathered += self.open.len() as u32;
+            return self.open.pop();
+        }
+        // Most often there are two.
+        self.take_list(slot, first.next);
+        self.gathered += 2;
+        let in_order = first.entry.key() <= second.entry.key();
+        let (sooner, later) = if in_order { (first, second) } else { (second, first) };
+        self.open.push(later.entry);
+        Some(sooner.entry)
+    }
+
+    /// Empties a bucket whose list ends with `last`; its nodes are free.
+    #[inline]
+    fn take_list(&mut self, slot: usize, last: u32) {
+        self.nodes[last as usize].next = self.free;
+        self.free = std::mem::replace(&mut self.heads[slot], NIL);
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
     }
 
     /// The next event is in the heap, or nothing is pending at all.
@@ -252,20 +274,17 @@ impl EventQueue {
 
     /// Moves the list of one bucket, sorted, to `open`.
     fn gather(&mut self, slot: usize) {
-        let mut index = self.heads[slot];
-        self.heads[slot] = NIL;
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        let (mut index, mut last) = (self.heads[slot], NIL);
         while index != NIL {
             let Node { entry, next } = self.nodes[index as usize];
-            self.nodes[index as usize].next = self.free;
-            self.free = index;
             if self.open.len() < SORTED_BY_INSERTION {
                 self.insert_open(entry);
             } else {
                 self.open.push(entry);
             }
-            index = next;
+            (last, index) = (index, next);
         }
+        self.take_list(slot, last);
         if self.open.len() > SORTED_BY_INSERTION {
             self.open.sort_unstable_by_key(|entry| Reverse(entry.key()));
         }
