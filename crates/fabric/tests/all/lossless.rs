@@ -120,11 +120,7 @@ fn a_pause_that_runs_out_before_its_renewal_is_warned_of() {
     let flows = storm(&mut rng, &topology);
     let (network, ending) = run(&topology, &settings, &flows);
     assert!(drops(&network, &ending)[DropReason::HeadroomExceeded as usize] > 0);
-    assert!(
-        network.warnings()[0].starts_with("switch.pfc.quanta: a pause of "),
-        "{:?}",
-        network.warnings()
-    );
+    assert!(network.warnings()[0].starts_with("switch.pfc.quanta: a pause of "), "{:?}", network.warnings());
     nothing_is_lost(seed, mtu);
 }
 

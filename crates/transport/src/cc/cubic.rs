@@ -26,6 +26,8 @@ constants! {
         hystart: bool = true;
         /// Smallest window at which HyStart looks, in segments (Linux: 16)
         hystart_low_window: u32 = 16, in 2, 1_000_000;
+        /// HyStart times ACK trains in whole milliseconds (Linux before 5.6)
+        hystart_milliseconds: bool = false;
         /// Clock tick of CUBIC's time (Linux with HZ 1000: 1 ms)
         tick: Span = Span::from_ms(1), in Span::from_us(1), Span::from_ms(100);
     }
@@ -84,7 +86,9 @@ impl Cubic {
             tick: constants.tick.0.max(1),
             fast_convergence: constants.fast_convergence,
             friendly: constants.friendly,
-            hystart: constants.hystart.then(|| Hystart::new(constants.hystart_low_window)),
+            hystart: constants
+                .hystart
+                .then(|| Hystart::new(constants.hystart_low_window, constants.hystart_milliseconds)),
             cnt: 0,
             acked: 0,
             w_max: 0,

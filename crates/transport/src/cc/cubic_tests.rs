@@ -217,3 +217,27 @@ fn hystart_counts_rounds_from_the_first_ack() {
     // (100 + 546) / 2 = 323 us: long past at the first ACK that is judged.
     assert_eq!(left, Some(20));
 }
+
+/// Linux before 5.6: a train is long when a tick of 1 ms falls into it, if half of the RTT is below a tick. The ACK that
+/// begins a round still belongs to the train before.
+#[test]
+fn hystart_in_milliseconds_leaves_at_a_tick() {
+    let config = CubicConfig { hystart_milliseconds: true, ..CubicConfig::DEFAULT };
+    let mut cubic = Cubic::new(config);
+    let mut window = window_of(64);
+    // 5.0 to 5.24 ms, 5.3 to 5.54 ms: no tick.
+    assert_eq!(hystart_round(&mut cubic, &mut window, 5_000, 20, 12, 240), None);
+    assert_eq!(hystart_round(&mut cubic, &mut window, 5_300, 20, 12, 240), None);
+    // 5.9 to 6.1 ms: the tick comes before the ninth ACK.
+    assert_eq!(hystart_round(&mut cubic, &mut window, 5_900, 20, 12, 240), Some(9));
+    // Between two rounds: the first ACK of the next one finds it.
+    let mut cubic = Cubic::new(config);
+    let mut window = window_of(64);
+    assert_eq!(hystart_round(&mut cubic, &mut window, 5_700, 20, 12, 240), None);
+    assert_eq!(hystart_round(&mut cubic, &mut window, 6_001, 20, 12, 240), Some(0));
+    // Half of 10 ms are five ticks: the sixth ends it.
+    let mut cubic = Cubic::new(config);
+    let mut window = window_of(1000);
+    assert_eq!(hystart_round(&mut cubic, &mut window, 1_000_000, 300, 20, 10_000), None);
+    assert_eq!(hystart_round(&mut cubic, &mut window, 1_010_000, 400, 20, 10_000), Some(300));
+}

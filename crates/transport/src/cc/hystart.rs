@@ -1,6 +1,9 @@
 //! `HyStart` (Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", `PFLDnet` 2008) as in Linux 6.1: slow
 //! start ends when the ACKs of a round come for longer than half of the smallest RTT, or with a longer RTT.
 //!
+//! Linux before 5.6 kept the time of a train in whole milliseconds, and judged an ACK before it began a round: where the RTT is
+//! far below a millisecond, slow start ends at the first tick of that clock (`cubic_hystart_milliseconds`).
+//!
 //! Left out: the pacing of the socket, with which Linux does not halve the first threshold; `HyStart++` (RFC 9406).
 
 use super::{AckSample, Window};
@@ -20,6 +23,8 @@ const GSO_MAX_SIZE: u64 = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hystart {
     low_window: u32,
+    /// As Linux before 5.6.
+    milliseconds: bool,
     /// Slow start was left once.
     found: bool,
     samples: u32,
@@ -31,9 +36,10 @@ pub(super) struct Hystart {
 }
 
 impl Hystart {
-    pub(super) fn new(low_window: u32) -> Hystart {
+    pub(super) fn new(low_window: u32, milliseconds: bool) -> Hystart {
         Hystart {
             low_window,
+            milliseconds,
             found: false,
             samples: 0,
             round_start: 0,
@@ -45,7 +51,7 @@ impl Hystart {
 
     /// After a timeout.
     pub(super) fn restart(&mut self) {
-        *self = Hystart::new(self.low_window);
+        *self = Hystart::new(self.low_window, self.milliseconds);
     }
 
     /// Takes in an RTT sample in slow start, in microseconds like `delay_min`.
@@ -61,14 +67,15 @@ impl Hystart {
         }
         let now = microseconds(ack.now);
         // Rounds are counted from the first ACK on, also while the window is too small to judge (Linux since 2025).
-        if ack.snd_una > self.end_seq {
+        let begins = ack.snd_una > self.end_seq;
+        if begins && !self.milliseconds {
             self.begin_round(now, ack.snd_nxt);
         }
-        if window.cwnd < window.segments(self.low_window) {
-            return false;
+        self.found = window.cwnd >= window.segments(self.low_window)
+            && (self.train_is_long(window, ack, now, delay_min) || self.delay_is_longer(delay, delay_min));
+        if begins && self.milliseconds {
+            self.begin_round(now, ack.snd_nxt);
         }
-        self.found =
-            self.train_is_long(window, ack, now, delay_min) || self.delay_is_longer(delay, delay_min);
         self.found
     }
 
@@ -85,6 +92,10 @@ impl Hystart {
             return false;
         }
         self.last_ack = now;
+        if self.milliseconds {
+            // Half of the RTT, which is kept in whole eighths of a millisecond.
+            return now / 1000 - self.round_start / 1000 > (delay_min * 8 / 1000).max(1) >> 4;
+        }
         now - self.round_start > u64::midpoint(delay_min, ack_delay(window, ack))
     }
 
