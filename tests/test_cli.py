@@ -15,13 +15,13 @@ from pauseframe.cli import app
 from typer.testing import CliRunner
 
 
-def cli(*arguments, cwd=None):
+def cli(*arguments, cwd=None, timeout=120):
     return subprocess.run(
         [sys.executable, "-m", "pauseframe", *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
 

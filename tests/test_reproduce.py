@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from pauseframe import RunError
-from pauseframe.reproduce import plots
+from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.run import plan
@@ -133,6 +133,30 @@ def test_from_file_to_verdict(folder, tmp_path):
         measure(run, [Metric("n", "SELECT nothing FROM flows", "", "")])
 
 
+def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--quiet")
+    unknown = cli(*arguments, "--expect")
+    assert (unknown.returncode, unknown.stderr) == (1, "T-1: reproduced, not known before\n")
+    assert cli(*arguments, "--record").returncode == 0
+    known = json.loads((folder / "verdicts.json").read_text())
+    assert known["T-1"]["verdicts"] == ["reproduced"] * 3
+    assert 8 < known["T-1"]["measured"][0] < 10
+    assert (cli(*arguments, "--expect").returncode, cli(*arguments, "--expect").stderr) == (0, "")
+    assert "reproduced with each of 3 master seeds" in (tmp_path / "out" / "tiny.html").read_text()
+    experiment = folder / "tiny" / "two.toml"
+    experiment.write_text(experiment.read_text().replace("low = 8", "low = 9.9"))
+    changed = cli(*arguments, "--expect")
+    assert changed.returncode == 1
+    assert changed.stderr.startswith("T-1: was reproduced (") and "is now shape only (" in changed.stderr
+    assert cli(*arguments, "--expect", "--full").returncode == 2
+
+
+def test_stability_in_words():
+    known = {"A": {"verdicts": ["differs", "shape only", "differs"], "measured": [1.0]}}
+    assert expected.stability(known, "A") == "2 times differs, 1 times shape only with as many seeds"
+    assert expected.stability(known, "B") == ""
+
+
 def test_plots_for_a_paper(folder, tmp_path):
     done = cli("reproduce", "T-1", "--experiments", folder, "--out", tmp_path / "out", "--pdf", tmp_path / "pdf", "-q")
     assert done.returncode == 0, done.stderr
@@ -195,6 +219,13 @@ def test_all_experiments_of_the_checkout_are_right_and_plan():
         for size in ("quick", "full"):
             if not experiment.function:
                 assert plan(experiment, size, 1)
+
+
+def test_the_verdicts_on_all_papers(tmp_path):
+    """Every experiment at its reduced size. A changed verdict fails, with the numbers then and now; if it is meant,
+    `pauseframe reproduce all --record` puts it down."""
+    done = cli("reproduce", "all", "--expect", "--out", tmp_path, "--quiet", cwd=ROOT, timeout=1200)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_example_of_the_guide(tmp_path):

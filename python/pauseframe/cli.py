@@ -339,20 +339,33 @@ def reproduce(
     experiments: Annotated[
         Path | None, typer.Option("--experiments", help="Folder of experiments [default: that of the checkout].")
     ] = None,
+    expect: Annotated[
+        bool, typer.Option("--expect", help="Fail where a verdict is not the one in the experiments' verdicts.json.")
+    ] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Run the master seeds 1, 2 and 3 and write their verdicts there.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
 ) -> None:
     """Run experiments of the four papers and judge what they claim."""
-    from pauseframe.reproduce.command import list_experiments, run_reproduce
+    from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
 
     if list_ or not what:
         list_experiments(experiments, as_json=as_json)
         return
+    if full and (expect or record):
+        raise typer.BadParameter("verdicts are known for --quick alone", param_hint="--full")
     size: Any = "full" if full else "quick"
+    if record:
+        record_verdicts(what, experiments, out, jobs=jobs, quiet=quiet)
     outcomes = run_reproduce(
         what, experiments, out, size=size, seed=seed, jobs=jobs, pdf=pdf, as_json=as_json, quiet=quiet
     )
-    if any(outcome.failures for outcome in outcomes):
+    wrong = unexpected(outcomes, experiments) if expect else []
+    for line in wrong:
+        sys.stderr.write(line + "\n")
+    if wrong or any(outcome.failures for outcome in outcomes):
         raise typer.Exit(1)
 
 

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pauseframe._text import format_number
+from pauseframe.reproduce import expected
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
-from pauseframe.reproduce.spec import find_experiments, select
+from pauseframe.reproduce.spec import experiments_folder, find_experiments, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from pauseframe.reproduce.judge import Judgement
     from pauseframe.reproduce.run import Outcome
-    from pauseframe.reproduce.spec import Size
+    from pauseframe.reproduce.spec import Experiment, Size
 
 VERDICTS_FILE = "verdicts.json"
 COLOURS = {"reproduced": "green", "shape only": "yellow", "differs": "red", "not run": "dim"}
@@ -55,9 +56,7 @@ def run_reproduce(
     **options: Any,
 ) -> list[Outcome]:
     """Runs, prints one line a claim (or one JSON array), and writes `verdicts.json` into `out`."""
-    experiments = find_experiments(folder)
-    chosen = list({one.id: one for name in wanted for one in select(experiments, name)}.values())
-    outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
+    outcomes = reproduce(_chosen(wanted, folder), out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
     out.mkdir(parents=True, exist_ok=True)  # experiments without packet runs leave nothing there
     (out / VERDICTS_FILE).write_text(json.dumps(records, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -70,6 +69,26 @@ def run_reproduce(
         _print(outcomes)
         console().print(f"\nreport: {page}", highlight=False)
     return outcomes
+
+
+def record_verdicts(wanted: Sequence[str], folder: Path | None, out: Path, *, jobs: int | None, quiet: bool) -> None:
+    """Runs the three master seeds at the reduced size and puts their verdicts beside the experiments."""
+    by_seed = []
+    for seed in expected.SEEDS:
+        outcomes = reproduce(_chosen(wanted, folder), out, seed=seed, jobs=jobs, progress=False if quiet else None)
+        by_seed.append([record for outcome in outcomes for record in outcome.records()])
+    expected.write(folder or experiments_folder(), by_seed)
+
+
+def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
+    """A line for each verdict that is not the known one."""
+    records = [record for outcome in outcomes for record in outcome.records()]
+    return expected.changes(expected.read(folder or experiments_folder()), records)
+
+
+def _chosen(wanted: Sequence[str], folder: Path | None) -> list[Experiment]:
+    experiments = find_experiments(folder)
+    return list({one.id: one for name in wanted for one in select(experiments, name)}.values())
 
 
 def _write_json(value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import RunError, __version__
 from pauseframe._text import format_number
 from pauseframe.report.build import _environment, _plotly_js, _script_json
-from pauseframe.reproduce import plots
+from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import VERDICTS, interval, median
 from pauseframe.reproduce.spec import flat_settings
 
@@ -77,6 +77,7 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
     experiment = outcome.experiment
+    known = expected.read(experiment.paper.folder.parent) if outcome.size == "quick" else {}
     drawn = []
     for plot in experiment.plots:
         items.append(plots.figure(experiment, plot, outcome.points))
@@ -94,12 +95,12 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
         "scenario": experiment.scenario.name if experiment.scenario else experiment.function,
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,
-        "claims": [_claim(judgement) for judgement in outcome.judgements],
+        "claims": [_claim(judgement, known) for judgement in outcome.judgements],
         "failures": outcome.failures,
     }
 
 
-def _claim(judgement: Judgement) -> dict[str, Any]:
+def _claim(judgement: Judgement, known: expected.Known) -> dict[str, Any]:
     right, seeds = judgement.holds_in
     return {
         "id": judgement.claim.id,
@@ -107,6 +108,7 @@ def _claim(judgement: Judgement) -> dict[str, Any]:
         "claimed": judgement.claim.claimed,
         "why": judgement.claim.why,
         "verdict": judgement.verdict,
+        "stability": expected.stability(known, judgement.claim.id),
         "holds_in": f"{right} of {seeds} seeds" if seeds > 1 else "",
         "parts": [_part(part) for part in judgement.parts],
     }
