@@ -126,6 +126,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,
+        wire_jitter: host.wire_jitter,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,

@@ -87,6 +87,8 @@ pub struct HostSpec {
     pub tx_delay: Span,
     /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase.
     pub tx_jitter: Span,
+    /// Up to this much later what a host has sent reaches its switch, at random, in order.
+    pub wire_jitter: Span,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that the stack and the NIC may hold; sockets wait for room.
@@ -399,12 +401,12 @@ pub enum WorkloadKind {
         /// No new job from here on.
         stop: Span,
     },
-    /// A client asks a server again and again, each time when the last response is in (repro).
+    /// A client asks servers again and again, all at once, each time when the last response is in (repro).
     Requests {
         /// Host that asks.
         client: String,
-        /// Host that answers.
-        server: String,
+        /// Hosts that answer.
+        servers: Vec<String>,
         /// Bytes of a request.
         request: Bytes,
         /// Bytes of a response.

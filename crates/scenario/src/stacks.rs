@@ -55,6 +55,7 @@ pub const STACKS: &[Preset] = &[
             set("idle_restart", "linux", "Linux tcp_slow_start_after_idle = 1"),
             set("fin", "true", "RFC 9293 §3.6"),
             set("cache", "linux", "Linux 6.1 tcp_metrics.c; ip-sysctl tcp_no_ssthresh_metrics_save = 1"),
+            set("dctcp_fixed_point", "true", "Linux 6.1 tcp_dctcp.c: alpha in 1/1024, whole segments"),
         ],
     },
     Preset {

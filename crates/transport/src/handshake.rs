@@ -75,7 +75,9 @@ impl Connection {
         self.state = State::Established;
         self.syn_due = false;
         if let Some(sent_at) = self.sender.scoreboard.acknowledge(0, 0) {
-            self.sender.rtt.sample(now.saturating_since(sent_at), &self.config.rto);
+            let rtt = now.saturating_since(sent_at);
+            self.sender.rtt.sample(rtt, &self.config.rto);
+            self.sender.note_handshake_rtt(rtt);
         }
         if self.sender.is_done() {
             self.sender.scoreboard.release();

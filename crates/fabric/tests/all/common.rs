@@ -106,6 +106,7 @@ pub(crate) fn settings(config: Config) -> Settings {
         mtu: 1500,
         tx_delay: Span::ZERO,
         tx_jitter: Span::ZERO,
+        wire_jitter: Span::ZERO,
         rx_delay: Span::ZERO,
         nic_buffer: u64::MAX,
         nic_fifo: false,
