@@ -446,6 +446,7 @@ class Transport(Part):
     rto_granularity: str | None = None
     rto_form: str | None = None
     rto_slop: str | None = None
+    timer_wheel: bool | None = None
     delayed_ack_form: str | None = None
     quick_acks: int | None = None
     sack_compression: bool | None = None

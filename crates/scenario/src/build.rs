@@ -258,6 +258,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
                 RtoFormName::Freebsd => RtoForm::Freebsd,
             },
             slop: spec.rto_slop,
+            wheel: spec.timer_wheel,
         },
         delayed_ack: DelayedAckConfig {
             segments: spec.delayed_ack_segments,

@@ -222,6 +222,8 @@ pub struct TransportSpec {
     pub rto_form: RtoFormName,
     /// Constant of the `freebsd` form.
     pub rto_slop: Span,
+    /// Timers expire as on Linux's timer wheel.
+    pub timer_wheel: bool,
     /// ACK at the latest after this many full segments.
     pub delayed_ack_segments: u32,
     /// ... or this time.

@@ -28,6 +28,7 @@ pub const STACKS: &[Preset] = &[
             set("rto_max", "120 s", "Linux 6.1 include/net/tcp.h TCP_RTO_MAX"),
             set("rto_granularity", "1 ms", "Linux jiffies at HZ 1000"),
             set("rto_form", "linux", "Linux 6.1 tcp_input.c tcp_rtt_estimator, __tcp_set_rto"),
+            set("timer_wheel", "true", "Linux 6.1 kernel/time/timer.c calc_wheel_index"),
             set(
                 "delayed_ack_form",
                 "linux",
