@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 RUST   := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 STAMP  := $(VENV)/.stamps
 
-.PHONY: help build demo test check bench clean
+.PHONY: help build demo test check bench calibrate clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
 	@echo "make test    every test"
 	@echo "make build   $(BIN)/pauseframe"
 	@echo "make check   formatting, lints, types, stubs"
+	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make bench   speed and memory, instructions per packet hop"
 
 build: $(STAMP)/core
@@ -34,6 +35,9 @@ check: $(STAMP)/dev
 
 bench: build
 	$(BIN)/python benchmarks/bench.py
+
+calibrate: $(STAMP)/dev
+	$(BIN)/python calibration/calibrate.py
 
 clean:
 	rm -rf target $(VENV) results python/pauseframe/*.so

@@ -235,6 +235,7 @@ class Host(Part):
     mtu: str | None = None
     tx_delay: str | None = None
     tx_jitter: str | None = None
+    wire_jitter: str | None = None
     rx_delay: str | None = None
     nic_buffer: str | None = None
     nic_queue: str | None = None
@@ -445,6 +446,7 @@ class Transport(Part):
     rto_granularity: str | None = None
     rto_form: str | None = None
     rto_slop: str | None = None
+    timer_wheel: bool | None = None
     delayed_ack_form: str | None = None
     quick_acks: int | None = None
     sack_compression: bool | None = None
@@ -607,11 +609,12 @@ class Incast(_Workload):
 
 @dataclass(frozen=True, kw_only=True)
 class Requests(_Workload):
-    """A client that asks a server again and again, one request at a time."""
+    """A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds."""
 
     _tag: ClassVar = ("kind", "requests")
     client: str
-    server: str
+    server: str | None = None
+    servers: Sequence[str] | None = None
     request: str | None = None
     response: str | None = None
     count: int | None = None

@@ -28,6 +28,7 @@ pub(crate) struct Host {
     /// When the last segment is through the stack.
     last_through: Time,
     jitter: Rng,
+    pub(crate) wire_jitter: Rng,
 }
 
 /// What waits in a NIC for one destination and class.
@@ -39,7 +40,7 @@ struct DestinationQueue {
 }
 
 impl Host {
-    pub(crate) fn new(port: PortId, jitter: Rng) -> Host {
+    pub(crate) fn new(port: PortId, jitter: Rng, wire_jitter: Rng) -> Host {
         Host {
             port,
             held: 0,
@@ -51,6 +52,7 @@ impl Host {
             blocked: VecDeque::new(),
             last_through: Time::ZERO,
             jitter,
+            wire_jitter,
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Hot {
     pub(crate) slow_receivers: bool,
     /// What is left of a class in ingress accounts: nothing where the whole link has one.
     pub(crate) account_mask: u8,
-    /// Frames on some wire are captured or damaged.
+    /// Frames on some wire are captured, damaged, or late at random.
     pub(crate) tapped: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
@@ -102,7 +102,7 @@ impl Hot {
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
-            tapped: false,
+            tapped: settings.wire_jitter > Span::ZERO,
             can_refuse: false,
             fin: settings.transports.iter().any(|transport| transport.config.fin),
         }

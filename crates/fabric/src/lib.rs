@@ -32,6 +32,7 @@ mod switch;
 mod udp;
 mod vlan;
 mod watchdog;
+mod wire_jitter;
 
 pub use buffer::Thresholds;
 pub use class::ClassSettings;

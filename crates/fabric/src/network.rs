@@ -454,7 +454,9 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
             NodeKind::Host => {
                 assert!(node.ports.len() == 1, "host {} has {} links, not one", node.name, node.ports.len());
                 number.push(hosts.len() as u32);
-                hosts.push(Host::new(node.ports[0], stream(seed, "jitter", u64::from(id.0))));
+                let [stack, wire] =
+                    ["jitter", "wire jitter"].map(|label| stream(seed, label, u64::from(id.0)));
+                hosts.push(Host::new(node.ports[0], stack, wire));
             }
             NodeKind::Switch => {
                 number.push(switches.len() as u32);

@@ -277,9 +277,7 @@ impl Network {
         });
     }
 
-    /// A frame goes on a wire that may be captured or bad.
-    #[cold]
-    #[inline(never)]
+    /// A frame is on a wire that may be captured or bad.
     pub(crate) fn tap(&mut self, port: PortId, index: u32, now: Time) {
         if self.capture.is_on() {
             self.capture_frame(port, index, now);

@@ -192,6 +192,11 @@ pub(crate) struct Fifo {
 impl Fifo {
     pub(crate) const EMPTY: Fifo = Fifo { head: NIL, tail: NIL };
 
+    /// The last packet, if there is one.
+    pub(crate) fn tail(self) -> Option<u32> {
+        (self.head != NIL).then_some(self.tail)
+    }
+
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.head == NIL

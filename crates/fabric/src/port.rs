@@ -101,20 +101,25 @@ impl Port {
             && self.control.is_empty()
     }
 
-    /// The frame in service: it is over at `busy_until` and reaches the other end a delay later.
+    /// The frame in service: it is over at `busy_until` and reaches the other end `delay` later.
     #[inline(always)]
-    fn serve(
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "in line, and the arenas are separate fields of the network"
+    )]
+    pub(crate) fn serve(
         &mut self,
         port: PortId,
         packets: &mut PacketPool,
         index: u32,
         gap: u32,
+        delay: Span,
         now: Time,
         queue: &mut EventQueue,
     ) {
         let packet = &mut packets[index];
         let over = now + self.rate.serialise(u32::from(packet.size) + gap);
-        let arrival = over + self.delay;
+        let arrival = over + delay;
         packet.at = arrival;
         self.busy_until = over;
         if self.eligible() != 0 || !self.control.is_empty() {
@@ -315,13 +320,15 @@ impl Network {
         index
     }
 
-    /// Puts a frame on the wire; who taps it keeps a copy, or damages it.
+    /// Puts a frame on the wire; who taps it keeps a copy, damages it, or makes it late.
     #[inline(always)]
     pub(crate) fn put_on_wire(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
-        self.ports[port].serve(port, &mut self.packets, index, self.hot.gap, now, queue);
         if self.hot.tapped {
-            self.tap(port, index, now);
+            self.put_on_tapped_wire(port, index, now, queue);
+            return;
         }
+        let state = &mut self.ports[port];
+        state.serve(port, &mut self.packets, index, self.hot.gap, state.delay, now, queue);
     }
 
     /// A packet that meets an idle port goes straight to the wire: it never waits and is in no backlog.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub tx_delay: Span,
     /// Up to this much more, uniformly at random for each segment; segments of a host keep their order.
     pub tx_jitter: Span,
+    /// Up to this much later, uniformly at random, what a host sends reaches its switch; in order. Lossy classes only.
+    pub wire_jitter: Span,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that stack and NIC of a host may hold.

@@ -126,6 +126,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,
+        wire_jitter: host.wire_jitter,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,
@@ -257,6 +258,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
                 RtoFormName::Freebsd => RtoForm::Freebsd,
             },
             slop: spec.rto_slop,
+            wheel: spec.timer_wheel,
         },
         delayed_ack: DelayedAckConfig {
             segments: spec.delayed_ack_segments,

@@ -87,6 +87,8 @@ pub struct HostSpec {
     pub tx_delay: Span,
     /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase.
     pub tx_jitter: Span,
+    /// Up to this much later what a host has sent reaches its switch, at random, in order.
+    pub wire_jitter: Span,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that the stack and the NIC may hold; sockets wait for room.
@@ -220,6 +222,8 @@ pub struct TransportSpec {
     pub rto_form: RtoFormName,
     /// Constant of the `freebsd` form.
     pub rto_slop: Span,
+    /// Timers expire as on Linux's timer wheel.
+    pub timer_wheel: bool,
     /// ACK at the latest after this many full segments.
     pub delayed_ack_segments: u32,
     /// ... or this time.
@@ -399,12 +403,12 @@ pub enum WorkloadKind {
         /// No new job from here on.
         stop: Span,
     },
-    /// A client asks a server again and again, each time when the last response is in (repro).
+    /// A client asks servers again and again, all at once, each time when the last response is in (repro).
     Requests {
         /// Host that asks.
         client: String,
-        /// Host that answers.
-        server: String,
+        /// Hosts that answer.
+        servers: Vec<String>,
         /// Bytes of a request.
         request: Bytes,
         /// Bytes of a response.

@@ -28,6 +28,7 @@ pub const STACKS: &[Preset] = &[
             set("rto_max", "120 s", "Linux 6.1 include/net/tcp.h TCP_RTO_MAX"),
             set("rto_granularity", "1 ms", "Linux jiffies at HZ 1000"),
             set("rto_form", "linux", "Linux 6.1 tcp_input.c tcp_rtt_estimator, __tcp_set_rto"),
+            set("timer_wheel", "true", "Linux 6.1 kernel/time/timer.c calc_wheel_index"),
             set(
                 "delayed_ack_form",
                 "linux",
@@ -55,6 +56,7 @@ pub const STACKS: &[Preset] = &[
             set("idle_restart", "linux", "Linux tcp_slow_start_after_idle = 1"),
             set("fin", "true", "RFC 9293 §3.6"),
             set("cache", "linux", "Linux 6.1 tcp_metrics.c; ip-sysctl tcp_no_ssthresh_metrics_save = 1"),
+            set("dctcp_fixed_point", "true", "Linux 6.1 tcp_dctcp.c: alpha in 1/1024, whole segments"),
         ],
     },
     Preset {

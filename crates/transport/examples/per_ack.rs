@@ -33,6 +33,7 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             granularity: Span::from_ms(1),
             form: RtoForm::Linux,
             slop: Span::ZERO,
+            wheel: false,
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
         delayed_ack_form: DelayedAckForm::Fixed,

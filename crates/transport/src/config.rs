@@ -42,6 +42,8 @@ pub struct RtoConfig {
     pub form: RtoForm,
     /// Constant added in the `Freebsd` form, else unused.
     pub slop: Span,
+    /// Timers expire as on Linux's timer wheel: late by one to two ticks, and the longer they are the coarser.
+    pub wheel: bool,
 }
 
 impl RtoConfig {

@@ -427,6 +427,7 @@ mod tests {
                 granularity: Span::ZERO,
                 form: RtoForm::Linux,
                 slop: Span::ZERO,
+                wheel: false,
             },
             delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
             delayed_ack_form: DelayedAckForm::Fixed,

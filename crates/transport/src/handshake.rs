@@ -74,8 +74,10 @@ impl Connection {
     fn establish(&mut self, now: Time) {
         self.state = State::Established;
         self.syn_due = false;
-        if let Some(sent_at) = self.sender.scoreboard.acknowledge(0, 0) {
-            self.sender.rtt.sample(now.saturating_since(sent_at), &self.config.rto);
+        if let Some((sent_at, _)) = self.sender.scoreboard.acknowledge(0, 0) {
+            let rtt = now.saturating_since(sent_at);
+            self.sender.rtt.sample(rtt, &self.config.rto);
+            self.sender.note_handshake_rtt(rtt);
         }
         if self.sender.is_done() {
             self.sender.scoreboard.release();

@@ -75,7 +75,15 @@ impl Rtt {
     #[inline]
     pub(crate) fn deadline(&self, now: Time, config: &RtoConfig) -> Time {
         let timeout = if self.backoff == 0 { self.rto } else { self.rto(config) };
-        config.tick(now.saturating_add(timeout))
+        config.expiry(now, timeout)
+    }
+
+    /// The same for a segment that was sent before `now`.
+    pub(crate) fn deadline_of(&self, sent_at: Time, now: Time, config: &RtoConfig) -> Time {
+        if !config.wheel {
+            return self.deadline(sent_at, config).max(now);
+        }
+        config.expiry(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
     }
 
     /// The RTO until the next sample, where the connection cache knows better than the handshake.
@@ -101,6 +109,28 @@ impl Rtt {
 }
 
 impl RtoConfig {
+    /// When a timer that is set at `now` expires.
+    #[inline]
+    pub(crate) fn expiry(&self, now: Time, timeout: Span) -> Time {
+        if self.wheel {
+            return self.wheel_expiry(now, timeout);
+        }
+        self.tick(now.saturating_add(timeout))
+    }
+
+    /// Linux `calc_wheel_index`: time-outs are whole ticks, counted from the last tick, and so that none fires early one
+    /// more; from 63 ticks on in steps of 8, from 63 * 8 on of 64, and so on. A timer of 201 ms set
+    /// between two ticks expires 201 to 209 ms later.
+    #[cold]
+    fn wheel_expiry(&self, now: Time, timeout: Span) -> Time {
+        const LEVELS: u32 = 8;
+        let tick = self.granularity.0.max(1);
+        let ticks = timeout.0.div_ceil(tick);
+        let level = (0..LEVELS).find(|level| ticks < 63 << (3 * level)).unwrap_or(LEVELS);
+        let at = (now.0 / tick).saturating_add(ticks);
+        Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick))
+    }
+
     /// The first clock tick at or after `expiry`.
     #[inline]
     pub(crate) fn tick(&self, expiry: Time) -> Time {
@@ -127,6 +157,7 @@ mod tests {
             granularity: Span::from_ms(1),
             form,
             slop: Span::from_ms(20),
+            wheel: false,
         }
     }
 
@@ -189,5 +220,24 @@ mod tests {
         assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(11_000_000_000));
         let fine = RtoConfig { granularity: Span::ZERO, ..config };
         assert_eq!(rtt.deadline(Time(250_000_000), &fine), Time(10_350_000_000));
+    }
+
+    /// By hand: 10.1 ms are 11 ticks, from tick 0 of 0.25 ms, and one more. 201 ticks from tick 1000 are 1201, which lies below
+    /// 1208 = 151 * 8. 600 ticks are on the third level: 1600 lies below 1664 = 26 * 64.
+    #[test]
+    fn the_wheel_is_late_and_the_later_the_coarser() {
+        let config = RtoConfig { wheel: true, ..config(RtoForm::Linux) };
+        let mut rtt = Rtt::new(&config);
+        rtt.sample(Span::from_us(100), &config);
+        assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(12_000_000_000));
+        assert_eq!(rtt.deadline_of(Time(250_000_000), Time(5_900_000_000), &config), Time(11_000_000_000));
+        let at = |now_us: u64, timeout| {
+            config.expiry(Time::ZERO + Span::from_us(now_us), timeout).saturating_since(Time::ZERO)
+        };
+        assert_eq!(at(1_000_999, Span::from_ms(62)), Span::from_ms(1063));
+        assert_eq!(at(1_000_000, Span::from_ms(63)), Span::from_ms(1064));
+        assert_eq!(at(1_000_000, Span::from_ms(201)), Span::from_ms(1208));
+        assert_eq!(at(1_000_000, Span::from_ms(600)), Span::from_ms(1664));
+        assert_eq!(config.expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
     }
 }

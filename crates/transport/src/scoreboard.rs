@@ -96,12 +96,13 @@ impl Scoreboard {
         self.lost
     }
 
-    /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest segment in it was sent,
-    /// if that gives an RTT sample: none of it was sent twice (RFC 6298 §3).
+    /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest and the newest segment in it were
+    /// sent, if that gives RTT samples: none of it was sent twice (RFC 6298 §3). The newest is one that SACK had not
+    /// reported, if there is one.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, una: u64, to: u64) -> Option<Time> {
+    pub(crate) fn acknowledge(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
         let mut start = una;
-        let mut oldest = None;
+        let mut sent: Option<(Time, Time)> = None;
         let mut ambiguous = false;
         while let Some(segment) = self.queue.front() {
             let SentSegment { end, sent_at, state } = *segment;
@@ -113,13 +114,17 @@ impl Scoreboard {
                 break;
             }
             self.queue.pop_front();
-            oldest = oldest.or(Some(sent_at));
+            sent = match sent {
+                Some(span) if state & SACKED != 0 => Some(span),
+                Some((oldest, _)) => Some((oldest, sent_at)),
+                None => Some((sent_at, sent_at)),
+            };
             if end == to {
                 break;
             }
             start = end;
         }
-        if ambiguous { None } else { oldest }
+        if ambiguous { None } else { sent }
     }
 
     /// Takes `len` bytes of a segment in `state` out of the counts.

@@ -263,9 +263,10 @@ impl Sender {
         self.snd_una = una + acked;
         self.snd_wnd = segment.window.min(MAX_WINDOW);
         let mut rtt = Span::ZERO;
-        if let Some(sent_at) = self.scoreboard.acknowledge(una, self.snd_una) {
-            rtt = now.saturating_since(sent_at);
-            self.rtt.sample(rtt, &config.rto);
+        if let Some((oldest, newest)) = self.scoreboard.acknowledge(una, self.snd_una) {
+            self.rtt.sample(now.saturating_since(oldest), &config.rto);
+            // As Linux (`ca_rtt_us`): what congestion control is told has no delay of the ACK in it.
+            rtt = now.saturating_since(newest);
         }
         self.retries = 0;
         self.probing = false;

@@ -131,6 +131,7 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
                     granularity: if ticks { Span::from_us(100) } else { Span::ZERO },
                     form: [RtoForm::Rfc, RtoForm::Linux, RtoForm::Freebsd][usize::from(form)],
                     slop: Span::from_us(200),
+                    wheel: ticks,
                 },
                 delayed_ack: DelayedAckConfig { segments: ack_every, timeout: Span::from_us(500) },
                 receive_window: 1 << window_bits,

@@ -28,6 +28,7 @@ fn linux(max: u32) -> Config {
             min: Span::from_ms(200),
             granularity: Span::from_ms(1),
             form: RtoForm::Linux,
+            wheel: true,
             ..config().rto
         },
         ..config()

@@ -20,3 +20,4 @@ mod pfc;
 mod properties;
 mod qcn;
 mod vlans;
+mod wire_jitter;

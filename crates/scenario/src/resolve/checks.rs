@@ -46,6 +46,14 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     }
 }
 
+/// Headroom is computed from the links' delays, without jitter.
+pub(crate) fn steady_links(ledger: &mut Ledger, host: &HostSpec, switch: &SwitchSpec) {
+    if host.wire_jitter > Span::ZERO && switch.pfc.is_some() {
+        let message = "with PFC the headroom does not cover it".to_owned();
+        ledger.problem("host.wire_jitter", message, "use tx_jitter, or switch PFC off");
+    }
+}
+
 /// There are workloads, each with its own name.
 pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial]) {
     if workloads.is_empty() && !ledger.failed("workload") {

@@ -22,6 +22,12 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
             Span::ZERO..=second,
             "Up to this much more, at random for each segment, in order: keeps flows from locking in phase",
         ),
+        wire_jitter: t.or_in(
+            "wire_jitter",
+            Span::ZERO,
+            Span::ZERO..=second,
+            "Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC",
+        ),
         rx_delay: t.or_in(
             "rx_delay",
             Span::ZERO,

@@ -157,6 +157,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         transport::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
     checks::host_names(ledger, &host, hosts.as_ref());
+    checks::steady_links(ledger, &host, &switch);
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
         failures::check(ledger, graph, &failure, &corruption, &stop);

@@ -60,6 +60,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         rto_granularity: rto.granularity,
         rto_form: rto.form,
         rto_slop: rto.slop,
+        timer_wheel: rto.wheel,
         delayed_ack_segments: receive.delayed_ack_segments,
         delayed_ack_timeout: receive.delayed_ack_timeout,
         delayed_ack_form: receive.delayed_ack_form,
@@ -168,6 +169,7 @@ struct Rto {
     granularity: Span,
     form: RtoFormName,
     slop: Span,
+    wheel: bool,
 }
 
 impl Rto {
@@ -194,7 +196,9 @@ impl Rto {
         let form = t.or("rto_form", RtoFormName::Linux, doc);
         let doc = "Constant added in the freebsd form (cee Table I: 20 ms)";
         let slop = t.or_in("rto_slop", Span::from_ms(20), Span::ZERO..=TIME_MAX, doc);
-        Rto { initial, min, max, granularity, form, slop }
+        let doc = "Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth";
+        let wheel = t.or("timer_wheel", false, doc);
+        Rto { initial, min, max, granularity, form, slop, wheel }
     }
 }
 

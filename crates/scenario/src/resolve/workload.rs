@@ -293,13 +293,7 @@ fn incast(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
 fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     two_hosts(t, context);
     let client = host(t, "client", "Host that asks", context);
-    let server = host(t, "server", "Host that answers", context);
-    t.check(
-        client.is_none() || client != server,
-        "server",
-        || "client and server are the same host".to_owned(),
-        "",
-    );
+    let servers = servers(t, client.as_deref(), context);
     let sizes = Bytes(1)..=SIZE_MAX;
     let request = t.or_in("request", Bytes(100), sizes.clone(), "Size of a request");
     let response = t.or_in("response", Bytes::kb(20), sizes, "Size of a response");
@@ -308,8 +302,27 @@ fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     let pause = t.or_in("pause", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
     let persistent = t.or("persistent", true, "All on one connection, or each on its own");
     let start = start(t);
-    let (client, server) = (client?, server?);
-    Some(WorkloadKind::Requests { client, server, request, response, count, pause, persistent, start })
+    let (client, servers) = (client?, servers?);
+    Some(WorkloadKind::Requests { client, servers, request, response, count, pause, persistent, start })
+}
+
+/// `server` or `servers`: other hosts than the client, each once.
+fn servers(t: &mut Table, client: Option<&str>, context: &Context) -> Option<Vec<String>> {
+    let one: Option<String> = t.optional("server", "none: see servers", "Host that answers");
+    let doc = "Hosts that answer, all asked at once: the next round begins when the last response is in";
+    let mut servers: Vec<String> = t.or("servers", Vec::new(), doc);
+    let key = if one.is_some() { "server" } else { "servers" };
+    let either = one.is_some() != !servers.is_empty();
+    t.check(either, "server", || "needs either server or servers".to_owned(), "name the host that answers");
+    servers.extend(one);
+    for (index, server) in servers.iter().enumerate() {
+        known_host(t, key, server, context);
+        let itself = client == Some(server);
+        t.check(!itself, key, || "client and server are the same host".to_owned(), "");
+        let twice = servers[..index].contains(server);
+        t.check(!twice, key, || format!("{server:?} is there twice"), "name each host once");
+    }
+    either.then_some(servers)
 }
 
 fn rate(t: &mut Table, key: &'static str, default: Option<f64>, doc: &str) -> Option<f64> {

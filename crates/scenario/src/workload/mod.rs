@@ -68,10 +68,10 @@ pub fn build(
             let jobs = incast::Jobs { fan_in: *fan_in, response: response.clone(), request: *request };
             Box::new(incast::Incast::new(jobs, *rate, at(*start)..at(*stop), &maker))
         }
-        WorkloadKind::Requests { client, server, request, response, count, pause, persistent, start } => {
+        WorkloadKind::Requests { client, servers, request, response, count, pause, persistent, start } => {
             let exchange = requests::Exchange { request: *request, response: *response, pause: *pause };
             let series = requests::Series { exchange, count: *count, persistent: *persistent };
-            Box::new(requests::Requests::new(series, client, server, at(*start), &maker))
+            Box::new(requests::Requests::new(series, client, servers, at(*start), &maker))
         }
         WorkloadKind::Background { sizes, arrivals, intra_rack, start, stop } => {
             let window = at(*start)..at(*stop);

@@ -1,12 +1,15 @@
 //! A client that asks a server again and again, one request at a time (repro: 20 KB responses in sequence on a persistent
-//! connection beside long flows).
+//! connection beside long flows); or several servers at once, round after round, each when the last response of the one before
+//! is in: synchronised incast.
 //!
 //! A request is a flow with a reply. On a persistent connection the window, RTT estimate and everything else of TCP go on from
-//! request to request; otherwise each has a connection of its own. Left out: pipelining.
+//! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
+//! table. Left out: pipelining.
 
 use super::Maker;
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
 use pauseframe_units::{Bytes, Span, Time};
+use std::fmt;
 
 /// One request and its response.
 #[derive(Debug)]
@@ -26,43 +29,128 @@ pub(super) struct Series {
 }
 
 /// The workload.
-#[derive(Debug)]
 pub(super) struct Requests {
     series: Series,
-    template: FlowSpec,
-    /// Requests that have gone out.
-    asked: u32,
-    next: Option<Time>,
+    /// One a server, as they are sent in each round.
+    templates: Vec<FlowSpec>,
+    /// Rounds that have begun.
+    rounds: u32,
+    /// The round that is being asked, or is next; `None` while responses are awaited and after the last.
+    start: Option<Time>,
+    /// Flows of this round that have been asked for, and those that have ended.
+    asked: usize,
+    ended: usize,
+    failed: bool,
+    /// The round as a query, where there are several servers.
+    query: Option<QueryRecord>,
+    finished: Vec<QueryRecord>,
 }
 
 impl Requests {
-    pub(super) fn new(series: Series, client: &str, server: &str, start: Time, maker: &Maker) -> Requests {
-        let host = |name| maker.context.topology.find(name).expect("resolve has checked the host's name");
-        let flow = maker.flow(host(client), host(server), series.exchange.request, start);
-        let template = FlowSpec { reply: series.exchange.response.0, ..flow };
-        Requests { next: (series.count > 0).then_some(start), series, template, asked: 0 }
+    pub(super) fn new(
+        series: Series,
+        client: &str,
+        servers: &[String],
+        start: Time,
+        maker: &Maker,
+    ) -> Requests {
+        let host =
+            |name: &str| maker.context.topology.find(name).expect("resolve has checked the host's name");
+        let template = |server: &String| {
+            let flow = maker.flow(host(client), host(server), series.exchange.request, start);
+            FlowSpec { reply: series.exchange.response.0, ..flow }
+        };
+        let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
+        let query = (templates.len() > 1).then(|| QueryRecord {
+            query: 0,
+            workload: maker.workload,
+            aggregator: host(client),
+            fan_in: templates.len() as u32,
+            response: series.exchange.response.0,
+            start,
+            finish: None,
+            ideal: (maker.context.ideal_of_query)(&templates),
+            timeouts: 0,
+        });
+        Requests {
+            start: (series.count > 0).then_some(start),
+            series,
+            templates,
+            rounds: 0,
+            asked: 0,
+            ended: 0,
+            failed: false,
+            query,
+            finished: Vec::new(),
+        }
+    }
+
+    /// All flows of the round have ended. A client that was refused or gave up asks no more.
+    fn end_round(&mut self, now: Time) {
+        if let Some(query) = &mut self.query {
+            let finish = (!self.failed).then_some(now);
+            self.finished.push(QueryRecord { finish, ..*query });
+            (query.query, query.timeouts) = (query.query + 1, 0);
+        }
+        (self.asked, self.ended) = (0, 0);
+        if self.rounds < self.series.count && !self.failed {
+            self.start = Some(now + self.series.exchange.pause);
+        }
     }
 }
 
 impl Workload for Requests {
     fn next_start(&self) -> Option<Time> {
-        self.next
+        self.start
     }
 
     fn next_flow(&mut self) -> FlowSpec {
-        let start = self.next.take().expect("asked for a flow only while next_start gives a time");
-        let first = self.asked == 0;
+        let start = self.start.expect("asked for a flow only while next_start gives a time");
+        let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
+        let number = self.asked;
+        let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
+        if let Some(query) = &mut self.query {
+            query.start = start;
+        }
         self.asked += 1;
-        let last = self.asked == self.series.count;
-        let kept = self.series.persistent.then_some(Kept { number: 0, first, last });
-        FlowSpec { start, kept, ..self.template }
+        if self.asked == self.templates.len() {
+            self.rounds += 1;
+            self.start = None;
+        }
+        let query = self.query.map(|query| query.query);
+        FlowSpec { start, kept, query, ..self.templates[number] }
     }
 
-    /// The next request follows a response. A client that was refused or gave up asks no more.
     fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
-        if self.asked < self.series.count && flow.status == FlowStatus::Finished {
-            self.next = Some(now + self.series.exchange.pause);
+        self.ended += 1;
+        self.failed |= flow.status != FlowStatus::Finished;
+        if let Some(query) = &mut self.query {
+            query.timeouts += flow.timeouts;
         }
+        if self.ended == self.templates.len() {
+            self.end_round(now);
+        }
+    }
+
+    fn take_queries(&mut self) -> Vec<QueryRecord> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn unfinished_queries(&self, running: &[FlowRecord]) -> Vec<QueryRecord> {
+        let Some(mut query) = self.query.filter(|_| self.asked > 0) else { return Vec::new() };
+        let of_round =
+            |flow: &&FlowRecord| flow.spec.workload == query.workload && flow.spec.query == Some(query.query);
+        query.timeouts += running.iter().filter(of_round).map(|flow| flow.timeouts).sum::<u32>();
+        vec![query]
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests")
+            .field("series", &self.series)
+            .field("rounds", &self.rounds)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,7 +163,7 @@ mod tests {
     fn requests(persistent: bool) -> WorkloadKind {
         WorkloadKind::Requests {
             client: "h1".into(),
-            server: "h0".into(),
+            servers: vec!["h0".into()],
             request: Bytes(100),
             response: Bytes::kb(20),
             count: 3,
@@ -111,5 +199,47 @@ mod tests {
         assert_eq!(flow.kept, None);
         workload.on_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
         assert_eq!(workload.next_start(), None);
+    }
+
+    /// A round waits for the last response, however late, and is one query.
+    #[test]
+    fn rounds_of_several_servers_do_not_overlap() {
+        let topology = racks(1, 4);
+        let WorkloadKind::Requests { client, request, response, pause, .. } = requests(true) else {
+            panic!()
+        };
+        let servers: Vec<String> = ["h0", "h2", "h3"].map(String::from).into();
+        let (count, persistent, start) = (2, true, Span::from_us(10));
+        let kind =
+            WorkloadKind::Requests { client, servers, request, response, count, pause, persistent, start };
+        let mut workload = make(kind, &topology);
+        let mut now = Time::ZERO + Span::from_us(10);
+        for round in 0..2 {
+            let flows: Vec<FlowSpec> = (0..3)
+                .map(|number| {
+                    assert_eq!(workload.next_start(), Some(now));
+                    let flow = workload.next_flow();
+                    assert_eq!(flow.kept, Some(Kept { number, first: round == 0, last: round == 1 }));
+                    assert_eq!(flow.query, Some(round));
+                    flow
+                })
+                .collect();
+            assert_eq!(workload.unfinished_queries(&[]).len(), 1);
+            for (flow, us) in flows.iter().zip([100, 30, 900]) {
+                assert_eq!(workload.next_start(), None);
+                workload.on_finished(
+                    &ended(*flow, FlowStatus::Finished, now + Span::from_us(us), 1),
+                    now + Span::from_us(us),
+                );
+            }
+            let queries = workload.take_queries();
+            assert_eq!(queries.len(), 1);
+            let query = queries[0];
+            assert_eq!((query.query, query.fan_in, query.timeouts, query.start), (round, 3, 3, now));
+            assert_eq!(query.finish, Some(now + Span::from_us(900)));
+            now = now + Span::from_us(905);
+        }
+        assert_eq!(workload.next_start(), None);
+        assert!(workload.unfinished_queries(&[]).is_empty());
     }
 }

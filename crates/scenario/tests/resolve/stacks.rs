@@ -41,6 +41,13 @@ fn every_row_is_read_and_explained() {
             let rows = preset.explained(stack.name).expect("a stack that there is");
             for value in stack.row {
                 let row = rows.iter().find(|row| row.key == value.key);
+                // A constant of a congestion control is a key where that is in use.
+                if row.is_none() && value.key.starts_with("dctcp_") {
+                    assert!(
+                        rows.iter().all(|row| row.value != "\"dctcp\"" || row.key != "congestion_control")
+                    );
+                    continue;
+                }
                 let row = row.unwrap_or_else(|| panic!("{}: {} is no key", stack.name, value.key));
                 let above = preset.row.iter().any(|above| above.key == value.key);
                 let expected = if above { "preset " } else { "stack " };

@@ -108,6 +108,9 @@ impl Algorithm for Dctcp {
             // §3.3 step 9, rounded down to a byte.
             Congestion::Ecn => (window.cwnd as f64 * (1.0 - self.alpha / 2.0)) as u64,
             // §3.5: a loss counts as in any TCP.
+            Congestion::Loss if self.fixed_point => {
+                window.cwnd / u64::from(window.mss) / 2 * u64::from(window.mss)
+            }
             Congestion::Loss => window.cwnd / 2,
         };
         // A floor above the window in use does not open it.

@@ -124,6 +124,10 @@ impl Sender {
         let acked = match (before, self.phase) {
             (Phase::Open | Phase::Cwr, Phase::Open) => sample.acked,
             (Phase::Loss, Phase::Loss) => self.growth_after_timeout(sample, config),
+            // Linux `tcp_may_raise_cwnd`: the ACK that ends it too, so that a window of one segment is not left behind.
+            (Phase::Loss, Phase::Open) if config.recovery.rto_growth == RtoGrowth::Delivered => {
+                self.growth_after_timeout(sample, config)
+            }
             // An ACK that ends recovery covers data that arrived long before: it does not open the window.
             _ => return,
         };

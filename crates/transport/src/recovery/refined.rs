@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::segment::{Options, Segment};
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::stats::Stats;
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 
 /// State of the refinements that are on.
 #[derive(Clone, Debug, Default)]
@@ -197,6 +197,14 @@ impl Sender {
             }
         }
         self.next_plain(now, config, stats)
+    }
+
+    /// The handshake is the first measurement of the path, and where data queue up the smallest (Linux
+    /// `tcp_synack_rtt_meas`): RACK judges by it whether an ACK can be the answer to a retransmission.
+    pub(crate) fn note_handshake_rtt(&mut self, rtt: Span) {
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.delivery.min_rtt = rtt;
+        }
     }
 
     /// Tail loss probes sent, and reductions taken back.

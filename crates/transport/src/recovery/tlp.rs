@@ -55,7 +55,7 @@ impl Sender {
     fn probe_deadline(&self, now: Time, rto_at: Time, config: &Config) -> Time {
         let Some(srtt) = self.rtt.srtt() else { return rto_at };
         let slack = if self.scoreboard.is_single() { config.rto.min } else { config.recovery.timer_slack };
-        config.rto.tick(now.saturating_add(srtt * 2 + slack)).min(rto_at)
+        config.rto.expiry(now, srtt * 2 + slack).min(rto_at)
     }
 
     fn set_special(&mut self, kind: Special, at: Time) {
@@ -93,7 +93,7 @@ impl Sender {
     /// When the timeout is due, counted from when the oldest segment was last sent (Linux `tcp_rearm_rto`).
     fn rto_from_head(&self, now: Time, config: &Config) -> Time {
         let sent_at = self.scoreboard.head_sent_at().unwrap_or(now);
-        self.rtt.deadline(sent_at, &config.rto).max(now)
+        self.rtt.deadline_of(sent_at, now, &config.rto)
     }
 
     /// Sets the timer after an ACK. `advanced`: it acknowledged new data, and the timer was restarted for it.
@@ -110,7 +110,7 @@ impl Sender {
             return;
         }
         if let Some(wait) = wait {
-            let at = config.rto.tick(now.saturating_add(wait + config.recovery.timer_slack));
+            let at = config.rto.expiry(now, wait + config.recovery.timer_slack);
             self.set_special(Special::Reordering, at.min(self.rtt.deadline(now, &config.rto)));
         } else if advanced && self.may_probe(config) {
             let at = self.probe_deadline(now, self.rtt.deadline(now, &config.rto), config);

@@ -34,6 +34,7 @@ pub fn config() -> Config {
             granularity: Span::ZERO,
             form: RtoForm::Rfc,
             slop: Span::ZERO,
+            wheel: false,
         },
         delayed_ack: DelayedAckConfig { segments: 1, timeout: Span::from_ms(40) },
         delayed_ack_form: DelayedAckForm::Fixed,

@@ -290,6 +290,7 @@ impl Script {
             "rto_min" => config.rto.min = span(value)?,
             "rto_max" => config.rto.max = span(value)?,
             "rto_granularity" => config.rto.granularity = span(value)?,
+            "timer_wheel" => config.rto.wheel = on(value)?,
             "rto_slop" => config.rto.slop = span(value)?,
             "rto_form" => {
                 config.rto.form = match value {

@@ -1,0 +1,125 @@
+"""Our model beside the real kernel: runs every scenario, writes docs/validation/linux.md and its plots.
+
+    python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
+
+With names it prints their rows and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import ours
+import plots
+import polars as pl
+from figures import Recording, band, figures
+from verdict import Row, compare, known, reason, reference
+
+HERE = Path(__file__).parent
+VALIDATION = HERE.parent / "docs" / "validation"
+SEEDS = 10
+"""Runs where chance enters; groups a and g have no jitter."""
+
+GROUPS = {
+    "a": "One flow, 1 Gb/s, 600 us, a queue of 467 packets (dctcp: marked from 20 packets on)",
+    "b": "2 and 20 long flows of two hosts",
+    "c": "20 KB responses in sequence on one connection beside two long flows",
+    "d": "A second flow comes at 5 s and goes at 15 s",
+    "e": "cubic without ECN (flow 1) and dctcp (flow 2, from 1 s) through a RED queue of 20 packets",
+    "f": "Incast: N senders answer 16-byte requests at once, 10 rounds, a queue of 100 packets, 100 us",
+    "g": "Single transfers on an idle path, 10 Gb/s, 240 us",
+}
+
+
+def main() -> None:
+    """Runs and compares."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenarios", nargs="*")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--out", type=Path, default=VALIDATION)
+    arguments = parser.parse_args()
+    kernel = reference()
+    runs: dict[str, list[Recording]] = {}
+    rows: list[Row] = []
+    for scenario in arguments.scenarios or kernel:
+        sys.stderr.write(f"{scenario}\n")
+        seeds = 1 if scenario[0] in "ag" else arguments.seeds
+        runs[scenario] = [ours.record(scenario, seed) for seed in range(1, seeds + 1)]
+        rows += compare(scenario, kernel[scenario], [figures(scenario, run) for run in runs[scenario]])
+    if arguments.scenarios:
+        sys.stdout.write("\n".join(table(rows)) + "\n")
+        return
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    pictures = draw(runs, arguments.out)
+    (arguments.out / "linux.md").write_text(report(rows, pictures, arguments.seeds), encoding="utf-8")
+
+
+def draw(runs: dict[str, list[Recording]], out: Path) -> dict[str, list[str]]:
+    """All plots; file names by group."""
+    lines = pl.read_parquet(plots.REFERENCE / "lines.parquet")
+    of = {group: {name: found for name, found in runs.items() if name[0] == group} for group in GROUPS}
+    pictures: dict[str, list[str]] = {group: [f"{group}.svg"] for group in GROUPS}
+    pictures["a"] = [f"{name}.svg" for name in of["a"]]
+    for name, found in of["a"].items():
+        plots.single(name, found[0], lines.filter(pl.col("scenario") == name), out / f"{name}.svg")
+    plots.queues(of["b"], out / "b.svg")
+    plots.responses(of["c"], out / "c.svg")
+    plots.rates(of["d"], lines, out / "d.svg")
+    plots.rates(of["e"], lines, out / "e.svg")
+    plots.incast(of["f"], out / "f.svg")
+    plots.transfers(of["g"], out / "g.svg")
+    return pictures
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Rows as Markdown."""
+    text = ["| scenario | figure | Linux 6.1 | pauseframe | seeds | band | |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        spread = "" if row.low == row.high else f"{row.low:.4g} … {row.high:.4g}"
+        allowed = band(row.figure)
+        width = f"{allowed.relative:.0%}" + (f" or {allowed.absolute:g}" if allowed.absolute else "")
+        mark = row.standing if row.standing != "outside" else "**outside**"
+        text.append(
+            f"| {row.scenario} | {row.figure} | {row.kernel:.5g} | {row.ours:.5g} | {spread} | {width} | {mark} |"
+        )
+    return text
+
+
+def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
+    """The page."""
+    text = [(HERE / "preface.md").read_text(encoding="utf-8").strip(), "", *score(rows, seeds), ""]
+    reasons = known()
+    for group, title in GROUPS.items():
+        mine = [row for row in rows if row.scenario[0] == group]
+        text += [f"## {group}: {title}", ""]
+        text += [f"![{name}]({name})" for name in pictures[group]]
+        text += ["", *table(mine), ""]
+        text += explanations([row for row in mine if row.standing == "outside"], reasons)
+        text.append("")
+    return "\n".join(text).rstrip() + "\n"
+
+
+def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
+    """Why rows are outside, one line a reason."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        told.setdefault(reason(row, reasons) or "not explained yet", []).append(f"{row.scenario}: {row.figure}")
+    return [f"- {why} (*{'; '.join(where)}*)" for why, where in told.items()]
+
+
+def score(rows: list[Row], seeds: int) -> list[str]:
+    """How many rows lie where, by group."""
+    text = ["| group | rows | inside | in range | outside |", "|---|---|---|---|---|"]
+    for group in (*GROUPS, ""):
+        mine = [row.standing for row in rows if row.scenario.startswith(group)]
+        counts = " | ".join(str(mine.count(standing)) for standing in ("inside", "in range", "outside"))
+        text.append(f"| {group or 'all'} | {len(mine)} | {counts} |")
+    note = f"`inside`: within its band. `in range`: not, but within what {seeds} seeds of ours span (groups b to f)."
+    return [*text, "", note]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""What is compared: the figures of one run, the kernel's or ours, and the band that each must lie in.
+
+Both sides are brought into one form first, `Recording`; the windows of time are those of the reference runs: from 1 s
+on, or while both flows of group d are there. Bands: medians and means within 5 %, tails and fractions within 15 %,
+counts (drops, time-outs, probes) within 50 %. Queues and windows are whole packets, so one packet is never outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+LINES = {"metric": pl.String, "flow": pl.Int64, "t_us": pl.Float64, "value": pl.Float64}
+FIRST_SECOND = 1e6
+BOTH = (6e6, 15e6)
+ALONE = (17e6, 20e6)
+LINK_MBPS = 1000.0 * 1448 / 1514
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run: lines over time (queue in packets, cwnd in segments, alpha, rate in Mb/s) and what was counted."""
+
+    lines: pl.DataFrame
+    responses: pl.DataFrame | None = None
+    """completion_us, one row a response."""
+    fct: pl.DataFrame | None = None
+    """bytes, fct_us."""
+    incast: pl.DataFrame | None = None
+    """senders, bytes_each, rep, completion_us, timeouts, retransmits, loss_probes."""
+    counts: dict[str, float] = field(default_factory=dict)
+    """drops, marked_fraction of the whole run."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """How far a figure may be away: relatively, or absolutely if that is more."""
+
+    relative: float
+    absolute: float = 0.0
+
+    def holds(self, ours: float, kernel: float) -> bool:
+        """Whether ours is near enough."""
+        return abs(ours - kernel) <= max(self.relative * abs(kernel), self.absolute) + 1e-9
+
+
+MEDIAN, TAIL = 0.05, 0.15
+COUNT, COUNT_A_ROUND = Band(0.5, 3.0), Band(0.5, 1.0)
+
+
+def band(figure: str) -> Band:
+    """The band of a figure, by its name."""
+    head = figure.split(" ", maxsplit=1)[0]
+    if head in {"drops", "timeouts", "probes", "retransmits"}:
+        return COUNT_A_ROUND if " x " in figure else COUNT
+    packets = 1.0 if head in {"queue", "cwnd"} else 0.0
+    tail = any(word in figure for word in ("p5", "p95", "p99", "max", "fraction", "joins")) and "p50" not in figure
+    return Band(TAIL if tail else MEDIAN, packets)
+
+
+def figures(scenario: str, run: Recording) -> dict[str, float]:
+    """All figures of a run of this scenario, by name."""
+    group = scenario[0]
+    found: dict[str, float] = {}
+    if group == "g" and run.fct is not None:
+        return {f"fct {size} B": value for size, value in run.fct.select("bytes", "fct_us").iter_rows()}
+    if group == "f" and run.incast is not None:
+        return incast(run.incast)
+    window = BOTH if group == "d" else (FIRST_SECOND, float("inf"))
+    found |= quantiles("queue", within(run.lines, "queue", window))
+    if group == "a":
+        found |= quantiles("cwnd", within(run.lines, "cwnd", window))
+        found |= start(run.lines)
+    if (alpha := within(run.lines, "alpha", window)).len() and group == "a":
+        found |= {"alpha mean": _number(alpha.mean()), "alpha p95": _number(alpha.quantile(0.95))}
+    found |= shares(run.lines, window)
+    if group == "d":
+        found |= {
+            "queue p50 alone": _number(within(run.lines, "queue", ALONE).quantile(0.5)),
+            "joins ms": joins(run.lines),
+        }
+    if run.responses is not None:
+        found |= quantiles("response", run.responses["completion_us"], ("p5", "p50", "p95", "p99"))
+    return found | run.counts
+
+
+def within(lines: pl.DataFrame, metric: str, window: tuple[float, float]) -> pl.Series:
+    """The values of a metric in a time window."""
+    low, high = window
+    return lines.filter((pl.col("metric") == metric) & pl.col("t_us").is_between(low, high))["value"]
+
+
+def quantiles(what: str, values: pl.Series, names: tuple[str, ...] = ("p5", "p50", "p95")) -> dict[str, float]:
+    """Quantiles (the nearest observed value) and the mean."""
+    if not values.len():
+        return {}
+    of = {f"{what} {name}": _number(values.quantile(int(name[1:]) / 100)) for name in names}
+    return of | {f"{what} mean": _number(values.mean())}
+
+
+def start(lines: pl.DataFrame) -> dict[str, float]:
+    """The window 5 and 50 ms after the start, and how far slow start went in the first 200 ms."""
+    cwnd = lines.filter((pl.col("metric") == "cwnd") & (pl.col("t_us") < 210_000)).sort("t_us")
+    found = {"cwnd max 200 ms": _number(cwnd["value"].max())}
+    for ms in (5, 50):
+        at = 10_000.0 + ms * 1000
+        before, after = cwnd.filter(pl.col("t_us") <= at).tail(1), cwnd.filter(pl.col("t_us") > at).head(1)
+        (t0, v0), (t1, v1) = before.select("t_us", "value").row(0), after.select("t_us", "value").row(0)
+        found[f"cwnd at {ms} ms"] = v0 + (v1 - v0) * (at - t0) / (t1 - t0)
+    return found
+
+
+def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]:
+    """Goodput of all flows together, and Jain's index of their means."""
+    low, high = window
+    rates = lines.filter((pl.col("metric") == "rate") & pl.col("t_us").is_between(low, high))
+    mean = rates.group_by("flow").agg(pl.col("value").mean()).sort("flow")["value"]
+    if not mean.len():
+        return {}
+    found = {"goodput Mb/s": _number(mean.sum())}
+    if mean.len() > 1:
+        found["jain"] = _number(mean.sum()) ** 2 / (mean.len() * _number((mean**2).sum()))
+    return found
+
+
+def joins(lines: pl.DataFrame) -> float:
+    """Milliseconds after 5 s until the second flow first has 80 % of its half for 100 ms on end."""
+    rates = lines.filter((pl.col("metric") == "rate") & (pl.col("flow") == 2) & (pl.col("t_us") > 5e6)).sort("t_us")
+    smooth = rates.group_by_dynamic(pl.col("t_us").cast(pl.Int64).alias("bin"), every="100000i").agg(
+        pl.col("value").mean()
+    )
+    there = smooth.filter(pl.col("value") >= 0.8 * LINK_MBPS / 2)
+    return float("nan") if there.is_empty() else (there["bin"][0] - 5_000_000) / 1000
+
+
+def incast(rows: pl.DataFrame) -> dict[str, float]:
+    """By senders and size: median completion, and per repetition time-outs, probes, retransmissions."""
+    found: dict[str, float] = {}
+    cells = rows.group_by("senders", "bytes_each", maintain_order=True).agg(
+        pl.col("completion_us").median(), pl.col("timeouts", "loss_probes", "retransmits").mean()
+    )
+    for senders, size, us, timeouts, probes, retransmits in cells.iter_rows():
+        where = f"{senders} x {size} B"
+        found |= {
+            f"completion p50 us {where}": us,
+            f"timeouts {where}": timeouts,
+            f"probes {where}": probes,
+            f"retransmits {where}": retransmits,
+        }
+    return found
+
+
+def thin(lines: pl.DataFrame, step_us: float, early_us: float = 200_000.0) -> pl.DataFrame:
+    """Every `step_us` the last value (of rates the mean), and every ms in the first `early_us`."""
+    bin_us = pl.when(pl.col("t_us") < early_us).then(1000.0).otherwise(step_us)
+    keyed = lines.with_columns((pl.col("t_us") / bin_us).floor().alias("bin"), bin_us.alias("bin_us"))
+    grouped = keyed.group_by("metric", "flow", "bin_us", "bin").agg(
+        pl.when(pl.col("metric").first() == "rate")
+        .then(pl.col("value").mean())
+        .otherwise(pl.col("value").last())
+        .first(),
+        pl.col("t_us").last(),
+    )
+    return grouped.select(list(LINES)).sort("metric", "flow", "t_us")
+
+
+def _number(value: object) -> float:
+    return float("nan") if value is None else float(value)  # type: ignore[arg-type]

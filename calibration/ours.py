@@ -1,0 +1,87 @@
+"""Runs our model on a scenario of `scenarios/` and brings the run into the common form of `figures.py`."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pauseframe as pf
+import polars as pl
+from figures import LINES, Recording
+
+SCENARIOS = Path(__file__).parent / "scenarios"
+PACKET, MSS = 1500, 1448
+SENDERS = (4, 8, 16, 32, 47)
+SIZES = (2000, 8000, 32000, 64000)
+METRICS = {
+    "backlog_bytes": ("queue", 1 / PACKET),
+    "cwnd_bytes": ("cwnd", 1 / MSS),
+    "alpha": ("alpha", 1.0),
+    "goodput_gbps": ("rate", 1000.0),
+}
+
+
+def record(scenario: str, seed: int) -> Recording:
+    """One run; of group f one a cell of senders and sizes."""
+    if scenario[0] == "f":
+        return incast(scenario, seed)
+    run = pf.run(SCENARIOS / f"{scenario}.toml", seed=seed, progress=False)
+    flows = pl.DataFrame(run.flows)
+    if scenario[0] == "g":
+        fct = flows.select(pl.col("size_bytes").cast(pl.Int64).alias("bytes"), "fct_us")
+        return Recording(lines=pl.DataFrame(schema=LINES), fct=fct)
+    port = pl.DataFrame(run.ports).filter(pl.col("port") == "s:0").row(0, named=True)
+    counts = {"drops total": float(port["drops_buffer_full"] + port["drops_not_ect"])}
+    if port["ecn_marks"]:
+        counts["marked fraction"] = port["ecn_marks"] / port["tx_packets"]
+    responses = flows.filter((pl.col("reply_bytes") > 0) & pl.col("fct_us").is_not_null())
+    return Recording(
+        lines=lines(pl.DataFrame(run.series), flows),
+        responses=responses.select(completion_us="fct_us") if responses.height else None,
+        counts=counts,
+    )
+
+
+def lines(series: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """The series in packets, segments and Mb/s; flows numbered from 1 in the order of the file."""
+    long = flows.filter(pl.col("size_bytes").is_null())["flow"].to_list()
+    number = {f"flow {flow}": index + 1 for index, flow in enumerate(long)}
+    parts = [
+        series.filter(pl.col("metric") == metric).select(
+            pl.lit(name).alias("metric"),
+            pl.col("entity").cast(pl.String).replace_strict(number, default=0, return_dtype=pl.Int64).alias("flow"),
+            pl.col("time_us").alias("t_us"),
+            (pl.col("value") * scale).alias("value"),
+        )
+        for metric, (name, scale) in METRICS.items()
+    ]
+    return pl.concat(parts)
+
+
+def incast(scenario: str, seed: int, senders: tuple[int, ...] = SENDERS, sizes: tuple[int, ...] = SIZES) -> Recording:
+    """All cells of an incast scenario: its name ends in the minimum of the retransmission time-out."""
+    rto_min = scenario.removeprefix("f_incast_cubic_rto").replace("ms", " ms")
+    rows = [incast_cell(rto_min, seed, count, size) for count, size in product(senders, sizes)]
+    return Recording(lines=pl.DataFrame(schema=LINES), incast=pl.concat(rows))
+
+
+def incast_cell(rto_min: str, seed: int, senders: int, size: int) -> pl.DataFrame:
+    """Ten rounds of one number of senders and one size."""
+    changes: dict[str, Any] = {
+        "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],
+        "workload.0.response": f"{size} B",
+        "transport.rto_min": rto_min,
+    }
+    run = pf.run(SCENARIOS / "f_incast_cubic.toml", seed=seed, set=changes, progress=False)
+    flows = pl.DataFrame(run.flows).group_by("query").agg(pl.col("timeouts", "retransmits", "loss_probes").sum())
+    rounds = pl.DataFrame(run.queries).select("query", "fct_us").join(flows, on="query").sort("query")
+    return rounds.select(
+        senders=pl.lit(senders),
+        bytes_each=pl.lit(size),
+        rep=pl.col("query").cast(pl.Int64),
+        completion_us="fct_us",
+        timeouts=pl.col("timeouts").cast(pl.Int64),
+        retransmits=pl.col("retransmits").cast(pl.Int64),
+        loss_probes=pl.col("loss_probes").cast(pl.Int64),
+    )

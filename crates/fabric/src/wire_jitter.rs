@@ -1,0 +1,37 @@
+//! Wires that are captured, damaged or unsteady: the way of a frame where it needs more than its time.
+//!
+//! Jitter makes what a host has sent reach its switch up to `wire_jitter` later, uniformly at random and in order: the noise of
+//! NICs, drivers and interrupts that comes after the host's queue, so that a host which sends at line rate has it too (jitter of
+//! the stack, `tx_jitter`, is lost in that queue). Without noise a full drop-tail queue shows phase effects (Floyd and
+//! Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992): which of two hosts of one rate always finds the
+//! free place is decided for good. Left out: jitter of links between switches, and in lossless classes, whose headroom
+//! would have to cover it.
+
+use crate::network::Network;
+use crate::packet::NIL;
+use pauseframe_engine::EventQueue;
+use pauseframe_units::{PortId, Span, Time};
+
+impl Network {
+    /// Puts a frame on a wire that is looked at, bad or unsteady.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_on_tapped_wire(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let delay = self.unsteady_delay(port, index, now);
+        self.ports[port].serve(port, &mut self.packets, index, self.hot.gap, delay, now, queue);
+        self.tap(port, index, now);
+    }
+
+    /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
+    fn unsteady_delay(&mut self, port: PortId, index: u32, now: Time) -> Span {
+        let state = &self.ports[port];
+        let jitter = self.settings.wire_jitter;
+        if jitter == Span::ZERO || state.from_host == NIL {
+            return state.delay;
+        }
+        let late = Span(self.hosts[state.from_host as usize].wire_jitter.below(jitter.0 + 1));
+        let over = now + state.rate.serialise(u32::from(self.packets[index].size) + self.hot.gap);
+        let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| self.packets[last].at + Span(1));
+        (state.delay + late).max(after_last.saturating_since(over))
+    }
+}

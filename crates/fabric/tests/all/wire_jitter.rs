@@ -1,0 +1,55 @@
+//! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
+
+use crate::common::{MSS, config, fct, flow, link, run, run_until, settings, star_of};
+use pauseframe_fabric::{BufferPolicy, FlowSpec, Settings};
+use pauseframe_transport::Config;
+use pauseframe_units::{Bytes, Span, Time};
+
+const JITTER: Span = Span::from_us(10);
+
+/// A flow is later by what its last packet was, at most the jitter, and overtaking would show as retransmissions: a hundred
+/// packets of 123 ns each within 10 us of noise would be in no order at all.
+#[test]
+fn packets_are_late_within_the_bound_and_in_order() {
+    let wire = link(100, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    for seed in 1..=20 {
+        let steady = Settings { seed, ..settings(config()) };
+        let jittery = Settings { wire_jitter: JITTER, ..steady.clone() };
+        let flows = [flow(&topology, "a", "b", 100 * MSS)];
+        let [exact, late] = [&steady, &jittery].map(|settings| {
+            let (mut network, ending) = run(&topology, settings, &flows);
+            network.flow_records(ending.now)[0]
+        });
+        assert_eq!((late.retransmits, late.delivered), (0, exact.delivered));
+        // In order: the last packet is at least as late as the one that was made to wait longest before it.
+        assert!(fct(&late) > fct(&exact), "{late:?}");
+        assert!(fct(&late) <= fct(&exact) + JITTER + Span(100), "{late:?}");
+    }
+}
+
+/// Two hosts with five flows each share a link of their own rate through a short queue. Without noise one host's packets always find
+/// the place that has just become free (Floyd and Jacobson 1992); with it both get their part.
+#[test]
+fn jitter_ends_phase_effects() {
+    let wire = link(1, Span::from_us(100));
+    let topology = star_of(&[("a", wire), ("b", wire), ("r", wire)]);
+    let flows: Vec<FlowSpec> = (0..10)
+        .map(|i| FlowSpec {
+            start: Time(i * 1_037_000_000),
+            ..flow(&topology, ["a", "b"][i as usize % 2], "r", u64::MAX)
+        })
+        .collect();
+    let share_of_less = |wire_jitter: Span| {
+        let tcp = Config { initial_window: 10 * MSS, ..config() };
+        let settings =
+            Settings { wire_jitter, buffer: BufferPolicy::PerPort(Bytes(150_000)), ..settings(tcp) };
+        let (mut network, ending) = run_until(&topology, &settings, &flows, Time::ZERO + Span::from_ms(1500));
+        let records = network.flow_records(ending.now);
+        let of = |host: usize| records.iter().skip(host).step_by(2).map(|flow| flow.delivered).sum::<u64>();
+        of(0).min(of(1)) as f64 / (of(0) + of(1)) as f64
+    };
+    let (without, with) = (share_of_less(Span::ZERO), share_of_less(JITTER));
+    assert!(without < 0.25, "{without}");
+    assert!(with > 0.4, "{with}");
+}
