@@ -434,6 +434,8 @@ class Transport(Part):
     prr: bool | None = None
     undo: bool | None = None
     frto: bool | None = None
+    ecn_hides_loss: bool | None = None
+    window_validation: bool | None = None
     rto_growth: str | None = None
     idle_restart: str | None = None
     pacing: bool | None = None
