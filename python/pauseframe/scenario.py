@@ -54,6 +54,7 @@ class Xgft(_Topology):
     _tag: ClassVar = ("kind", "xgft")
     m: Sequence[int]
     w: Sequence[int]
+    external: int | None = None
 
 
 @dataclass(frozen=True)
@@ -433,6 +434,8 @@ class Transport(Part):
     prr: bool | None = None
     undo: bool | None = None
     frto: bool | None = None
+    ecn_hides_loss: bool | None = None
+    window_validation: bool | None = None
     rto_growth: str | None = None
     idle_restart: str | None = None
     pacing: bool | None = None
@@ -631,6 +634,54 @@ class Background(_Workload):
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     arrivals: Load | Rate | Concurrency
     intra_rack: float | None = None
+    hosts: Sequence[str] | None = None
+    start: str | None = None
+    stop: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponential(Part):
+    """Times between events with this mean, exponential: a Poisson process."""
+
+    _tag: ClassVar = ("kind", "exponential")
+    mean: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogNormal(Part):
+    """Times between events with this mean; `sigma` is the standard deviation of their logarithm."""
+
+    _tag: ClassVar = ("kind", "log_normal")
+    mean: str
+    sigma: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterGather(_Workload):
+    """Queries: an aggregator asks one host of each rack, which asks all servers of its rack and then answers."""
+
+    _tag: ClassVar = ("kind", "scatter_gather")
+    aggregators: Sequence[str]
+    servers: Sequence[str] | None = None
+    gaps: Exponential | LogNormal | None = None
+    request: str | None = None
+    response: str | None = None
+    start: str | None = None
+    stop: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hotspot(_Workload):
+    """Sources with a connection each to one receiver: a load that it can take, and a burst that it can not."""
+
+    _tag: ClassVar = ("kind", "hotspot")
+    senders: int | None = None
+    receiver: str | None = None
+    load: float | None = None
+    message: str | None = None
+    overload: float | None = None
+    burst_start: str | None = None
+    burst: str | None = None
     start: str | None = None
     stop: str | None = None
 
@@ -732,7 +783,7 @@ class Stop(Part):
 
 
 Topology = FatTree | Xgft | LeafSpine | Dumbbell | Star | Line | Ring | Jellyfish | Torus | Dragonfly | File | Custom
-Workload = Flows | Permutation | NToOne | LongFlows | Incast | Requests | Background | Udp
+Workload = Flows | Permutation | NToOne | LongFlows | Incast | Requests | Background | ScatterGather | Hotspot | Udp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
-use pauseframe_transport::{CachePolicy, Connection, Ecn, Segment};
+use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
 use pauseframe_units::{NodeId, PortId, Time};
 use std::sync::Arc;
 
@@ -133,6 +133,7 @@ impl Network {
             undone: 0,
             ce_packets: 0,
             datagrams: Datagrams::default(),
+            connected: None,
             failure: None,
         });
         self.active_flows += 1;
@@ -302,6 +303,9 @@ impl Network {
             return; // A late duplicate of a flow that is over.
         }
         self.end(slot).connection.on_segment(&segment, packet.ecn, now);
+        if segment.flags.has(Flags::SYN) && packet.to & 1 == 0 {
+            self.records[(packet.to / 2) as usize].connected.get_or_insert(now);
+        }
         self.settle(slot, packet.to, now, queue);
     }
 
@@ -578,8 +582,10 @@ impl Network {
     /// In-order bytes delivered so far to both applications of a flow.
     pub(crate) fn delivered(&self, flow: u32) -> u64 {
         let [source, sink] = self.slots[flow as usize];
-        if source == NIL {
-            return self.records[flow as usize].delivered;
+        let record = &self.records[flow as usize];
+        // The opener of a kept connection has its slots while others use them.
+        if source == NIL || (record.spec.kept.is_some() && record.status != FlowStatus::Running) {
+            return record.delivered;
         }
         let of = |slot: u32| self.ends[slot as usize].as_ref().map_or(0, End::delivered);
         of(source) + of(sink)

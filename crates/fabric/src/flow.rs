@@ -77,6 +77,8 @@ pub struct FlowRecord {
     pub ce_packets: u64,
     /// What became of the datagrams of a stream; zeros for a connection.
     pub datagrams: Datagrams,
+    /// When the SYN-ACK came to the source; `None` before that, and where nobody opened the connection for this flow.
+    pub connected: Option<Time>,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
 }

@@ -67,6 +67,7 @@ impl Network {
             loss_probes: 0,
             undone: 0,
             datagrams: Datagrams::default(),
+            connected: None,
             failure: None,
         });
         self.active_flows += 1;

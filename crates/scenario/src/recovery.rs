@@ -20,6 +20,10 @@ pub struct RecoverySpec {
     pub undo: bool,
     /// Spurious timeouts are found by F-RTO.
     pub frto: bool,
+    /// Without SACK: no fast retransmit in a window that ECE has reduced.
+    pub ecn_hides_loss: bool,
+    /// A window that is not filled does not grow.
+    pub window_validation: bool,
     /// Slow start after a timeout.
     pub rto_growth: RtoGrowthName,
     /// The window after an idle time.
@@ -66,6 +70,8 @@ impl RecoverySpec {
             prr: self.prr,
             undo: self.undo,
             frto: self.frto,
+            ecn_hides_loss: self.ecn_hides_loss,
+            window_validation: self.window_validation,
             rto_growth: match self.rto_growth {
                 RtoGrowthName::Segment => RtoGrowth::Segment,
                 RtoGrowthName::Delivered => RtoGrowth::Delivered,

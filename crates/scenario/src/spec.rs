@@ -5,6 +5,7 @@
 
 mod faults;
 mod link_layer;
+mod queries;
 mod record;
 mod routing;
 mod switch;
@@ -12,6 +13,7 @@ mod topology;
 
 pub use faults::{CorruptionSpec, FailedSpec, FailureSpec, WatchdogActionName, WatchdogSpec};
 pub use link_layer::{BurstSpec, QcnSpec, SlowReceiver, UdpSpec};
+pub use queries::{GapsSpec, HotspotSpec, ScatterGatherSpec};
 pub use record::{PacketsSpec, PauseTreeSpec, SeriesSpec};
 pub use routing::{
     ChoiceName, DemandEntry, Per, PlannedTables, RoutingEngineSpec, RoutingKind, RoutingSpec, TreePacking,
@@ -431,11 +433,17 @@ pub enum WorkloadKind {
         /// Share of the flows that stay in the sender's rack, 0 to 1; `None`: destination uniform over all
         /// other hosts.
         intra_rack: Option<f64>,
+        /// Hosts that send and receive; `None`: all.
+        hosts: Option<Vec<String>>,
         /// First possible start.
         start: Span,
         /// No new flow from here on.
         stop: Span,
     },
+    /// Queries through two levels of aggregators (cee §III-C1).
+    ScatterGather(ScatterGatherSpec),
+    /// Several sources, one of which more would be too many, and a burst (cee Fig. 3).
+    Hotspot(HotspotSpec),
     /// Datagrams without a transport.
     Udp(UdpSpec),
 }

@@ -86,6 +86,16 @@ pub const STACKS: &[Preset] = &[
             set("receive_buffer_initial", "65536 B", "FreeBSD net.inet.tcp.recvspace = 65536"),
             set("receive_buffer_max", "262144 B", "FreeBSD 9.0 net.inet.tcp.recvbuf_max = 262144"),
             set("receive_buffer_step", "16384 B", "FreeBSD net.inet.tcp.recvbuf_inc = 16384"),
+            set(
+                "ecn_hides_loss",
+                "true",
+                "FreeBSD 9 tcp_input.c: CC_ECN sets snd_recover, below which dup ACKs are ignored",
+            ),
+            set(
+                "window_validation",
+                "false",
+                "FreeBSD 9 tcp_input.c cc_ack_received: CCF_CWND_LIMITED while cwnd is at most snd_wnd",
+            ),
             set("retries", "12", "FreeBSD 9 tcp_timer.h TCP_MAXRXTSHIFT"),
             set("fin", "true", "RFC 9293 §3.6"),
             set("cache", "freebsd", "FreeBSD 9 tcp_hostcache.c, tcp_input.c cc_conn_init"),

@@ -3,7 +3,9 @@
 //! Linux 6.1 (`net/ipv4/tcp_metrics.c`): the RTT, which gives the RTO of the first flight; ssthresh only with
 //! `tcp_no_ssthresh_metrics_save` = 0. FreeBSD 9 (`tcp_hostcache.c`, `tcp_mss`): RTT, its deviation and ssthresh,
 //! averaged with what was known. cee §III-B says of its port that the congestion window is inherited as well: half of
-//! the last one, as that kernel has it under `TCP_METRICS_CWND`. Left out: the reordering metric, expiry (an hour), FreeBSD's
+//! the last one, as that kernel has it under `TCP_METRICS_CWND`, but never less than without a cache (the kernel's comment
+//! wants it "bigger than RFC3390 suggests"; its code, disabled as broken, has a floor of one segment, and a lone segment waits for
+//! the delayed ACK of 100 ms, that is for the RTO). Left out: the reordering metric, expiry (an hour), FreeBSD's
 //! minimum of four RTT samples.
 
 use crate::connection::Connection;
@@ -76,7 +78,9 @@ impl Connection {
                     sender.window.ssthresh = metrics.ssthresh.max(2 * mss);
                 }
                 if self.config.cache == CachePolicy::Cee && metrics.cwnd > 0 {
-                    sender.window.cwnd = (metrics.cwnd / 2).min(u64::from(sender.snd_wnd)).max(mss);
+                    // What the handshake left is the initial window, or a segment after a lost SYN.
+                    let floor = sender.window.cwnd.max(mss);
+                    sender.window.cwnd = (metrics.cwnd / 2).min(u64::from(sender.snd_wnd)).max(floor);
                 }
             }
         }

@@ -71,6 +71,8 @@ pub(crate) struct Sender {
     pub(crate) probing_path: bool,
     pub(crate) probe_path_due: bool,
     cwnd_limited: bool,
+    /// The window grows up to the peer's although it is not filled ([`crate::RecoveryConfig::window_validation`]).
+    unvalidated: bool,
     /// Consecutive timeouts without progress.
     pub(crate) retries: u32,
     /// When the retransmission (or persist, or SYN) timer expires; [`Time::MAX`]: it is off.
@@ -118,6 +120,7 @@ impl Sender {
             probing_path: false,
             probe_path_due: false,
             cwnd_limited: false,
+            unvalidated: !config.recovery.window_validation,
             retries: 0,
             rto_deadline: Time::MAX,
             rtt: Rtt::new(&config.rto),
@@ -359,6 +362,7 @@ impl Sender {
     pub(crate) fn is_cwnd_limited(&self) -> bool {
         self.cwnd_limited
             || (self.window.cwnd < self.window.ssthresh && self.window.cwnd < 2 * self.flight_max)
+            || (self.unvalidated && self.window.cwnd <= u64::from(self.snd_wnd))
     }
 
     /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.

@@ -71,10 +71,10 @@ fn any_config() -> impl Strategy<Value = Config> {
 
 /// Every switch of recovery by itself, and plain and Linux more often than chance would give them.
 fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
-    let switches = prop::array::uniform7(any::<bool>());
+    let switches = prop::array::uniform9(any::<bool>());
     let any =
         (switches, 0u8..3, 0u64..200, 50u32..400, 1u32..5).prop_map(|(on, idle, slack, percent, burst)| {
-            let [rack, tlp, prr, undo, frto, delivered, pacing] = on;
+            let [rack, tlp, prr, undo, frto, delivered, pacing, ecn_hides_loss, window_validation] = on;
             RecoveryConfig {
                 rack,
                 tlp,
@@ -82,6 +82,8 @@ fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
                 prr,
                 undo,
                 frto,
+                ecn_hides_loss,
+                window_validation,
                 rto_growth: if delivered { RtoGrowth::Delivered } else { RtoGrowth::Segment },
                 idle_restart: [IdleRestart::Off, IdleRestart::Rfc5681, IdleRestart::Linux][usize::from(idle)],
                 pacing: PacingConfig {

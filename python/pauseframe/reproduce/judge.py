@@ -136,7 +136,13 @@ def _keys(point: Point, without: str = "") -> tuple[tuple[str, str], ...]:
 
 
 def _curve(points: list[Point], who: Any) -> dict[tuple[tuple[str, str], ...], float]:
-    """Values by key of one variant; `who` is its name, or a table with `variant` and keys `at` which it is."""
+    """Values by key of one variant; `who` is its name, or a table with `variant` and keys `at` which it is.
+
+    Of a list of those, the values of all, by place in the list too.
+    """
+    if isinstance(who, list):
+        curves = enumerate(_curve(points, one) for one in who)
+        return {(*key, ("", str(place))): value for place, curve in curves for key, value in curve.items()}
     if isinstance(who, dict):
         at = who.get("at", {})
         mine = [one for one in points if one["variant"] == who.get("variant", one["variant"]) and _matches(one, at)]

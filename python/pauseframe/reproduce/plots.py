@@ -2,7 +2,8 @@
 
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
 `time_us`, `cdf` of all values. One trace a variant (and a value of the key `line`, if there is one): the median over
-seeds, with its interval. `theirs` has points read off the published figure, by variant.
+seeds, with its interval. `theirs` has points read off the published figure, by variant;
+`at` picks points by keys.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def figure(experiment: Experiment, plot: dict[str, Any], points: Sequence[Point]
     """One plot of an experiment."""
     variants = plot.get("variants") or list(experiment.variants)
     mine = [point for point in points if point["metric"] == plot["metric"] and point["value"] is not None]
+    mine = [point for point in mine if all(_key(point, key) == value for key, value in plot.get("at", {}).items())]
     kind = plot.get("kind", "bars")
     traces: list[dict[str, Any]] = []
     for variant in variants:

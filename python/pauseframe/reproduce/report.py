@@ -128,12 +128,14 @@ def part_name(part: dict[str, Any]) -> str:
     """What a part measures, in words."""
     if "name" in part:
         return str(part["name"])
-    who = [
-        part[key] if isinstance(part[key], str) else part[key].get("variant", "")
-        for key in ("variant", "of", "over")
-        if key in part
-    ]
+    who = [_variant_name(part[key]) for key in ("variant", "of", "over") if key in part]
     return f"{part['metric']}: {' / '.join(who) or ' < '.join(map(str, part.get('order', [])))}"
+
+
+def _variant_name(who: Any) -> str:
+    if isinstance(who, list):
+        return ", ".join(map(_variant_name, who))
+    return who if isinstance(who, str) else str(who.get("variant", ""))
 
 
 def band_text(part: dict[str, Any]) -> str:

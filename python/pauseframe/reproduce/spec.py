@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,7 +216,7 @@ def _claim(path: Path, entry: dict[str, Any], metrics: dict[str, Metric], varian
         if metrics and part.get("metric") not in metrics:
             raise RunError(f"{path}: {where}: metric must be one of {', '.join(metrics)}")
         named = [part.get(key) for key in ("variant", "of", "over")] + part.get("order", [])
-        for name in named:
+        for name in itertools.chain.from_iterable(one if isinstance(one, list) else [one] for one in named):
             label = name.get("variant") if isinstance(name, dict) else name
             if label is not None and label != "best" and metrics and label not in variants:
                 raise RunError(f"{path}: {where}: there is no variant {label}; there are {', '.join(variants)}")

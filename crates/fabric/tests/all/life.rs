@@ -1,6 +1,6 @@
 //! The life of connections: kept ones, refused and unanswered ones, FIN, and what the next connection inherits.
 
-use crate::common::{MSS, config, fct, flow, link, port, report, run, settings};
+use crate::common::{MSS, config, fct, flow, goodputs, link, port, report, run, settings};
 use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -47,6 +47,27 @@ fn a_kept_connection_is_opened_once() {
         assert_eq!(record.ideal, fct(record), "alone in the idle network");
     }
     assert_eq!((fct(&records[1]).0, fct(&records[2]).0), (exchange, exchange));
+}
+
+/// What a kept connection carries is the goodput of the flow that has it, each byte once.
+#[test]
+fn the_goodput_of_kept_flows_adds_up() {
+    let topology = star_10g();
+    let settings = settings(Config { handshake: true, ..config() });
+    let flows: Vec<_> = (0..3)
+        .map(|i| FlowSpec {
+            start: Time(i * 1000 * US),
+            kept: Some(kept(7, i == 0, i == 2)),
+            ..request(&topology)
+        })
+        .collect();
+    let every = Span::from_us(30);
+    let rows = goodputs(&topology, &settings, &flows, every, Time(3000 * US));
+    for flow in 0..3 {
+        let bits: f64 = rows.iter().map(|row| row[flow] * 1e9 * every.as_secs_f64()).sum();
+        let expected = (1600 + 20 * MSS) as f64 * 8.0;
+        assert!((bits - expected).abs() < 1e-3, "flow {flow}: {bits} bits of {expected}");
+    }
 }
 
 /// RST comes back after two small packets each way; SYNs that nobody answers are given up after their back-off.

@@ -185,6 +185,7 @@ impl<'a> Workloads<'a> {
             loss_probes: 0,
             undone: 0,
             datagrams: Datagrams::default(),
+            connected: None,
             failure: None,
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];

@@ -9,7 +9,7 @@ use crate::spec::{
     BufferSpec, ClassSpec, EcnName, HostSpec, LengthSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec,
     TransportSpec,
 };
-use crate::spec::{UdpSpec, WireOverhead, WorkloadKind};
+use crate::spec::{HotspotSpec, ScatterGatherSpec, UdpSpec, WireOverhead, WorkloadKind};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
 
@@ -95,6 +95,8 @@ fn starts(kind: &WorkloadKind) -> Box<dyn Iterator<Item = Span> + '_> {
         | WorkloadKind::Incast { start, .. }
         | WorkloadKind::Requests { start, .. }
         | WorkloadKind::Background { start, .. }
+        | WorkloadKind::ScatterGather(ScatterGatherSpec { start, .. })
+        | WorkloadKind::Hotspot(HotspotSpec { start, .. })
         | WorkloadKind::Udp(UdpSpec { start, .. }) => Box::new(std::iter::once(*start)),
     }
 }

@@ -42,7 +42,7 @@ fn build(spec: &TopologySpec) -> Result<Topology, Vec<Flaw>> {
     let [host, fabric] = [spec.link, spec.fabric_link].map(channel);
     let generated = match &spec.kind {
         TopologyKind::FatTree { k } => generate::fat_tree(*k, host, fabric),
-        TopologyKind::Xgft { m, w } => generate::xgft(m, w, host, fabric),
+        TopologyKind::Xgft { m, w, external } => generate::xgft_with_external(m, w, *external, host, fabric),
         TopologyKind::LeafSpine { leaves, spines, hosts_per_leaf } => {
             generate::leaf_spine(*leaves, *spines, *hosts_per_leaf, host, fabric)
         }

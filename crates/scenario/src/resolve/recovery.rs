@@ -21,6 +21,8 @@ pub(crate) fn recovery(t: &mut Table, sack: bool, fast_retransmit: bool) -> Reco
     let slack = "Added to RACK's reordering timer and to the probe timeout (Linux: two jiffies)";
     let prr = "Proportional rate reduction (RFC 9937), after ECE too; off: the window is cut at once";
     let undo = "Take a reduction back when D-SACK shows that its retransmissions were needless (RFC 3708); with sack only";
+    let hides = "Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged (FreeBSD 9); without sack only";
+    let validation = "A window that is not filled does not grow (RFC 7661 §4.1); off: it grows up to the peer's window (FreeBSD 9)";
     for (key, on, able, needs) in
         [("rack", rack, sack && fast_retransmit, "sack and fast_retransmit"), ("tlp", tlp, sack, "sack")]
     {
@@ -41,6 +43,8 @@ pub(crate) fn recovery(t: &mut Table, sack: bool, fast_retransmit: bool) -> Reco
         prr: t.or("prr", false, prr),
         undo: t.or("undo", false, undo),
         frto: t.or("frto", false, "Find spurious timeouts and take them back: F-RTO (RFC 5682)"),
+        ecn_hides_loss: t.or("ecn_hides_loss", false, hides),
+        window_validation: t.or("window_validation", true, validation),
         rto_growth: t.or(
             "rto_growth",
             RtoGrowthName::Segment,

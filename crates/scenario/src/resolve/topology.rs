@@ -90,7 +90,9 @@ fn fat_tree(t: &mut Table, _: &Links) -> Option<TopologyKind> {
 fn xgft(t: &mut Table, _: &Links) -> Option<TopologyKind> {
     let m = t.required("m", "Children of a node of each level above the hosts, m_1 to m_h");
     let w = t.required("w", "Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1");
-    Some(TopologyKind::Xgft { m: m?, w: w? })
+    let doc = "Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources";
+    let external = t.or_in("external", 0, 0..=1_000_000, doc);
+    Some(TopologyKind::Xgft { m: m?, w: w?, external })
 }
 
 fn leaf_spine(t: &mut Table, _: &Links) -> Option<TopologyKind> {

@@ -4,7 +4,7 @@ use super::document::Value;
 use super::ledger::Origin;
 use super::reader::Table;
 use super::sizes;
-use super::workload::{Context, SIZE_MAX, TIME_MAX, known_host, start, stop, two_hosts};
+use super::workload::{Context, SIZE_MAX, TIME_MAX, some_hosts, start, stop, two_hosts};
 use crate::spec::{BurstSpec, UdpSpec, WorkloadKind};
 use pauseframe_units::{BitRate, Bytes, Span};
 
@@ -49,22 +49,6 @@ pub(super) fn udp(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
         start,
         stop: stop?,
     }))
-}
-
-fn some_hosts(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
-    let names: Option<Vec<String>> = t.optional(key, "all hosts", doc);
-    if let Some(names) = &names {
-        t.check(
-            !names.is_empty(),
-            key,
-            || "[] names no host".to_owned(),
-            "name one, or leave it out for all",
-        );
-        for name in names {
-            known_host(t, key, name, context);
-        }
-    }
-    names
 }
 
 /// No burst for a source that is always on; an error where the mistake is recorded.

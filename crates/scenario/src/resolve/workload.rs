@@ -4,12 +4,12 @@ use super::hosts::Hosts;
 use super::ledger::Origin;
 use super::nested::list_of_rows;
 use super::reader::Table;
-use super::sizes;
-use super::udp;
 use super::value::{Setting, did_you_mean, quoted};
+use super::{hotspot, scatter_gather, sizes, udp};
 use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, WorkloadKind};
 use crate::{presets, workload::read_flow_list};
 use pauseframe_units::{Bytes, Span};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What a workload may refer to.
@@ -41,6 +41,8 @@ const KINDS: &[(&str, Reader)] = &[
     ("incast", incast),
     ("requests", requests),
     ("background", background),
+    ("scatter_gather", scatter_gather::scatter_gather),
+    ("hotspot", hotspot::hotspot),
     ("udp", udp::udp),
 ];
 
@@ -118,7 +120,7 @@ fn size(t: &mut Table) -> Option<Bytes> {
 }
 
 /// The name of a host.
-fn host(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
+pub(super) fn host(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
     let name: String = t.required(key, doc)?;
     known_host(t, key, &name, context);
     Some(name)
@@ -132,8 +134,30 @@ pub(super) fn known_host(t: &mut Table, key: &str, name: &str, context: &Context
     }
 }
 
+/// Names of hosts, or `None` for all.
+pub(super) fn some_hosts(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    context: &Context,
+) -> Option<Vec<String>> {
+    let names: Option<Vec<String>> = t.optional(key, "all hosts", doc);
+    if let Some(names) = &names {
+        t.check(
+            !names.is_empty(),
+            key,
+            || "[] names no host".to_owned(),
+            "name one, or leave it out for all",
+        );
+        for name in names {
+            known_host(t, key, name, context);
+        }
+    }
+    names
+}
+
 /// `count` other hosts must exist for each host.
-fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
+pub(super) fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     let Some(hosts) = context.hosts else { return };
     let others = hosts.count().saturating_sub(1);
     let message = || format!("{count} is not possible: a host has {others} others");
@@ -342,9 +366,12 @@ fn background(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     let stand_in = "none: the destination is uniform over all other hosts";
     let doc = "Share of the flows that stay in the sender's rack";
     let intra_rack = t.optional_in("intra_rack", 0.0..=1.0, stand_in, doc);
+    let hosts = some_hosts(t, "hosts", "Hosts that send and receive", context);
+    let several = hosts.as_ref().is_none_or(|names| names.iter().collect::<BTreeSet<_>>().len() >= 2);
+    t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
     let start = start(t);
-    let stop = stop(t, start, context);
-    Some(WorkloadKind::Background { sizes: sizes?, arrivals: arrivals?, intra_rack, start, stop: stop? })
+    let stop = stop(t, start, context)?;
+    Some(WorkloadKind::Background { sizes: sizes?, arrivals: arrivals?, intra_rack, hosts, start, stop })
 }
 
 fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {

@@ -239,6 +239,7 @@ mod tests {
             undone: 0,
             ce_packets: 0,
             datagrams: pauseframe_fabric::Datagrams::default(),
+            connected: None,
             failure: None,
         }
     }

@@ -63,6 +63,7 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> RecordBatch {
         ("datagrams_lost", counts(|r| r.datagrams.lost), false),
         ("datagram_bytes_sent", counts(|r| r.datagrams.sent_bytes), false),
         ("datagram_bytes_lost", counts(|r| r.datagrams.lost_bytes), false),
+        ("connect_us", optional(records.iter().map(connect_us)), true),
         ("failure", dictionary(records, |r| failure_name(r), str::to_string), false),
     ])
 }
@@ -160,6 +161,11 @@ impl Names<'_> {
 /// How long a finished flow took.
 pub(super) fn completion_time(record: &FlowRecord) -> Option<Span> {
     (record.status == FlowStatus::Finished).then(|| record.end - record.spec.start)
+}
+
+/// How long the handshake took, from the SYN to the SYN-ACK at the source.
+fn connect_us(record: &FlowRecord) -> Option<f64> {
+    record.connected.map(|time| (time - record.spec.start).as_us_f64())
 }
 
 /// Completion time over ideal completion time of a finished flow.
@@ -308,6 +314,7 @@ mod tests {
             undone: 1,
             ce_packets: 7,
             datagrams: pauseframe_fabric::Datagrams::default(),
+            connected: None,
             failure: None,
         }
     }

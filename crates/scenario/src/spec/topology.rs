@@ -31,6 +31,8 @@ pub enum TopologyKind {
         m: Vec<u32>,
         /// Parents of a node of each level.
         w: Vec<u32>,
+        /// Further hosts at each switch of the highest level.
+        external: u32,
     },
     /// Every leaf linked to every spine.
     LeafSpine {

@@ -21,6 +21,15 @@ enum Arrivals {
     Closed(Agenda),
 }
 
+/// Who sends to whom.
+#[derive(Debug)]
+pub(super) struct Among {
+    /// Ascending.
+    pub(super) hosts: Vec<NodeId>,
+    /// Share of the flows that stay in the rack; `None`: the destination is uniform over all others.
+    pub(super) intra_rack: Option<f64>,
+}
+
 /// The workload.
 #[derive(Debug)]
 pub(super) struct Background {
@@ -38,12 +47,12 @@ impl Background {
     pub(super) fn new(
         sizes: SizesSpec,
         arrivals: ArrivalsSpec,
-        intra_rack: Option<f64>,
+        among: Among,
         window: Range<Time>,
         maker: &Maker,
     ) -> Background {
         let topology = maker.context.topology;
-        let hosts = maker.hosts();
+        let Among { hosts, intra_rack } = among;
         assert!(hosts.len() > 1, "background: a flow needs two hosts");
         let mean_time = |host: NodeId| sizes.mean() * 8.0 / link_rate(topology, host);
         let arrivals = match arrivals {
@@ -184,7 +193,7 @@ mod tests {
 
     fn kind(sizes: SizesSpec, arrivals: ArrivalsSpec, intra_rack: Option<f64>, ms: u64) -> WorkloadKind {
         let (start, stop) = (Span::from_ms(2), Span::from_ms(2 + ms));
-        WorkloadKind::Background { sizes, arrivals, intra_rack, start, stop }
+        WorkloadKind::Background { sizes, arrivals, intra_rack, hosts: None, start, stop }
     }
 
     #[test]

@@ -10,12 +10,14 @@ mod background;
 pub(crate) mod cdf;
 mod distributions;
 pub(crate) mod flow_list;
+mod hotspot;
 mod incast;
 mod long_flows;
 mod n_to_one;
 mod permutation;
 mod random;
 mod requests;
+mod scatter_gather;
 mod sizes;
 #[cfg(test)]
 mod test_support;
@@ -29,6 +31,7 @@ use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
@@ -73,10 +76,13 @@ pub fn build(
             let series = requests::Series { exchange, count: *count, persistent: *persistent };
             Box::new(requests::Requests::new(series, client, servers, at(*start), &maker))
         }
-        WorkloadKind::Background { sizes, arrivals, intra_rack, start, stop } => {
+        WorkloadKind::Background { sizes, arrivals, intra_rack, hosts, start, stop } => {
             let window = at(*start)..at(*stop);
-            Box::new(background::Background::new(sizes.clone(), *arrivals, *intra_rack, window, &maker))
+            let among = background::Among { hosts: maker.named(hosts.as_deref()), intra_rack: *intra_rack };
+            Box::new(background::Background::new(sizes.clone(), *arrivals, among, window, &maker))
         }
+        WorkloadKind::ScatterGather(spec) => Box::new(scatter_gather::ScatterGather::new(spec, &maker)),
+        WorkloadKind::Hotspot(spec) => Box::new(hotspot::Hotspot::new(spec, &maker)),
         WorkloadKind::Udp(spec) => Box::new(udp::Udp::new(spec, &maker)),
     }
 }
@@ -108,6 +114,13 @@ impl Maker<'_> {
 
     fn hosts(&self) -> Vec<NodeId> {
         self.context.topology.hosts().collect()
+    }
+
+    /// The hosts of these names, ascending, each once; all for `None`.
+    fn named(&self, names: Option<&[String]>) -> Vec<NodeId> {
+        let Some(names) = names else { return self.hosts() };
+        let find = |name: &String| self.context.topology.find(name).expect("resolve knows its hosts");
+        names.iter().map(find).collect::<BTreeSet<NodeId>>().into_iter().collect()
     }
 
     /// The stream for one purpose of one host (by its position among the hosts).

@@ -8,6 +8,12 @@ pub(super) fn exponential(rng: &mut Rng) -> f64 {
     -libm::log(1.0 - rng.unit())
 }
 
+/// Normal with mean 0 and variance 1 (Box and Muller 1958, the cosine branch).
+pub(super) fn standard_normal(rng: &mut Rng) -> f64 {
+    let radius = libm::sqrt(2.0 * exponential(rng));
+    radius * libm::cos(std::f64::consts::TAU * rng.unit())
+}
+
 /// `count` distinct numbers of 0..n, every subset equally likely (Floyd 1987). `count` is at most `n`.
 pub(super) fn distinct(rng: &mut Rng, count: usize, n: usize) -> Vec<usize> {
     let mut chosen = Vec::with_capacity(count);
@@ -35,6 +41,18 @@ mod tests {
         // The fourth central moment of the exponential is 9.
         assert_within(variance, 1.0, 4.0 * 8f64.sqrt() / root);
         assert_within(below_median, 0.5, 4.0 * 0.5 / root);
+    }
+
+    #[test]
+    fn the_normal_has_its_moments_and_quartile() {
+        let (n, mut rng) = (200_000, rng("normal"));
+        let draws: Vec<f64> = (0..n).map(|_| standard_normal(&mut rng)).collect();
+        let root = (n as f64).sqrt();
+        assert_within(draws.iter().sum::<f64>() / n as f64, 0.0, 4.0 / root);
+        // The fourth moment is 3.
+        assert_within(draws.iter().map(|x| x * x).sum::<f64>() / n as f64, 1.0, 4.0 * 2f64.sqrt() / root);
+        let inside = draws.iter().filter(|x| x.abs() < 0.674_489_75).count() as f64 / n as f64;
+        assert_within(inside, 0.5, 4.0 * 0.5 / root);
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub(super) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         undone: 0,
         ce_packets: 0,
         datagrams: pauseframe_fabric::Datagrams::default(),
+        connected: None,
         failure: None,
     }
 }

@@ -25,7 +25,7 @@ pub use named::{FAMILIES, NamedError, named};
 pub use ring::ring;
 pub use star::star;
 pub use torus::torus;
-pub use xgft::{pgft, xgft};
+pub use xgft::{pgft, xgft, xgft_with_external};
 
 use crate::{Channel, NodeKind, Topology};
 use pauseframe_units::NodeId;

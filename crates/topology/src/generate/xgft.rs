@@ -27,6 +27,35 @@ pub fn xgft(
     build("xgft", m, w, &vec![1; m.len()], host_link, fabric_link)
 }
 
+/// An XGFT with `external` further hosts at each switch of the highest level: what comes from outside of the fabric (the
+/// query sources of Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI 2011, Fig. 2).
+///
+/// They are named `ext{i}`, switch by switch, come after all other nodes, have no level, and hang on links like `host_link`.
+///
+/// # Errors
+/// As [`xgft`].
+pub fn xgft_with_external(
+    m: &[u32],
+    w: &[u32],
+    external: u32,
+    host_link: Channel,
+    fabric_link: Channel,
+) -> Result<Topology, GenerateError> {
+    let mut topology = xgft(m, w, host_link, fabric_link)?;
+    let top = Some(m.len() as u8);
+    let roots: Vec<NodeId> =
+        topology.nodes().iter_enumerated().filter(|(_, node)| node.level == top).map(|(id, _)| id).collect();
+    bound_links("xgft", &[&[roots.len() as u64, u64::from(external)]])?;
+    for (index, root) in roots.iter().enumerate() {
+        for i in 0..external as usize {
+            let name = format!("ext{}", index * external as usize + i);
+            let host = topology.add_node(name, NodeKind::Host, None);
+            topology.add_link(host, *root, host_link);
+        }
+    }
+    Ok(topology)
+}
+
 /// PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its parents.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! A window that is not used says nothing about the path: restart after idle (RFC 5681 §4.1; Linux `tcp_cwnd_restart`)
 //! and congestion window validation (RFC 2861, Linux `tcp_cwnd_application_limited`). That a window which is not
-//! filled does not grow (RFC 7661 §4.1) is always so, see `Sender::is_cwnd_limited`.
+//! filled does not grow (RFC 7661 §4.1) is so unless
+//! `window_validation` is off, see `Sender::is_cwnd_limited`.
 //!
 //! Left out: RFC 7661's pipeACK, which Linux does not have either.
 

@@ -193,7 +193,8 @@ impl Sender {
         if self.sack {
             self.dup_acks >= config.dup_thresh || self.scoreboard.is_head_lost(config.dup_thresh)
         } else {
-            self.dup_acks >= config.dup_thresh && self.new_reno_may_enter()
+            let hidden = config.recovery.ecn_hides_loss && self.phase == Phase::Cwr;
+            self.dup_acks >= config.dup_thresh && self.new_reno_may_enter() && !hidden
         }
     }
 

@@ -58,6 +58,10 @@ pub struct RecoveryConfig {
     pub undo: bool,
     /// A timeout is taken back when the ACKs after it are for the originals (RFC 5682).
     pub frto: bool,
+    /// FreeBSD 9 without SACK: duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged.
+    pub ecn_hides_loss: bool,
+    /// A window that is not filled does not grow (RFC 7661 §4.1); off: it does up to the peer's window (FreeBSD 9).
+    pub window_validation: bool,
     /// Slow start after a timeout.
     pub rto_growth: RtoGrowth,
     /// The window after an idle time.
@@ -75,6 +79,8 @@ impl RecoveryConfig {
         prr: false,
         undo: false,
         frto: false,
+        ecn_hides_loss: false,
+        window_validation: true,
         rto_growth: RtoGrowth::Segment,
         idle_restart: IdleRestart::Off,
         pacing: PacingConfig::OFF,
@@ -88,6 +94,8 @@ impl RecoveryConfig {
         prr: true,
         undo: true,
         frto: true,
+        ecn_hides_loss: false,
+        window_validation: true,
         rto_growth: RtoGrowth::Delivered,
         idle_restart: IdleRestart::Linux,
         pacing: PacingConfig::OFF,

@@ -266,6 +266,8 @@ impl Script {
             "tlp" => config.recovery.tlp = on(value)?,
             "recovery_slack" => config.recovery.timer_slack = span(value)?,
             "prr" => config.recovery.prr = on(value)?,
+            "ecn_hides_loss" => config.recovery.ecn_hides_loss = on(value)?,
+            "window_validation" => config.recovery.window_validation = on(value)?,
             "undo" => config.recovery.undo = on(value)?,
             "frto" => config.recovery.frto = on(value)?,
             "rto_growth" => {

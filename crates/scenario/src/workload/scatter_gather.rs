@@ -1,0 +1,366 @@
+//! Queries through two levels (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks",
+//! HOTI 2011): a high-level aggregator asks one random host of each rack, its mid-level aggregator; that one asks
+//! all other servers of the rack, waits for all of them (a strict barrier) and answers; the query is done
+//! when the answers of all racks are in.
+//!
+//! Each exchange has a connection of its own. The one between a mid-level aggregator and a server carries request and
+//! response; the answer to the high-level aggregator comes on a connection that the mid-level one opens. Left out: time to
+//! think, answers that are given without waiting for all.
+
+use super::arrivals::Agenda;
+use super::random::{exponential, standard_normal};
+use super::{IdealOfQuery, Maker, at};
+use crate::spec::{GapsSpec, ScatterGatherSpec};
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use pauseframe_topology::Topology;
+use pauseframe_units::{NodeId, Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+/// The servers below one switch.
+type Rack = Vec<NodeId>;
+
+/// A query under way.
+#[derive(Debug)]
+struct Open {
+    record: QueryRecord,
+    /// For each rack: its mid-level aggregator, and how many responses that one waits for.
+    waits: Vec<(NodeId, usize)>,
+    /// Flows that have not ended.
+    flows: u32,
+    /// A flow was given up: the query can not finish.
+    failed: bool,
+}
+
+/// The workload.
+pub(super) struct ScatterGather {
+    gaps: GapsSpec,
+    request: u64,
+    response: u64,
+    aggregators: Vec<NodeId>,
+    racks: Vec<Rack>,
+    /// What the flows have in common.
+    template: FlowSpec,
+    agenda: Agenda,
+    /// One for each aggregator.
+    gap_streams: Vec<Rng>,
+    server_streams: Vec<Rng>,
+    ideal_of_query: IdealOfQuery,
+    /// Flows that are due now.
+    ready: VecDeque<FlowSpec>,
+    next_query: u32,
+    open: BTreeMap<u32, Open>,
+    /// Queries whose last flow has ended, until they are taken.
+    ended: Vec<QueryRecord>,
+}
+
+impl ScatterGather {
+    pub(super) fn new(spec: &ScatterGatherSpec, maker: &Maker) -> ScatterGather {
+        let aggregators = maker.named(Some(&spec.aggregators));
+        let mut servers = maker.named(spec.servers.as_deref());
+        servers.retain(|host| !aggregators.contains(host));
+        let racks = by_rack(maker.context.topology, &servers);
+        assert!(!racks.is_empty(), "scatter_gather: nobody answers");
+        let mut workload = ScatterGather {
+            gaps: spec.gaps,
+            request: spec.request.0,
+            response: spec.response.0,
+            template: maker.flow(aggregators[0], racks[0][0], spec.request, Time::ZERO),
+            agenda: Agenda::until(at(spec.stop)),
+            gap_streams: maker.streams("gaps", aggregators.len()),
+            server_streams: maker.streams("servers", aggregators.len()),
+            ideal_of_query: maker.context.ideal_of_query.clone(),
+            aggregators,
+            racks,
+            ready: VecDeque::new(),
+            next_query: 0,
+            open: BTreeMap::new(),
+            ended: Vec::new(),
+        };
+        for aggregator in 0..workload.aggregators.len() {
+            workload.enter_next(at(spec.start), aggregator);
+        }
+        workload
+    }
+
+    fn enter_next(&mut self, after: Time, aggregator: usize) {
+        let gap = gap(self.gaps, &mut self.gap_streams[aggregator]);
+        self.agenda.enter(after.saturating_add(gap), aggregator);
+    }
+
+    /// Draws the mid-level aggregators of a query that begins at `start`, and lines up the requests to them.
+    fn begin(&mut self, aggregator: usize, start: Time) {
+        let (source, query, rng) =
+            (self.aggregators[aggregator], self.next_query, &mut self.server_streams[aggregator]);
+        let waits: Vec<(NodeId, usize)> = self
+            .racks
+            .iter()
+            .map(|rack| (rack[rng.below(rack.len() as u64) as usize], rack.len() - 1))
+            .collect();
+        let servers: usize = waits.iter().map(|(_, others)| others).sum();
+        let record = QueryRecord {
+            query,
+            workload: self.template.workload,
+            aggregator: source,
+            fan_in: servers as u32,
+            response: self.response,
+            start,
+            finish: None,
+            ideal: self.ideal(source, &waits, start),
+            timeouts: 0,
+        };
+        let template = FlowSpec { source, start, query: Some(query), ..self.template };
+        self.ready.extend(waits.iter().map(|(mid, _)| FlowSpec { destination: *mid, ..template }));
+        self.open.insert(query, Open { record, flows: waits.len() as u32, waits, failed: false });
+        self.next_query += 1;
+    }
+
+    /// The slowest rack alone in the idle network: its stages one after the other.
+    fn ideal(&self, source: NodeId, waits: &[(NodeId, usize)], start: Time) -> Span {
+        let rack_alone = |rack: &Rack, mid: NodeId| {
+            let template = FlowSpec { source, start, ..self.template };
+            let asked = (self.ideal_of_query)(&[FlowSpec { destination: mid, ..template }]);
+            let requests: Vec<FlowSpec> = self.requests(rack, mid, &template).collect();
+            let gathered = if requests.is_empty() { Span::ZERO } else { (self.ideal_of_query)(&requests) };
+            asked + gathered + (self.ideal_of_query)(&[self.answer(mid, source, &template)])
+        };
+        self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
+    }
+
+    /// What the mid-level aggregator asks the other servers of its rack.
+    fn requests<'a>(
+        &'a self,
+        rack: &'a Rack,
+        mid: NodeId,
+        template: &FlowSpec,
+    ) -> impl Iterator<Item = FlowSpec> + use<'a> {
+        let template = FlowSpec { source: mid, size: self.request, reply: self.response, ..*template };
+        rack.iter()
+            .filter(move |server| **server != mid)
+            .map(move |server| FlowSpec { destination: *server, ..template })
+    }
+
+    fn answer(&self, mid: NodeId, aggregator: NodeId, template: &FlowSpec) -> FlowSpec {
+        FlowSpec { source: mid, destination: aggregator, size: self.response, reply: 0, ..*template }
+    }
+
+    /// What follows a flow that has finished: the requests within the rack, or its answer.
+    fn follow(&mut self, flow: &FlowSpec, query: u32, now: Time) {
+        let Some(job) = self.open.get_mut(&query) else { return };
+        let aggregator = job.record.aggregator;
+        if flow.destination == aggregator {
+            return; // an answer: nothing follows
+        }
+        let mid = if flow.source == aggregator { flow.destination } else { flow.source };
+        let rack = job.waits.iter().position(|(host, _)| *host == mid);
+        let rack = rack.expect("a flow of a query leads to or from the aggregator of a rack");
+        let template = FlowSpec { start: now, query: Some(query), ..self.template };
+        let waits = &mut job.waits[rack].1;
+        let next: Vec<FlowSpec> = if flow.source == aggregator && *waits > 0 {
+            self.requests(&self.racks[rack], mid, &template).collect()
+        } else {
+            *waits = waits.saturating_sub(1);
+            if *waits > 0 {
+                return;
+            }
+            vec![self.answer(mid, aggregator, &template)]
+        };
+        if let Some(job) = self.open.get_mut(&query) {
+            job.flows += next.len() as u32;
+        }
+        self.ready.extend(next);
+    }
+}
+
+/// `servers` by the switch of their first link, in the order of the switches.
+fn by_rack(topology: &Topology, servers: &[NodeId]) -> Vec<Rack> {
+    let mut racks: BTreeMap<NodeId, Rack> = BTreeMap::new();
+    for server in servers {
+        if let Some(port) = topology.nodes()[*server].ports.first() {
+            racks.entry(topology.peer(*port)).or_default().push(*server);
+        }
+    }
+    racks.into_values().collect()
+}
+
+fn gap(law: GapsSpec, rng: &mut Rng) -> Span {
+    let (mean, factor) = match law {
+        GapsSpec::Exponential { mean } => (mean, exponential(rng)),
+        GapsSpec::LogNormal { mean, sigma } => {
+            (mean, libm::exp(sigma * standard_normal(rng) - sigma * sigma / 2.0))
+        }
+    };
+    Span::from_secs_f64(mean.0 as f64 * 1e-12 * factor)
+}
+
+impl Workload for ScatterGather {
+    fn next_start(&self) -> Option<Time> {
+        self.ready.front().map(|flow| flow.start).or_else(|| self.agenda.next())
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        if self.ready.is_empty() {
+            let (start, aggregator) =
+                self.agenda.take().expect("asked for a flow only while next_start gives a time");
+            self.begin(aggregator, start);
+            self.enter_next(start, aggregator);
+        }
+        self.ready.pop_front().expect("a query has at least one flow")
+    }
+
+    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+        let query = flow.spec.query.expect("every flow of this workload is a part of a query");
+        if flow.status == FlowStatus::Finished {
+            self.follow(&flow.spec, query, now);
+        }
+        let job = self.open.get_mut(&query).expect("a query is open until its last flow has ended");
+        job.flows -= 1;
+        job.failed |= flow.status != FlowStatus::Finished;
+        job.record.timeouts += flow.timeouts;
+        if job.flows == 0 {
+            job.record.finish = (!job.failed).then_some(now);
+            self.ended.extend(self.open.remove(&query).map(|job| job.record));
+        }
+    }
+
+    fn take_queries(&mut self) -> Vec<QueryRecord> {
+        std::mem::take(&mut self.ended)
+    }
+
+    fn unfinished_queries(&self, running: &[FlowRecord]) -> Vec<QueryRecord> {
+        let mut open: BTreeMap<u32, QueryRecord> =
+            self.open.iter().map(|(query, job)| (*query, job.record)).collect();
+        for flow in running.iter().filter(|flow| flow.spec.workload == self.template.workload) {
+            if let Some(job) = flow.spec.query.and_then(|query| open.get_mut(&query)) {
+                job.timeouts += flow.timeouts;
+            }
+        }
+        open.into_values().collect()
+    }
+}
+
+impl fmt::Debug for ScatterGather {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScatterGather")
+            .field("racks", &self.racks)
+            .field("next_query", &self.next_query)
+            .field("open", &self.open)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{assert_within, ended, make, racks};
+    use super::*;
+    use crate::spec::WorkloadKind;
+    use pauseframe_units::Bytes;
+    use std::collections::BTreeSet;
+
+    /// Three racks of four: "h0" launches queries, the other eleven answer.
+    fn workload(gaps: GapsSpec, ms: u64) -> (Topology, Box<dyn Workload>) {
+        let topology = racks(3, 4);
+        let spec = ScatterGatherSpec {
+            aggregators: vec!["h0".into()],
+            servers: None,
+            gaps,
+            request: Bytes(1600),
+            response: Bytes::kb(20),
+            start: Span::from_ms(1),
+            stop: Span::from_ms(1 + ms),
+        };
+        let made = make(WorkloadKind::ScatterGather(spec), &topology);
+        (topology, made)
+    }
+
+    fn exponential_ms() -> GapsSpec {
+        GapsSpec::Exponential { mean: Span::from_ms(1) }
+    }
+
+    fn rack_of(topology: &Topology, host: NodeId) -> NodeId {
+        topology.peer(topology.nodes()[host].ports[0])
+    }
+
+    /// Takes what is due without taking the next query.
+    fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
+        let mut flows = Vec::new();
+        while workload.next_start() == Some(now) {
+            flows.push(workload.next_flow());
+        }
+        flows
+    }
+
+    #[test]
+    fn a_query_goes_down_and_up_again_with_a_barrier_in_each_rack() {
+        let (topology, mut workload) = workload(exponential_ms(), 100);
+        let hla = topology.find("h0").unwrap();
+        let start = workload.next_start().unwrap();
+        let asked = due(&mut *workload, start);
+        let asked_racks: BTreeSet<_> = asked.iter().map(|f| rack_of(&topology, f.destination)).collect();
+        assert_eq!((asked.len(), asked_racks.len()), (3, 3), "one in each rack");
+        assert!(asked.iter().all(|f| (f.source, f.size, f.reply) == (hla, 1600, 0)));
+        let mut now = start;
+        let mut answers = Vec::new();
+        for (rack, request) in asked.into_iter().enumerate() {
+            now += Span::from_us(50);
+            let (mid, others) = (request.destination, if rack == 0 { 2 } else { 3 });
+            workload.on_finished(&ended(request, FlowStatus::Finished, now, 0), now);
+            let requests = due(&mut *workload, now);
+            assert_eq!(
+                requests.len(),
+                others,
+                "all other servers of the rack, not the aggregator of queries"
+            );
+            assert!(requests.iter().all(|f| (f.source, f.size, f.reply) == (mid, 1600, 20_000)));
+            let to: BTreeSet<_> = requests.iter().map(|f| f.destination).collect();
+            assert!(to.len() == others && !to.contains(&mid) && !to.contains(&hla));
+            for (i, request) in requests.into_iter().enumerate() {
+                now += Span::from_us(10);
+                workload.on_finished(&ended(request, FlowStatus::Finished, now, 1), now);
+                let next = due(&mut *workload, now);
+                assert_eq!(next.len(), usize::from(i + 1 == others), "the answer waits for all");
+                answers.extend(next);
+            }
+        }
+        assert!(answers.iter().all(|f| (f.destination, f.size, f.reply) == (hla, 20_000, 0)));
+        assert!(workload.take_queries().is_empty());
+        assert_eq!(workload.unfinished_queries(&[]).len(), 1);
+        for answer in answers {
+            now += Span::from_us(5);
+            workload.on_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
+        }
+        let done = workload.take_queries();
+        assert_eq!(done.len(), 1);
+        assert_eq!((done[0].start, done[0].finish, done[0].fan_in), (start, Some(now), 8));
+        assert_eq!((done[0].timeouts, done[0].aggregator, done[0].response), (8, hla, 20_000));
+        // A microsecond a flow in this test: asked, three servers, answer.
+        assert_eq!(done[0].ideal, Span::from_us(5));
+    }
+
+    #[test]
+    fn a_query_with_a_flow_that_failed_does_not_finish() {
+        let (_, mut workload) = workload(exponential_ms(), 100);
+        let start = workload.next_start().unwrap();
+        for request in due(&mut *workload, start) {
+            workload.on_finished(&ended(request, FlowStatus::Failed, start, 2), start);
+        }
+        let done = workload.take_queries();
+        assert_eq!((done.len(), done[0].finish, done[0].timeouts), (1, None, 6));
+        assert!(workload.next_start().is_some_and(|next| next > start));
+    }
+
+    #[test]
+    fn gaps_have_their_mean_and_spread() {
+        let sigma = 0.8f64;
+        let spread = (sigma * sigma).exp_m1().sqrt();
+        let log_normal = GapsSpec::LogNormal { mean: Span::from_ms(1), sigma };
+        for (gaps, variation) in [(exponential_ms(), 1.0), (log_normal, spread)] {
+            let (_, mut workload) = workload(gaps, 20_000);
+            let starts: BTreeSet<Time> =
+                std::iter::from_fn(|| workload.next_start().map(|_| workload.next_flow().start)).collect();
+            // Of a renewal process over time t: t / mean, with standard deviation variation * sqrt(t / mean).
+            assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());
+        }
+    }
+}
