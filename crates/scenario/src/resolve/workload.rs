@@ -336,7 +336,7 @@ fn servers(t: &mut Table, client: Option<&str>, context: &Context) -> Option<Vec
     let doc = "Hosts that answer, all asked at once: the next round begins when the last response is in";
     let mut servers: Vec<String> = t.or("servers", Vec::new(), doc);
     let key = if one.is_some() { "server" } else { "servers" };
-    let either = one.is_some() != !servers.is_empty();
+    let either = one.is_some() == servers.is_empty();
     t.check(either, "server", || "needs either server or servers".to_owned(), "name the host that answers");
     servers.extend(one);
     for (index, server) in servers.iter().enumerate() {

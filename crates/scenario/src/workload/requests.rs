@@ -237,7 +237,7 @@ mod tests {
             let query = queries[0];
             assert_eq!((query.query, query.fan_in, query.timeouts, query.start), (round, 3, 3, now));
             assert_eq!(query.finish, Some(now + Span::from_us(900)));
-            now = now + Span::from_us(905);
+            now += Span::from_us(905);
         }
         assert_eq!(workload.next_start(), None);
         assert!(workload.unfinished_queries(&[]).is_empty());
