@@ -567,13 +567,14 @@ class Permutation(_Workload):
 
 @dataclass(frozen=True, kw_only=True)
 class NToOne(_Workload):
-    """Several hosts send to one at once; by default all others to the first."""
+    """Several hosts send to one, at once or `spread`; by default all others to the first."""
 
     _tag: ClassVar = ("kind", "n_to_1")
     size: str
     senders: int | None = None
     receiver: str | None = None
     start: str | None = None
+    spread: str | None = None
 
 
 @dataclass(frozen=True)

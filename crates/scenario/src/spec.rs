@@ -380,8 +380,10 @@ pub enum WorkloadKind {
         receiver: String,
         /// Bytes a flow.
         size: Bytes,
-        /// When all begin.
+        /// When the first can begin.
         start: Span,
+        /// Each begins at a random moment of this time after `start`.
+        spread: Span,
     },
     /// Flows without an end of their own.
     LongFlows {
