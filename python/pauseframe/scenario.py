@@ -236,6 +236,7 @@ class Host(Part):
     tx_delay: str | None = None
     tx_jitter: str | None = None
     wire_jitter: str | None = None
+    ticks_apart: bool | None = None
     rx_delay: str | None = None
     nic_buffer: str | None = None
     nic_queue: str | None = None

@@ -89,6 +89,8 @@ pub struct HostSpec {
     pub tx_jitter: Span,
     /// Up to this much later what a host has sent reaches its switch, at random, in order.
     pub wire_jitter: Span,
+    /// Each host's clock ticks (`rto_granularity`) at moments of its own, not all at once.
+    pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that the stack and the NIC may hold; sockets wait for room.

@@ -138,7 +138,7 @@ impl RtoConfig {
         if tick <= 1 {
             return expiry;
         }
-        match expiry.0 % tick {
+        match (expiry.0 % tick + tick - self.phase.0) % tick {
             0 => expiry,
             past => expiry.saturating_add(Span(tick - past)),
         }
@@ -155,6 +155,7 @@ mod tests {
             min: Span::from_ms(10),
             max: Span::from_secs(60),
             granularity: Span::from_ms(1),
+            phase: Span::ZERO,
             form,
             slop: Span::from_ms(20),
             wheel: false,
@@ -218,6 +219,11 @@ mod tests {
         rtt.sample(Span::from_us(100), &config);
         // 0.25 ms + 10.1 ms = 10.35 ms, up to 11 ms.
         assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(11_000_000_000));
+        // A clock that ticks at 0.3 ms, 1.3 ms, ...: 11.3 ms for what is due at 10.35, 10.3 ms for 10.25 ms.
+        let late = RtoConfig { phase: Span::from_us(300), ..config };
+        assert_eq!(rtt.deadline(Time(250_000_000), &late), Time(11_300_000_000));
+        assert_eq!(rtt.deadline(Time(150_000_000), &late), Time(10_300_000_000));
+        assert_eq!(late.tick(Time(10_300_000_000)), Time(10_300_000_000));
         let fine = RtoConfig { granularity: Span::ZERO, ..config };
         assert_eq!(rtt.deadline(Time(250_000_000), &fine), Time(10_350_000_000));
     }
