@@ -7,7 +7,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "judd"
 SCENARIOS = sorted(FOLDER.glob("*.scenario.toml"))
-TRANSPORT = ("stack", "rack", "tlp", "sack_compression")
+TRANSPORT = ("stack", "rack", "tlp", "sack_compression", "timer_wheel", "receive_buffer_max")
 
 
 def read(path):
@@ -27,7 +27,14 @@ def test_hosts_links_and_buffers_are_the_same(path):
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
 def test_transports_differ_in_what_the_figures_are_about(path):
     scenario = read(path)
-    want = {"stack": "linux", "rack": False, "tlp": False, "sack_compression": False}
+    want = {
+        "stack": "linux",
+        "rack": False,
+        "tlp": False,
+        "sack_compression": False,
+        "timer_wheel": False,
+        "receive_buffer_max": "16.777216 MB",
+    }
     for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
         assert {key: transport[key] for key in TRANSPORT} == want
         if path.name != "stalls.scenario.toml":  # varies what comes first, delayed ACK or time-out

@@ -4,7 +4,7 @@
 
 use crate::network::Network;
 use pauseframe_engine::stream;
-use pauseframe_transport::{Config, RtoConfig};
+use pauseframe_transport::{CLOCK_PERIOD, Config, RtoConfig};
 use pauseframe_units::{NodeId, Span};
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ impl Network {
     }
 }
 
-/// When the clock of a host first ticks: the same for all its connections, uniform below `granularity`.
+/// When the clock of a host is at zero, the same for all its connections: uniform over the period of a clock.
 fn phase(seed: u64, host: NodeId, granularity: Span) -> Span {
-    Span(stream(seed, "ticks", u64::from(host.0)).below(granularity.0))
+    Span(stream(seed, "ticks", u64::from(host.0)).below(CLOCK_PERIOD * granularity.0))
 }
 
 #[cfg(test)]
@@ -30,17 +30,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_are_spread_over_a_tick_and_belong_to_the_host() {
+    fn clocks_are_spread_over_ticks_and_periods_and_belong_to_the_host() {
         let tick = Span::from_ms(1);
         let phases: Vec<u64> = (0..1000).map(|host| phase(7, NodeId(host), tick).0).collect();
-        assert!(phases.iter().all(|phase| *phase < tick.0));
-        let in_quarter = |q: u64| phases.iter().filter(|phase| **phase * 4 / tick.0 == q).count();
-        // 250 expected, standard deviation 13.7.
-        assert!(
-            (0..4).all(|q| in_quarter(q).abs_diff(250) < 60),
-            "{:?}",
-            (0..4).map(in_quarter).collect::<Vec<_>>()
-        );
+        assert!(phases.iter().all(|phase| *phase < CLOCK_PERIOD * tick.0));
+        // 250 expected in each quarter, standard deviation 13.7.
+        let even = |period: u64| {
+            (0..4).all(|q| {
+                phases.iter().filter(|phase| **phase % period * 4 / period == q).count().abs_diff(250) < 60
+            })
+        };
+        assert!(even(tick.0) && even(8 * tick.0) && even(CLOCK_PERIOD * tick.0), "{phases:?}");
         assert_eq!(phase(7, NodeId(3), tick).0, phases[3]);
     }
 }

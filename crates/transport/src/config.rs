@@ -38,7 +38,7 @@ pub struct RtoConfig {
     pub max: Span,
     /// Clock granularity G: deadlines are rounded up to a tick.
     pub granularity: Span,
-    /// When the first tick is, less than `granularity`: hosts' clocks do not tick together.
+    /// When the clock is at zero, less than [`crate::CLOCK_PERIOD`] ticks: hosts' clocks do not tick together.
     pub phase: Span,
     /// How `min` enters.
     pub form: RtoForm,
