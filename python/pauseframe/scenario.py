@@ -237,6 +237,7 @@ class Host(Part):
     tx_delay: str | None = None
     tx_jitter: str | None = None
     wire_jitter: str | None = None
+    ticks_apart: bool | None = None
     rx_delay: str | None = None
     nic_buffer: str | None = None
     nic_queue: str | None = None
@@ -570,13 +571,14 @@ class Permutation(_Workload):
 
 @dataclass(frozen=True, kw_only=True)
 class NToOne(_Workload):
-    """Several hosts send to one at once; by default all others to the first."""
+    """Several hosts send to one, at once or `spread`; by default all others to the first."""
 
     _tag: ClassVar = ("kind", "n_to_1")
     size: str
     senders: int | None = None
     receiver: str | None = None
     start: str | None = None
+    spread: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
 use pauseframe_units::{NodeId, PortId, Time};
-use std::sync::Arc;
 
 /// IPv4 header, bytes.
 const IP_HEADER: u32 = 20;
@@ -144,10 +143,9 @@ impl Network {
         }
         let iss = |side: u64| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + side)) as u32;
         let (iss0, iss1) = (iss(0), iss(1));
-        let config = Arc::clone(&self.settings.transports[usize::from(spec.transport)].config);
-        let mut source = Connection::open(Arc::clone(&config), iss0, iss1, now);
+        let mut source = Connection::open(self.config_at(spec.source, spec.transport), iss0, iss1, now);
         source.send(spec.size, now);
-        let mut sink = Connection::accept(config, iss1, iss0);
+        let mut sink = Connection::accept(self.config_at(spec.destination, spec.transport), iss1, iss0);
         if self.settings.refusing.contains(&spec.destination) {
             sink = sink.refusing();
         } else if self.settings.silent.contains(&spec.destination) {

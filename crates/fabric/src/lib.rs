@@ -29,6 +29,7 @@ mod receiver;
 mod scheduler;
 mod settings;
 mod switch;
+mod ticks;
 mod udp;
 mod vlan;
 mod watchdog;

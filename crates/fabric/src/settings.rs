@@ -27,6 +27,8 @@ pub struct Settings {
     pub tx_jitter: Span,
     /// Up to this much later, uniformly at random, what a host sends reaches its switch; in order. Lossy classes only.
     pub wire_jitter: Span,
+    /// Each host's clock ticks at moments of its own (see `RtoConfig::granularity`), not all at once.
+    pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that stack and NIC of a host may hold.

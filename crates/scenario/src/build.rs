@@ -127,6 +127,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,
         wire_jitter: host.wire_jitter,
+        ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,
@@ -252,6 +253,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
             min: spec.rto_min,
             max: spec.rto_max,
             granularity: spec.rto_granularity,
+            phase: Span::ZERO,
             form: match spec.rto_form {
                 RtoFormName::Rfc => RtoForm::Rfc,
                 RtoFormName::Linux => RtoForm::Linux,

@@ -91,6 +91,8 @@ pub struct HostSpec {
     pub tx_jitter: Span,
     /// Up to this much later what a host has sent reaches its switch, at random, in order.
     pub wire_jitter: Span,
+    /// Each host's clock ticks (`rto_granularity`) at moments of its own, not all at once.
+    pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Bytes that the stack and the NIC may hold; sockets wait for room.
@@ -382,8 +384,10 @@ pub enum WorkloadKind {
         receiver: String,
         /// Bytes a flow.
         size: Bytes,
-        /// When all begin.
+        /// When the first can begin.
         start: Span,
+        /// Each begins at a random moment of this time after `start`.
+        spread: Span,
     },
     /// Flows without an end of their own.
     LongFlows {

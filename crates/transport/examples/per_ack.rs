@@ -31,6 +31,7 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             min: Span::from_ms(200),
             max: Span::from_secs(120),
             granularity: Span::from_ms(1),
+            phase: Span::ZERO,
             form: RtoForm::Linux,
             slop: Span::ZERO,
             wheel: false,

@@ -3,7 +3,7 @@
 use crate::cache::CachePolicy;
 use crate::cc::CongestionControlConfig;
 use crate::recovery::RecoveryConfig;
-use pauseframe_units::{BitRate, Span, Time};
+use pauseframe_units::{BitRate, Span};
 
 /// How a connection uses ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,24 +36,16 @@ pub struct RtoConfig {
     pub min: Span,
     /// Upper bound, also of the back-off.
     pub max: Span,
-    /// Clock granularity G: deadlines are rounded up to a multiple of it.
+    /// Clock granularity G: deadlines are rounded up to a tick.
     pub granularity: Span,
+    /// When the clock is at zero, less than [`crate::CLOCK_PERIOD`] ticks: hosts' clocks do not tick together.
+    pub phase: Span,
     /// How `min` enters.
     pub form: RtoForm,
     /// Constant added in the `Freebsd` form, else unused.
     pub slop: Span,
     /// Timers expire as on Linux's timer wheel: late by one to two ticks, and the longer they are the coarser.
     pub wheel: bool,
-}
-
-impl RtoConfig {
-    /// The next tick at or after `at`.
-    pub(crate) fn round_up(&self, at: Time) -> Time {
-        match at.0 % self.granularity.0.max(1) {
-            0 => at,
-            past => at.saturating_add(Span(self.granularity.0 - past)),
-        }
-    }
 }
 
 /// How the time-out of a delayed ACK is chosen, and what goes out at once.

@@ -425,6 +425,7 @@ mod tests {
                 min: Span::from_ms(10),
                 max: Span::from_secs(1),
                 granularity: Span::ZERO,
+                phase: Span::ZERO,
                 form: RtoForm::Linux,
                 slop: Span::ZERO,
                 wheel: false,

@@ -23,5 +23,6 @@ pub use cc::*;
 pub use config::{Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm};
 pub use connection::{Connection, Failure};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
+pub use rtt::CLOCK_PERIOD;
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, Stamps, SynOptions};
 pub use stats::Stats;

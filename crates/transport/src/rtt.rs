@@ -108,6 +108,10 @@ impl Rtt {
     }
 }
 
+/// Ticks after which the pattern of a clock repeats, but for timers of half a second of ticks and more: those of the wheel
+/// have steps of 1, 8, 64 and 512 ticks.
+pub const CLOCK_PERIOD: u64 = 512;
+
 impl RtoConfig {
     /// When a timer that is set at `now` expires.
     #[inline]
@@ -127,8 +131,11 @@ impl RtoConfig {
         let tick = self.granularity.0.max(1);
         let ticks = timeout.0.div_ceil(tick);
         let level = (0..LEVELS).find(|level| ticks < 63 << (3 * level)).unwrap_or(LEVELS);
-        let at = (now.0 / tick).saturating_add(ticks);
-        Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick))
+        // The host's own count of ticks: it began `ahead` of the run.
+        let ahead = (CLOCK_PERIOD * tick).saturating_sub(self.phase.0);
+        let ahead = if self.phase == Span::ZERO { 0 } else { ahead };
+        let at = (now.0.saturating_add(ahead) / tick).saturating_add(ticks);
+        Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick).saturating_sub(ahead))
     }
 
     /// The first clock tick at or after `expiry`.
@@ -138,7 +145,11 @@ impl RtoConfig {
         if tick <= 1 {
             return expiry;
         }
-        match expiry.0 % tick {
+        let past = match self.phase {
+            Span::ZERO => expiry.0 % tick,
+            phase => (expiry.0 % tick + tick - phase.0 % tick) % tick,
+        };
+        match past {
             0 => expiry,
             past => expiry.saturating_add(Span(tick - past)),
         }
@@ -155,6 +166,7 @@ mod tests {
             min: Span::from_ms(10),
             max: Span::from_secs(60),
             granularity: Span::from_ms(1),
+            phase: Span::ZERO,
             form,
             slop: Span::from_ms(20),
             wheel: false,
@@ -218,6 +230,11 @@ mod tests {
         rtt.sample(Span::from_us(100), &config);
         // 0.25 ms + 10.1 ms = 10.35 ms, up to 11 ms.
         assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(11_000_000_000));
+        // A clock that ticks at 0.3 ms, 1.3 ms, ...: 11.3 ms for what is due at 10.35, 10.3 ms for 10.25 ms.
+        let late = RtoConfig { phase: Span::from_us(300), ..config };
+        assert_eq!(rtt.deadline(Time(250_000_000), &late), Time(11_300_000_000));
+        assert_eq!(rtt.deadline(Time(150_000_000), &late), Time(10_300_000_000));
+        assert_eq!(late.tick(Time(10_300_000_000)), Time(10_300_000_000));
         let fine = RtoConfig { granularity: Span::ZERO, ..config };
         assert_eq!(rtt.deadline(Time(250_000_000), &fine), Time(10_350_000_000));
     }
@@ -239,5 +256,9 @@ mod tests {
         assert_eq!(at(1_000_000, Span::from_ms(201)), Span::from_ms(1208));
         assert_eq!(at(1_000_000, Span::from_ms(600)), Span::from_ms(1664));
         assert_eq!(config.expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
+        // A clock that is at zero at 5.3 ms: 201 ticks from its tick 994 are 1195, below 1200 = 150 * 8, at 1205.3 ms.
+        let late = RtoConfig { phase: Span::from_us(5_300), ..config };
+        let at = late.expiry(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
+        assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }
 }

@@ -131,6 +131,7 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
                     min: Span::from_us(300),
                     max: Span::from_ms(100),
                     granularity: if ticks { Span::from_us(100) } else { Span::ZERO },
+                    phase: Span::ZERO,
                     form: [RtoForm::Rfc, RtoForm::Linux, RtoForm::Freebsd][usize::from(form)],
                     slop: Span::from_us(200),
                     wheel: ticks,

@@ -19,5 +19,6 @@ mod pause_tree;
 mod pfc;
 mod properties;
 mod qcn;
+mod ticks;
 mod vlans;
 mod wire_jitter;

@@ -28,6 +28,11 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
             Span::ZERO..=second,
             "Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC",
         ),
+        ticks_apart: t.or(
+            "ticks_apart",
+            false,
+            "Clocks of hosts tick (transport.rto_granularity) each at moments of their own, not all at once",
+        ),
         rx_delay: t.or_in(
             "rx_delay",
             Span::ZERO,

@@ -262,7 +262,10 @@ fn n_to_one(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     let origin = Origin::Computed("the first host".to_owned());
     let receiver: String = t.or_because("receiver", first, origin, "the first host", "Name of the receiver");
     known_host(t, "receiver", &receiver, context);
-    Some(WorkloadKind::NToOne { senders, receiver, size: size?, start: start(t) })
+    let start = start(t);
+    let doc = "Each flow starts at a random moment of this time after start; 0 s: all at once";
+    let spread = t.or_in("spread", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
+    Some(WorkloadKind::NToOne { senders, receiver, size: size?, start, spread })
 }
 
 fn long_flows(t: &mut Table, context: &Context) -> Option<WorkloadKind> {

@@ -63,8 +63,8 @@ pub fn build(
     match &spec.kind {
         WorkloadKind::Flows { flows } => Box::new(flow_list::build(flows, &maker)),
         WorkloadKind::Permutation { size, start } => Box::new(permutation::build(*size, *start, &maker)),
-        WorkloadKind::NToOne { senders, receiver, size, start } => {
-            Box::new(n_to_one::build(*senders, receiver, *size, *start, &maker))
+        WorkloadKind::NToOne { senders, receiver, size, start, spread } => {
+            Box::new(n_to_one::build(*senders, receiver, *size, *start..*start + *spread, &maker))
         }
         WorkloadKind::LongFlows { flows } => Box::new(long_flows::build(flows, &maker)),
         WorkloadKind::Incast { rate, fan_in, response, request, start, stop } => {

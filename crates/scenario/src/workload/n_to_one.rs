@@ -1,14 +1,24 @@
-//! Several hosts to one at once: the first `senders` hosts that are not the receiver.
+//! Several hosts to one: the first `senders` hosts that are not the receiver, all at once or each at a random moment.
 
 use super::{Listed, Maker, at};
+use pauseframe_engine::Rng;
 use pauseframe_units::{Bytes, Span};
+use std::ops::Range;
 
-pub(super) fn build(senders: u32, receiver: &str, size: Bytes, start: Span, maker: &Maker) -> Listed {
+/// The starts are uniform over `starts`, all at its beginning if it is empty.
+pub(super) fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: &Maker) -> Listed {
     let receiver = maker.context.topology.find(receiver).expect("resolve has checked the receiver's name");
     let sources = maker.context.topology.hosts().filter(|host| *host != receiver).take(senders as usize);
-    let flows: Vec<_> = sources.map(|source| maker.flow(source, receiver, size, at(start))).collect();
+    let mut rng = maker.stream("starts", 0);
+    let flows: Vec<_> =
+        sources.map(|source| maker.flow(source, receiver, size, at(draw(&starts, &mut rng)))).collect();
     assert_eq!(flows.len(), senders as usize, "n_to_one: more senders than other hosts");
     Listed::new(flows)
+}
+
+fn draw(starts: &Range<Span>, rng: &mut Rng) -> Span {
+    let spread = starts.end.0 - starts.start.0;
+    if spread == 0 { starts.start } else { starts.start + Span(rng.below(spread)) }
 }
 
 #[cfg(test)]
@@ -25,10 +35,34 @@ mod tests {
             receiver: "h1".into(),
             size: Bytes::kb(1),
             start: Span::from_us(7),
+            spread: Span::ZERO,
         };
         let flows = drain(&mut *make(kind, &topology));
         let names: Vec<_> = flows.iter().map(|flow| topology.nodes()[flow.source].name.as_str()).collect();
         assert_eq!(names, ["h0", "h2", "h3"]);
         assert!(flows.iter().all(|f| Some(f.destination) == topology.find("h1") && f.size == 1000));
+        assert!(flows.iter().all(|f| f.start == at(Span::from_us(7))));
+    }
+
+    #[test]
+    fn spread_starts_are_uniform_over_their_time_and_each_host_sends_once() {
+        let topology = racks(1, 401);
+        let kind = WorkloadKind::NToOne {
+            senders: 400,
+            receiver: "h0".into(),
+            size: Bytes::kb(1),
+            start: Span::from_us(100),
+            spread: Span::from_us(50),
+        };
+        let flows = drain(&mut *make(kind, &topology));
+        let mut sources: Vec<_> = flows.iter().map(|flow| flow.source).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        assert_eq!(sources.len(), 400);
+        let us: Vec<f64> = flows.iter().map(|flow| flow.start.0 as f64 / 1e6).collect();
+        assert!(us.is_sorted() && us[0] >= 100.0 && us[399] < 150.0, "{} to {}", us[0], us[399]);
+        // Kolmogorov's distance from the uniform law, 99.9 % quantile of 400 draws.
+        let far = us.iter().enumerate().map(|(i, at)| ((at - 100.0) / 50.0 - i as f64 / 400.0).abs());
+        assert!(far.fold(0.0, f64::max) < 1.95 / 20.0);
     }
 }

@@ -89,7 +89,7 @@ fn workload() -> impl Strategy<Value = String> {
     let name = select(vec!["", "transport = \"other\"\n"]);
     let kind = prop_oneof![
         (1u64..1_000_000_000_000).prop_map(|size| format!("kind = \"permutation\"\nsize = \"{size} B\"\n")),
-        (0u64..1_000_000_000).prop_map(|start| format!("kind = \"n_to_1\"\nsize = \"1 MB\"\nstart = \"{start} ps\"\n")),
+        (0u64..1_000_000_000).prop_map(|start| format!("kind = \"n_to_1\"\nsize = \"1 MB\"\nstart = \"{start} ps\"\nspread = \"{start} ps\"\n")),
         (0.01f64..1e6).prop_map(|rate| format!("kind = \"incast\"\nfan_in = 1\nrate = {rate:?}\n")),
         (0.01f64..=1.0, select(vec!["data_mining", "web_search", "20 KB"])).prop_map(|(load, sizes)| format!(
             "kind = \"background\"\nsizes = \"{sizes}\"\narrivals = {{ kind = \"load\", load = {load:?} }}\nintra_rack = {load:?}\n"

@@ -160,7 +160,7 @@ impl Receiver {
         } else if adaptive.acks.is_none() {
             adaptive.ack_at = adaptive.ack_at.min(now.saturating_add(delay));
         } else {
-            let at = config.rto.round_up(now.saturating_add(delay));
+            let at = config.rto.tick(now.saturating_add(delay));
             // `tcp_send_delayed_ack`: what would expire soon anyway goes out now.
             if adaptive.ack_at <= now.saturating_add(delay / 4) {
                 self.ack_now = true;

@@ -32,6 +32,7 @@ pub fn config() -> Config {
             min: Span::from_ms(10),
             max: Span::from_secs(60),
             granularity: Span::ZERO,
+            phase: Span::ZERO,
             form: RtoForm::Rfc,
             slop: Span::ZERO,
             wheel: false,
