@@ -261,32 +261,6 @@ impl Script {
             "fast_retransmit" => config.fast_retransmit = on(value)?,
             "dup_thresh" => config.dup_thresh = number(value)? as u32,
             "limited_transmit" => config.limited_transmit = on(value)?,
-            "stack" if value == "linux" => config.recovery = RecoveryConfig::LINUX,
-            "rack" => config.recovery.rack = on(value)?,
-            "tlp" => config.recovery.tlp = on(value)?,
-            "recovery_slack" => config.recovery.timer_slack = span(value)?,
-            "prr" => config.recovery.prr = on(value)?,
-            "ecn_hides_loss" => config.recovery.ecn_hides_loss = on(value)?,
-            "window_validation" => config.recovery.window_validation = on(value)?,
-            "undo" => config.recovery.undo = on(value)?,
-            "frto" => config.recovery.frto = on(value)?,
-            "rto_growth" => {
-                config.recovery.rto_growth = match value {
-                    "segment" => RtoGrowth::Segment,
-                    "delivered" => RtoGrowth::Delivered,
-                    _ => return Err(format!("no growth {value:?}")),
-                }
-            }
-            "idle_restart" => {
-                config.recovery.idle_restart = match value {
-                    "off" => IdleRestart::Off,
-                    "rfc5681" => IdleRestart::Rfc5681,
-                    "linux" => IdleRestart::Linux,
-                    _ => return Err(format!("no restart {value:?}")),
-                }
-            }
-            "pacing" => config.recovery.pacing.on = on(value)?,
-            "pacing_burst" => config.recovery.pacing.burst = number(value)? as u32,
             "handshake" => config.handshake = on(value)?,
             "rto_initial" => config.rto.initial = span(value)?,
             "rto_min" => config.rto.min = span(value)?,
@@ -331,6 +305,40 @@ impl Script {
             "receive_window" => config.receive_window = number(value)? as u32,
             "syn_retries" => config.syn_retries = number(value)? as u32,
             "retries" => config.retries = number(value)? as u32,
+            _ => return self.set_recovery(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_recovery(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "stack" if value == "linux" => config.recovery = RecoveryConfig::LINUX,
+            "rack" => config.recovery.rack = on(value)?,
+            "tlp" => config.recovery.tlp = on(value)?,
+            "recovery_slack" => config.recovery.timer_slack = span(value)?,
+            "prr" => config.recovery.prr = on(value)?,
+            "ecn_hides_loss" => config.recovery.ecn_hides_loss = on(value)?,
+            "window_validation" => config.recovery.window_validation = on(value)?,
+            "undo" => config.recovery.undo = on(value)?,
+            "frto" => config.recovery.frto = on(value)?,
+            "rto_growth" => {
+                config.recovery.rto_growth = match value {
+                    "segment" => RtoGrowth::Segment,
+                    "delivered" => RtoGrowth::Delivered,
+                    _ => return Err(format!("no growth {value:?}")),
+                }
+            }
+            "idle_restart" => {
+                config.recovery.idle_restart = match value {
+                    "off" => IdleRestart::Off,
+                    "rfc5681" => IdleRestart::Rfc5681,
+                    "linux" => IdleRestart::Linux,
+                    _ => return Err(format!("no restart {value:?}")),
+                }
+            }
+            "pacing" => config.recovery.pacing.on = on(value)?,
+            "pacing_burst" => config.recovery.pacing.burst = number(value)? as u32,
             _ => return Err(format!("no setting {name:?}")),
         }
         Ok(())
