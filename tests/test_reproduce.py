@@ -229,6 +229,15 @@ def test_the_verdicts_on_all_papers(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_differs_says_why():
+    known = expected.read(ROOT / "experiments")
+    experiments = find_experiments(ROOT / "experiments")
+    claims = {claim.id: claim for experiment in experiments for claim in experiment.claims}
+    assert known.keys() == claims.keys()
+    silent = [name for name, claim in claims.items() if "differs" in known[name]["verdicts"] and not claim.why]
+    assert silent == []
+
+
 def test_the_example_of_the_guide(tmp_path):
     page = (ROOT / "docs" / "how-to" / "reproduce-papers.md").read_text()
     (text,) = re.findall(r"^```toml experiment\n(.*?)^```", page, re.M | re.S)
