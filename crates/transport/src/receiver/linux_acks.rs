@@ -18,8 +18,9 @@ const DELAY_MAX: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxAcks {
-    /// Time-out of the delayed ACK.
+    /// Time-out of the delayed ACK, and where it begins (`TCP_ATO_MIN`).
     ato: Span,
+    least: Span,
     /// When data last came, once some did.
     last_data: Option<Time>,
     /// RCV.NXT of the gap for which `reported` ACKs went out at once and `compressed` waited.
@@ -40,9 +41,10 @@ pub(crate) struct LinuxAcks {
 }
 
 impl LinuxAcks {
-    pub(super) fn new(mss: u32) -> LinuxAcks {
+    pub(super) fn new(mss: u32, least: Span) -> LinuxAcks {
         LinuxAcks {
             ato: Span::ZERO,
+            least,
             last_data: None,
             gap: 0,
             mss,
@@ -81,8 +83,6 @@ impl LinuxAcks {
         }
         if std::mem::take(&mut self.hurry) {
             self.grant(window, config);
-            self.pingpong = false;
-            self.ato = least;
         }
     }
 
@@ -116,9 +116,12 @@ impl LinuxAcks {
         self.quick |= 1;
     }
 
-    /// Old data came.
+    /// Old data came (`tcp_enter_quickack_mode`): the exchange is not interactive until we send again. Only the count of quick ACKs
+    /// can wait for the next data.
     pub(super) fn hurry(&mut self) {
         self.hurry = true;
+        self.pingpong = false;
+        self.ato = self.least;
     }
 
     /// `__tcp_ack_snd_check`.
@@ -143,8 +146,12 @@ impl LinuxAcks {
         self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least))))
     }
 
-    /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data.
+    /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data. (The end of SACK compression has a timer of its
+    /// own in Linux, `tcp_compressed_ack_kick`, and says nothing of that.)
     pub(super) fn on_timeout(&mut self, config: &Config, rtt: &Rtt) {
+        if self.compressed > 0 {
+            return;
+        }
         if self.pingpong {
             self.pingpong = false;
             self.ato = config.delayed_ack.timeout;
