@@ -33,7 +33,7 @@ pub(crate) struct End {
     peer: u32,
     /// The flow that it carries now.
     flow: u32,
-    /// What it had counted when that flow began.
+    /// What it had counted when the flow before that ended.
     before: Counts,
     host: u32,
     nic_queue: u32,
@@ -178,7 +178,6 @@ impl Network {
         for (slot, expects) in slots.into_iter().zip([reply, spec.size]) {
             let end = self.end(slot);
             end.flow = flow;
-            end.before = end.counts();
             end.expects = end.before.delivered.saturating_add(expects);
         }
         if spec.kept.is_some_and(|kept| kept.last) {
@@ -476,6 +475,11 @@ impl Network {
         self.finished_flows += u64::from(status == FlowStatus::Finished);
         let slots = self.slots[flow as usize];
         if self.is_kept(flow) {
+            // What its connection does before the next flow counts there (a probe for an ACK that is delayed).
+            for slot in slots {
+                let end = self.end(slot);
+                end.before = end.counts();
+            }
             // Its place in the records stays; late segments belong to the connection.
             if self.end(slots[0]).peer / 2 != flow {
                 self.slots[flow as usize] = [NIL; 2];

@@ -44,7 +44,7 @@ impl Adaptive {
         };
         (!plain).then(|| {
             Box::new(Adaptive {
-                acks: acks.then(|| LinuxAcks::new(mss)),
+                acks: acks.then(|| LinuxAcks::new(mss, config.delayed_ack.timeout)),
                 buffer: Buffer::new(config, mss),
                 reader: (config.read_rate.0 > 0).then(|| Reader::new(config.read_rate, mss)),
                 ack_at: Time::MAX,
@@ -160,7 +160,7 @@ impl Receiver {
         } else if adaptive.acks.is_none() {
             adaptive.ack_at = adaptive.ack_at.min(now.saturating_add(delay));
         } else {
-            let at = config.rto.tick(now.saturating_add(delay));
+            let at = config.rto.expiry(now, delay);
             // `tcp_send_delayed_ack`: what would expire soon anyway goes out now.
             if adaptive.ack_at <= now.saturating_add(delay / 4) {
                 self.ack_now = true;

@@ -18,8 +18,9 @@ const DELAY_MAX: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxAcks {
-    /// Time-out of the delayed ACK.
+    /// Time-out of the delayed ACK, and where it begins (`TCP_ATO_MIN`).
     ato: Span,
+    least: Span,
     /// When data last came, once some did.
     last_data: Option<Time>,
     /// RCV.NXT of the gap for which `reported` ACKs went out at once and `compressed` waited.
@@ -40,9 +41,10 @@ pub(crate) struct LinuxAcks {
 }
 
 impl LinuxAcks {
-    pub(super) fn new(mss: u32) -> LinuxAcks {
+    pub(super) fn new(mss: u32, least: Span) -> LinuxAcks {
         LinuxAcks {
             ato: Span::ZERO,
+            least,
             last_data: None,
             gap: 0,
             mss,
@@ -81,8 +83,6 @@ impl LinuxAcks {
         }
         if std::mem::take(&mut self.hurry) {
             self.grant(window, config);
-            self.pingpong = false;
-            self.ato = least;
         }
     }
 
@@ -116,9 +116,12 @@ impl LinuxAcks {
         self.quick |= 1;
     }
 
-    /// Old data came.
+    /// Old data came (`tcp_enter_quickack_mode`): the exchange is not interactive until we send again. Only the count of quick ACKs
+    /// can wait for the next data.
     pub(super) fn hurry(&mut self) {
         self.hurry = true;
+        self.pingpong = false;
+        self.ato = self.least;
     }
 
     /// `__tcp_ack_snd_check`.
@@ -136,15 +139,23 @@ impl LinuxAcks {
     /// `tcp_send_delayed_ack`.
     pub(super) fn delay(&self, config: &Config, rtt: &Rtt) -> Span {
         let least = config.delayed_ack.timeout;
+        // `tcp_delack_max` (Linux 6.7, and the 6.1.192 of the reference runs behaves like it): a tick less than the minimum of the
+        // RTO, or a peer with the same minimum would time out first.
+        let tick = config.rto.granularity.max(Span(1));
+        let below_rto = Span(config.rto.min.0.saturating_sub(tick.0)).max(tick);
         if self.ato <= least {
-            return self.ato;
+            return self.ato.min(below_rto);
         }
         let most = DELAY_MAX[usize::from(!self.pingpong && self.pushed == 0)];
-        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least))))
+        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least)))).min(below_rto)
     }
 
-    /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data.
+    /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data. (The end of SACK compression has a timer of its
+    /// own in Linux, `tcp_compressed_ack_kick`, and says nothing of that.)
     pub(super) fn on_timeout(&mut self, config: &Config, rtt: &Rtt) {
+        if self.compressed > 0 {
+            return;
+        }
         if self.pingpong {
             self.pingpong = false;
             self.ato = config.delayed_ack.timeout;
