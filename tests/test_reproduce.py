@@ -75,6 +75,26 @@ def test_zero_share_crossover_monotone():
     assert verdict(rising + flat, kind="share", of="a", over="b", least=0.6) == ("reproduced", [pytest.approx(2 / 3)])
 
 
+def test_lists_of_variants():
+    """Pair by pair, each at its own key; an order of means over lists."""
+    points = [point(name, value, axes={"cc": cc}) for name, cc, value in (
+        ("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 4.0), ("b", "y", 4.0), ("c", "x", 8.0), ("c", "y", 1.0),
+    )]  # fmt: skip
+    rule = {"kind": "factor", "of": ["b", "c"], "over": ["a", "b"]}
+    assert verdict(points, across="max", low=1, **rule) == ("reproduced", [4.0])
+    assert verdict(points, across="min", low=1, **rule) == ("differs", [0.25])
+    assert verdict(points, kind="share", of=["b", "c"], over=["a", "b"], least=0.5) == ("differs", [0.25])
+    x, y = ([{"variant": name, "at": {"cc": cc}} for name in "abc"] for cc in "xy")
+    assert verdict(points, kind="order", order=[y, x], across="mean") == ("reproduced", [pytest.approx(13 / 7)])
+
+
+def test_a_list_names_variants_that_there_are(folder):
+    path = folder / "tiny" / "two.toml"
+    path.write_text(path.read_text().replace('of = "slow"', 'of = ["slow", "nobody"]'))
+    with pytest.raises(RunError, match="no variant nobody"):
+        find_experiments(folder)
+
+
 def test_nothing_measured_is_not_run():
     assert verdict([], kind="within", variant="a", low=0)[0] == "not run"
 

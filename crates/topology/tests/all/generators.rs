@@ -29,6 +29,20 @@ fn a_fat_tree_has_its_closed_form_counts_and_full_switches() {
     }
 }
 
+/// cee Fig. 2: 16 query sources at the two upper switches, behind the 64 hosts in the numbering.
+#[test]
+fn external_hosts_hang_at_the_highest_switches() {
+    let plain = generate::xgft(&[16, 4], &[1, 2], LINK, LINK).unwrap();
+    let topology = generate::xgft_with_external(&[16, 4], &[1, 2], 8, LINK, LINK).unwrap();
+    assert_eq!((topology.hosts().count(), topology.nodes().len()), (80, plain.nodes().len() + 16));
+    for (i, root) in [(0, "s2_0"), (7, "s2_0"), (8, "s2_1"), (15, "s2_1")] {
+        let host = topology.find(&format!("ext{i}")).unwrap();
+        assert_eq!(topology.nodes()[host].ports.len(), 1);
+        assert_eq!(Some(topology.peer(topology.nodes()[host].ports[0])), topology.find(root), "ext{i}");
+    }
+    assert!(topology.find("ext16").is_none());
+}
+
 #[test]
 fn an_xgft_has_its_closed_form_counts() {
     let topology = generate::xgft(&[16, 4], &[1, 2], LINK, LINK).unwrap();
