@@ -7,7 +7,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "judd"
 SCENARIOS = sorted(FOLDER.glob("*.scenario.toml"))
-TRANSPORT = ("stack", "rack", "tlp", "sack_compression", "timer_wheel", "receive_buffer_max")
+TRANSPORT = ("stack", "rack", "tlp", "sack_compression", "prr", "timer_wheel", "receive_buffer_max")
 
 
 def read(path):
@@ -32,6 +32,7 @@ def test_transports_differ_in_what_the_figures_are_about(path):
         "rack": False,
         "tlp": False,
         "sack_compression": False,
+        "prr": False,
         "timer_wheel": False,
         "receive_buffer_max": "16.777216 MB",
     }
