@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from conftest import SCENARIO
 
-COLUMNS = {"flows": 25, "queries": 11, "ports": 27, "series": 4}
+COLUMNS = {"flows": 26, "queries": 11, "ports": 27, "series": 4}
 
 
 @pytest.fixture(scope="module")
