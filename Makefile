@@ -28,8 +28,8 @@ test: $(STAMP)/dev
 check: $(STAMP)/dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(BIN)/ruff format --check python tests benchmarks
-	$(BIN)/ruff check python tests benchmarks
+	$(BIN)/ruff format --check python tests benchmarks calibration
+	$(BIN)/ruff check python tests benchmarks calibration
 	$(BIN)/mypy
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
