@@ -121,7 +121,11 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         tx_delay: stack(rng),
         tx_jitter: stack(rng),
         // Not drawn: the draws of the other settings stay what they were.
-        wire_jitter: if lossless || !seed.is_multiple_of(3) { Span::ZERO } else { Span(1 + seed % 20_000_000) },
+        wire_jitter: if lossless || !seed.is_multiple_of(3) {
+            Span::ZERO
+        } else {
+            Span(1 + seed % 20_000_000)
+        },
         ticks_apart: seed.is_multiple_of(2),
         rx_delay: stack(rng),
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
