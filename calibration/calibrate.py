@@ -78,7 +78,8 @@ def table(rows: list[Row]) -> list[str]:
     """Rows as Markdown."""
     text = ["| scenario | figure | Linux 6.1 | pauseframe | seeds | band | |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        spread = "" if row.low == row.high else f"{row.low:.4g} … {row.high:.4g}"
+        low, high = f"{row.low:.4g}", f"{row.high:.4g}"
+        spread = "" if low == high else f"{low} … {high}"
         allowed = band(row.figure)
         width = f"{allowed.relative:.0%}" + (f" or {allowed.absolute:g}" if allowed.absolute else "")
         mark = row.standing if row.standing != "outside" else "**outside**"
