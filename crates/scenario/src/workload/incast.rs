@@ -6,11 +6,12 @@
 //! responses start by themselves when the job does. Left out: think time at the server, a job that gives up.
 
 use super::arrivals::Poisson;
+use super::queries::Queries;
 use super::{IdealOfQuery, Maker, random};
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, QueryRecord, Workload};
 use pauseframe_units::{Bytes, NodeId, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
@@ -22,16 +23,6 @@ pub(super) struct Jobs {
     pub(super) response: Vec<Bytes>,
     /// 0: no requests.
     pub(super) request: Bytes,
-}
-
-/// A job under way.
-#[derive(Debug)]
-struct Open {
-    record: QueryRecord,
-    /// Flows that have not ended.
-    flows: u32,
-    /// A flow was given up: the job can not finish.
-    failed: bool,
 }
 
 /// The workload.
@@ -47,9 +38,8 @@ pub(super) struct Incast {
     /// Flows of the job that has just begun.
     ready: VecDeque<FlowSpec>,
     next_query: u32,
-    open: BTreeMap<u32, Open>,
-    /// Jobs whose last flow has ended, until they are taken.
-    ended: Vec<QueryRecord>,
+    /// A query each.
+    under_way: Queries<()>,
 }
 
 impl Incast {
@@ -70,8 +60,7 @@ impl Incast {
             hosts,
             ready: VecDeque::new(),
             next_query: 0,
-            open: BTreeMap::new(),
-            ended: Vec::new(),
+            under_way: Queries::new(),
         }
     }
 
@@ -107,7 +96,7 @@ impl Incast {
             ideal: (self.ideal_of_query)(self.ready.make_contiguous()),
             timeouts: 0,
         };
-        self.open.insert(query, Open { record, flows: self.jobs.fan_in, failed: false });
+        self.under_way.begin(record, self.jobs.fan_in, ());
         self.next_query += 1;
     }
 }
@@ -127,30 +116,15 @@ impl Workload for Incast {
     }
 
     fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
-        let query = flow.spec.query.expect("every flow of this workload is a part of a query");
-        let job = self.open.get_mut(&query).expect("a query is open until its last flow has ended");
-        job.flows -= 1;
-        job.failed |= flow.status == FlowStatus::Failed;
-        job.record.timeouts += flow.timeouts;
-        if job.flows == 0 {
-            job.record.finish = (!job.failed).then_some(now);
-            self.ended.extend(self.open.remove(&query).map(|job| job.record));
-        }
+        self.under_way.end_flow(flow, now);
     }
 
     fn take_queries(&mut self) -> Vec<QueryRecord> {
-        std::mem::take(&mut self.ended)
+        self.under_way.take()
     }
 
     fn unfinished_queries(&self, running: &[FlowRecord]) -> Vec<QueryRecord> {
-        let mut open: BTreeMap<u32, QueryRecord> =
-            self.open.iter().map(|(query, job)| (*query, job.record)).collect();
-        for flow in running.iter().filter(|flow| flow.spec.workload == self.template.workload) {
-            if let Some(job) = flow.spec.query.and_then(|query| open.get_mut(&query)) {
-                job.timeouts += flow.timeouts;
-            }
-        }
-        open.into_values().collect()
+        self.under_way.unfinished(running, self.template.workload)
     }
 }
 
@@ -159,7 +133,7 @@ impl fmt::Debug for Incast {
         f.debug_struct("Incast")
             .field("jobs", &self.jobs)
             .field("next_query", &self.next_query)
-            .field("open", &self.open)
+            .field("under_way", &self.under_way)
             .finish_non_exhaustive()
     }
 }

@@ -15,6 +15,7 @@ mod incast;
 mod long_flows;
 mod n_to_one;
 mod permutation;
+mod queries;
 mod random;
 mod requests;
 mod scatter_gather;

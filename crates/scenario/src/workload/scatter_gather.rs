@@ -8,6 +8,7 @@
 //! think, answers that are given without waiting for all.
 
 use super::arrivals::Agenda;
+use super::queries::Queries;
 use super::random::{exponential, standard_normal};
 use super::{IdealOfQuery, Maker, at};
 use crate::spec::{GapsSpec, ScatterGatherSpec};
@@ -21,17 +22,8 @@ use std::fmt;
 /// The servers below one switch.
 type Rack = Vec<NodeId>;
 
-/// A query under way.
-#[derive(Debug)]
-struct Open {
-    record: QueryRecord,
-    /// For each rack: its mid-level aggregator, and how many responses that one waits for.
-    waits: Vec<(NodeId, usize)>,
-    /// Flows that have not ended.
-    flows: u32,
-    /// A flow was given up: the query can not finish.
-    failed: bool,
-}
+/// For each rack: its mid-level aggregator, and how many responses that one waits for.
+type Waits = Vec<(NodeId, usize)>;
 
 /// The workload.
 pub(super) struct ScatterGather {
@@ -50,9 +42,7 @@ pub(super) struct ScatterGather {
     /// Flows that are due now.
     ready: VecDeque<FlowSpec>,
     next_query: u32,
-    open: BTreeMap<u32, Open>,
-    /// Queries whose last flow has ended, until they are taken.
-    ended: Vec<QueryRecord>,
+    under_way: Queries<Waits>,
 }
 
 impl ScatterGather {
@@ -75,8 +65,7 @@ impl ScatterGather {
             racks,
             ready: VecDeque::new(),
             next_query: 0,
-            open: BTreeMap::new(),
-            ended: Vec::new(),
+            under_way: Queries::new(),
         };
         for aggregator in 0..workload.aggregators.len() {
             workload.enter_next(at(spec.start), aggregator);
@@ -93,7 +82,7 @@ impl ScatterGather {
     fn begin(&mut self, aggregator: usize, start: Time) {
         let (source, query, rng) =
             (self.aggregators[aggregator], self.next_query, &mut self.server_streams[aggregator]);
-        let waits: Vec<(NodeId, usize)> = self
+        let waits: Waits = self
             .racks
             .iter()
             .map(|rack| (rack[rng.below(rack.len() as u64) as usize], rack.len() - 1))
@@ -112,7 +101,7 @@ impl ScatterGather {
         };
         let template = FlowSpec { source, start, query: Some(query), ..self.template };
         self.ready.extend(waits.iter().map(|(mid, _)| FlowSpec { destination: *mid, ..template }));
-        self.open.insert(query, Open { record, flows: waits.len() as u32, waits, failed: false });
+        self.under_way.begin(record, waits.len() as u32, waits);
         self.next_query += 1;
     }
 
@@ -147,16 +136,16 @@ impl ScatterGather {
 
     /// What follows a flow that has finished: the requests within the rack, or its answer.
     fn follow(&mut self, flow: &FlowSpec, query: u32, now: Time) {
-        let Some(job) = self.open.get_mut(&query) else { return };
-        let aggregator = job.record.aggregator;
+        let Some((record, waits)) = self.under_way.get_mut(query) else { return };
+        let aggregator = record.aggregator;
         if flow.destination == aggregator {
             return; // an answer: nothing follows
         }
         let mid = if flow.source == aggregator { flow.destination } else { flow.source };
-        let rack = job.waits.iter().position(|(host, _)| *host == mid);
+        let rack = waits.iter().position(|(host, _)| *host == mid);
         let rack = rack.expect("a flow of a query leads to or from the aggregator of a rack");
         let template = FlowSpec { start: now, query: Some(query), ..self.template };
-        let waits = &mut job.waits[rack].1;
+        let waits = &mut waits[rack].1;
         let next: Vec<FlowSpec> = if flow.source == aggregator && *waits > 0 {
             self.requests(&self.racks[rack], mid, &template).collect()
         } else {
@@ -166,9 +155,7 @@ impl ScatterGather {
             }
             vec![self.answer(mid, aggregator, &template)]
         };
-        if let Some(job) = self.open.get_mut(&query) {
-            job.flows += next.len() as u32;
-        }
+        self.under_way.add_flows(query, next.len() as u32);
         self.ready.extend(next);
     }
 }
@@ -214,29 +201,15 @@ impl Workload for ScatterGather {
         if flow.status == FlowStatus::Finished {
             self.follow(&flow.spec, query, now);
         }
-        let job = self.open.get_mut(&query).expect("a query is open until its last flow has ended");
-        job.flows -= 1;
-        job.failed |= flow.status != FlowStatus::Finished;
-        job.record.timeouts += flow.timeouts;
-        if job.flows == 0 {
-            job.record.finish = (!job.failed).then_some(now);
-            self.ended.extend(self.open.remove(&query).map(|job| job.record));
-        }
+        self.under_way.end_flow(flow, now);
     }
 
     fn take_queries(&mut self) -> Vec<QueryRecord> {
-        std::mem::take(&mut self.ended)
+        self.under_way.take()
     }
 
     fn unfinished_queries(&self, running: &[FlowRecord]) -> Vec<QueryRecord> {
-        let mut open: BTreeMap<u32, QueryRecord> =
-            self.open.iter().map(|(query, job)| (*query, job.record)).collect();
-        for flow in running.iter().filter(|flow| flow.spec.workload == self.template.workload) {
-            if let Some(job) = flow.spec.query.and_then(|query| open.get_mut(&query)) {
-                job.timeouts += flow.timeouts;
-            }
-        }
-        open.into_values().collect()
+        self.under_way.unfinished(running, self.template.workload)
     }
 }
 
@@ -245,7 +218,7 @@ impl fmt::Debug for ScatterGather {
         f.debug_struct("ScatterGather")
             .field("racks", &self.racks)
             .field("next_query", &self.next_query)
-            .field("open", &self.open)
+            .field("under_way", &self.under_way)
             .finish_non_exhaustive()
     }
 }
