@@ -174,7 +174,7 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
 
 def test_stability_in_words():
     known = {"A": {"verdicts": ["differs", "shape only", "differs"], "measured": [1.0]}}
-    assert expected.stability(known, "A") == "2 times differs, 1 times shape only with as many seeds"
+    assert expected.stability(known, "A") == "differs with 2, shape only with 1 of 3 master seeds"
     assert expected.stability(known, "B") == ""
 
 

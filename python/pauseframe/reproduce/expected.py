@@ -67,7 +67,8 @@ def stability(known: Known, claim: str) -> str:
         return ""
     if len(set(verdicts)) == 1:
         return f"{verdicts[0]} with each of {len(verdicts)} master seeds"
-    return ", ".join(f"{verdicts.count(one)} times {one}" for one in dict.fromkeys(verdicts)) + " with as many seeds"
+    counts = ", ".join(f"{one} with {verdicts.count(one)}" for one in dict.fromkeys(verdicts))
+    return f"{counts} of {len(verdicts)} master seeds"
 
 
 def _numbers(values: Sequence[float | None]) -> str:
