@@ -187,11 +187,7 @@ impl Network {
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
     ) -> Network {
-        let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
-        priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
-        priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
-        priorities.sort_unstable();
-        priorities.dedup();
+        let priorities = priorities_in_use(&settings);
         let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
         let is_lossless = |p: &Priority| {
             settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link || pfc.priorities.contains(p))
@@ -209,7 +205,6 @@ impl Network {
         let vlans = vlans.map(|vlans| Box::new(VlanState::new(vlans, &topology, settings.seed, class)));
         let qcn = settings.qcn.clone();
         let qcn = qcn.map(|qcn| Box::new(Qcn::new(qcn, &priorities, lanes, settings.seed)));
-        let receivers = Receiver::of_hosts(&settings, &number, hosts.len());
         let mut network = Network {
             hot: Hot::new(&settings, &policies, lossless),
             ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
@@ -224,8 +219,8 @@ impl Network {
             counters: vec![Counters::default(); lanes],
             pauses: vec![PauseState::default(); lanes],
             pending_pauses: topology.links().ids().flat_map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
+            receivers: Receiver::of_hosts(&settings, &number, hosts.len()),
             hosts,
-            receivers,
             switches,
             qcn,
             streams: Vec::new(),
@@ -444,6 +439,16 @@ impl Network {
             _ => unreachable!("the run loop handles it itself"),
         }
     }
+}
+
+/// The priorities of everything that a network can send, ascending: its classes.
+fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
+    let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
+    priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
+    priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
+    priorities.sort_unstable();
+    priorities.dedup();
+    priorities
 }
 
 /// Hosts, switches, and each node's number among its kind.

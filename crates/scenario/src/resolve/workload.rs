@@ -250,9 +250,9 @@ fn permutation(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     Some(WorkloadKind::Permutation { size: size?, start })
 }
 
-fn n_to_one(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+/// `senders`, the first hosts that are not the receiver, and `receiver`, by default the first host.
+pub(super) fn many_to_one(t: &mut Table, context: &Context) -> (u32, String) {
     two_hosts(t, context);
-    let size = size(t);
     let all = context.hosts.map_or(1, |hosts| hosts.count().saturating_sub(1));
     let (rule, doc) = ("all other hosts", "How many senders: the first hosts that are not the receiver");
     let origin = Origin::Computed("all other hosts".to_owned());
@@ -262,6 +262,12 @@ fn n_to_one(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     let origin = Origin::Computed("the first host".to_owned());
     let receiver: String = t.or_because("receiver", first, origin, "the first host", "Name of the receiver");
     known_host(t, "receiver", &receiver, context);
+    (senders, receiver)
+}
+
+fn n_to_one(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
+    let (senders, receiver) = many_to_one(t, context);
+    let size = size(t);
     let start = start(t);
     let doc = "Each flow starts at a random moment of this time after start; 0 s: all at once";
     let spread = t.or_in("spread", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
