@@ -1,0 +1,108 @@
+"""A scenario as Python objects: the keys of a scenario file under the same names.
+
+Every class is a frozen dataclass and stands for one table of the file; `pauseframe options` prints what each key
+means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
+from the core, which alone validates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe._plain import Part, part_from_plain, to_plain, toml_value
+from pauseframe.scenario.network import Host, Qcn, Routing, Switch
+from pauseframe.scenario.record import Corruption, Failure, Record, Stop
+from pauseframe.scenario.topologies import Topology
+from pauseframe.scenario.transport import Transport
+from pauseframe.scenario.workloads import Workload
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(Part):
+    """A scenario, to be given to `pauseframe.run`.
+
+    >>> import pauseframe as pf
+    >>> scenario = pf.Scenario(
+    ...     topology=pf.Star(3, link=pf.Link("10 Gbps", "1 us")),
+    ...     transport=pf.Transport(preset="dctcp"),
+    ...     workload=[pf.NToOne(senders=2, size="1 MB")],
+    ... )
+    >>> pf.Scenario.from_toml(scenario.to_toml()) == scenario
+    True
+    """
+
+    name: str | None = None
+    seed: int | None = None
+    stop: str | Stop | None = None
+    topology: Topology
+    routing: Routing | None = None
+    host: Host | None = None
+    switch: Switch | None = None
+    qcn: Qcn | str | bool | None = None
+    transport: Transport | None = None
+    transports: Mapping[str, Transport] | None = None
+    workload: Sequence[Workload] = ()
+    failure: Sequence[Failure] | None = None
+    corruption: Sequence[Corruption] | None = None
+    record: Record | None = None
+    base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
+    """Where files named in the scenario are looked for."""
+
+    def to_toml(self) -> str:
+        """The scenario as a file; keys that are None do not appear."""
+        import tomli_w
+
+        return tomli_w.dumps(to_plain(self))
+
+    @classmethod
+    def from_toml(cls, text: str, *, base_dir: str = ".") -> Scenario:
+        """Reads the text of a scenario file. Raises ScenarioError with every mistake in it."""
+        return cls._read(text, base_dir, "scenario")
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Scenario:
+        """Reads a scenario file. Raises ScenarioError with every mistake in it, OSError if it cannot be read."""
+        return cls._read(*read_scenario_file(path))
+
+    @classmethod
+    def _read(cls, text: str, base_dir: str, file_name: str) -> Scenario:
+        import tomllib
+        from dataclasses import replace
+
+        _core.resolve(text, base_dir=base_dir, file_name=file_name)
+        return replace(part_from_plain(cls, tomllib.loads(text)), base_dir=base_dir)
+
+    def resolve(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> _core.Resolved:
+        """Fills in every default. Raises ScenarioError with every mistake."""
+        return _core.resolve(self.to_toml(), base_dir=self.base_dir, overrides=overrides(set), seed=seed)
+
+    def show(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> Table:
+        """Every key with its value and where that comes from, as a table that a terminal and Jupyter display."""
+        from pauseframe._text import explain_table
+
+        return explain_table(self.resolve(seed=seed, set=set))
+
+
+def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
+    return [(path, toml_value(value)) for path, value in (set or {}).items()]
+
+
+def read_scenario_file(path: str | Path) -> tuple[str, str, str]:
+    """Text, folder and name of a scenario file; ScenarioError if it is not text."""
+    path = Path(path)
+    try:
+        return path.read_text(encoding="utf-8"), str(path.parent), str(path)
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8 text (byte {error.start}): is this a scenario file?"
+        problem = {"path": str(path), "value": "", "message": message, "hint": ""}
+        wrong = _core.ScenarioError(f"{path}: {message}")
+        wrong.problems = [problem]
+        raise wrong from None
