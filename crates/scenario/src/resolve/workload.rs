@@ -149,8 +149,8 @@ pub(super) fn some_hosts(
             || "[] names no host".to_owned(),
             "name one, or leave it out for all",
         );
-        for name in names {
-            known_host(t, key, name, context);
+        for (index, name) in names.iter().enumerate() {
+            known_host(t, &format!("{key}.{index}"), name, context);
         }
     }
     names
@@ -344,16 +344,17 @@ fn servers(t: &mut Table, client: Option<&str>, context: &Context) -> Option<Vec
     let one: Option<String> = t.optional("server", "none: see servers", "Host that answers");
     let doc = "Hosts that answer, all asked at once: the next round begins when the last response is in";
     let mut servers: Vec<String> = t.or("servers", Vec::new(), doc);
-    let key = if one.is_some() { "server" } else { "servers" };
+    let single = one.is_some();
     let either = one.is_some() == servers.is_empty();
     t.check(either, "server", || "needs either server or servers".to_owned(), "name the host that answers");
     servers.extend(one);
     for (index, server) in servers.iter().enumerate() {
-        known_host(t, key, server, context);
+        let key = if single { "server".to_owned() } else { format!("servers.{index}") };
+        known_host(t, &key, server, context);
         let itself = client == Some(server);
-        t.check(!itself, key, || "client and server are the same host".to_owned(), "");
+        t.check(!itself, &key, || "client and server are the same host".to_owned(), "");
         let twice = servers[..index].contains(server);
-        t.check(!twice, key, || format!("{server:?} is there twice"), "name each host once");
+        t.check(!twice, &key, || format!("{server:?} is there twice"), "name each host once");
     }
     either.then_some(servers)
 }

@@ -159,6 +159,22 @@ size = "1 MB"
     );
 }
 
+/// Each name of a list has a path of its own: one that is wrong hides no other.
+#[test]
+fn every_wrong_name_of_a_list_is_reported() {
+    let text = "[[workload]]\nkind = \"requests\"\nclient = \"host0\"\n\
+                servers = [\"host0\", \"hots1\", \"host2\", \"host2\"]\n";
+    let found = errors(text, &[]);
+    for wrong in [
+        "workload.1.servers.0: client and server are the same host",
+        "workload.1.servers.1: there is no host \"hots1\"",
+        "workload.1.servers.3: \"host2\" is there twice",
+    ] {
+        assert!(found.contains(wrong), "{found}");
+    }
+    assert_eq!(found.lines().count(), 3, "{found}");
+}
+
 #[test]
 fn workloads_name_what_exists() {
     let text = r#"[[workload]]

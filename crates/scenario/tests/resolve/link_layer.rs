@@ -93,7 +93,7 @@ fn wrong_datagram_sources_are_refused() {
         "sources = [\"host9\", \"host1\"]\ndestinations = [\"host1\"]\nburst = { sizes = \"1 KB\" }\n",
     );
     for expected in
-        ["sources: there is no host \"host9\"", "\"host1\" would send to itself", "burst.idle: is required"]
+        ["sources.0: there is no host \"host9\"", "\"host1\" would send to itself", "burst.idle: is required"]
     {
         assert!(found.contains(expected), "{expected}: {found}");
     }
