@@ -147,7 +147,11 @@ impl Network {
         if packet.kind == Kind::Corrupted {
             self.count_loss(port, packet.class, LossReason::Corrupted);
         }
-        self.packets.remove(index);
+        if packet.route == NIL {
+            self.packets.remove(index); // A pause frame.
+        } else {
+            self.remove_packet(index);
+        }
     }
 
     pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason) {
@@ -175,7 +179,7 @@ impl Network {
         };
         self.count_loss(egress, packet.class, reason);
         self.give_up(&packet, now);
-        self.packets.remove(index);
+        self.remove_packet(index);
         true
     }
 
@@ -195,7 +199,7 @@ impl Network {
                     self.take_down(link, now, queue);
                 }
             } else {
-                *down -= 1;
+                *down = down.checked_sub(1).expect("a failure ended twice");
                 if *down == 0 {
                     self.bring_up(link, now, queue);
                 }
@@ -275,13 +279,13 @@ impl Network {
             let size = u64::from(self.packets[index].size);
             self.lanes[lane].tx_packets -= 1;
             self.lanes[lane].tx_bytes -= size;
-            self.lanes[lane].waiting = self.lanes[lane].waiting.saturating_sub(1);
+            self.forget_waiting(port, class);
             if self.hot.accounted & 1 << class != 0 {
                 self.release(index, port, now, queue);
             }
             let packet = self.packets[index];
             self.give_up(&packet, now);
-            self.packets.remove(index);
+            self.remove_packet(index);
             self.count_loss(port, class, reason);
         }
     }

@@ -12,7 +12,7 @@ use crate::hot::Hot;
 use crate::ideal::IdealTime;
 use crate::marker::{RedQueue, red_queues};
 use crate::observe::{Capture, Sampler};
-use crate::packet::{Fifo, NIL, PacketPool};
+use crate::packet::{Fifo, NIL, Packet, PacketPool};
 use crate::paths::Paths;
 use crate::pause_tree::PauseLog;
 use crate::pfc::{PauseState, PendingPause};
@@ -298,6 +298,33 @@ impl Network {
 
     pub(crate) fn ideal_completion(&self, spec: &FlowSpec) -> Span {
         self.ideal.of_flow(spec)
+    }
+
+    /// A packet sets out: as long as it is under way, its path is its own.
+    #[inline]
+    pub(crate) fn add_packet(&mut self, packet: Packet) -> u32 {
+        if !self.hot.look_up {
+            self.paths.hold(packet.route);
+        }
+        self.packets.add(packet)
+    }
+
+    /// A packet has come to its end, whatever that is.
+    #[inline]
+    pub(crate) fn remove_packet(&mut self, index: u32) {
+        if !self.hot.look_up {
+            self.paths.release(self.packets[index].route);
+        }
+        self.packets.remove(index);
+    }
+
+    /// An account would fall below zero: something was taken from it that was never put there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn overdrawn(&self, account: &str, port: PortId) -> ! {
+        let owner = &self.topology.nodes()[self.topology.owner(port)];
+        let peer = &self.topology.nodes()[self.topology.peer(port)];
+        panic!("the {account} of {} at its port to {} fell below zero", owner.name, peer.name)
     }
 
     /// The run has nothing left to show: no open flow, and no workload that could start one.

@@ -192,7 +192,7 @@ impl Network {
             self.drop_packet(index, egress, DropReason::BufferFull, now);
             return;
         }
-        if self.hot.watched_departures & 1 << class != 0 {
+        if self.hot.watched_arrivals & 1 << class != 0 {
             let lane = self.lane_index(egress, class);
             self.lanes[lane].waiting += 1;
         }
@@ -212,7 +212,7 @@ impl Network {
         }
     }
 
-    /// The way back, as ECMP or spraying would choose it, and its first port.
+    /// The way back, as ECMP or spraying would choose it, and its first port. The CNM is the one user of its path.
     fn find_route_of_cnm(&mut self, here: NodeId, source: NodeId, flow: u32) -> (u32, PortId) {
         if self.settings.spray {
             return (source.0, self.routes.ports(here, source)[0]);
@@ -232,8 +232,7 @@ impl Network {
     #[cold]
     pub(crate) fn on_cnm(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         let cnm = self.packets[index];
-        self.free_path_of_cnm(&cnm);
-        self.packets.remove(index);
+        self.remove_packet(index);
         let host = self.ports[port].to_host;
         let (fb, class) = (cnm.seq as u8, (cnm.seq >> 8) as u8);
         let lane = self.lane_index(port.reverse(), class);
@@ -264,13 +263,6 @@ impl Network {
         state.timer_at = now + state.point.timer_cycle(settings, &mut state.rng);
         queue.push(state.timer_at, Event::RateTimer(limiter).code());
         self.set_release(limiter, now, queue);
-    }
-
-    /// Gives back the path of a CNM that ends.
-    pub(crate) fn free_path_of_cnm(&mut self, cnm: &Packet) {
-        if !self.settings.spray {
-            self.paths.remove(cnm.route);
-        }
     }
 
     /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.
