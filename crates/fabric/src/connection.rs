@@ -245,7 +245,7 @@ impl Network {
         self.find_path(here, there, flow, None)
     }
 
-    /// The row of the path that the routes give now: the `known` one if that is it, which else loses this user.
+    /// The row of the path that the routes give now: the `known` one if that is it, which else is retired.
     pub(crate) fn find_path(&mut self, here: NodeId, there: NodeId, flow: u32, known: Option<u32>) -> u32 {
         // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
         let tuple = mix(u64::from(here.0) << 32 | u64::from(there.0)) ^ mix(u64::from(flow));
@@ -255,16 +255,21 @@ impl Network {
         self.routes.ecmp_path(&self.topology, here, there, mix(tuple), salt, &mut path);
         let route = match known {
             Some(known) if self.paths.is(known, &path) => known,
-            _ => {
-                self.paths.lengthen(path.len());
-                self.paths.add(&path)
-            }
+            _ => self.add_path(&path),
         };
         if let Some(known) = known.filter(|known| *known != route) {
-            self.paths.release(known);
+            self.paths.retire(known);
         }
         self.path_scratch = path;
         route
+    }
+
+    /// A row of its own for a path; before the array grows, those that only packets of old had are looked for.
+    pub(crate) fn add_path(&mut self, path: &[PortId]) -> u32 {
+        if self.paths.wants_rows() {
+            self.paths.reclaim(self.packets.under_way().map(|packet| packet.route), self.packets.places());
+        }
+        self.paths.add(path)
     }
 
     /// Routes have changed: every open flow takes its path anew. Packets under way keep theirs.
@@ -300,7 +305,7 @@ impl Network {
         }
         let packet = self.packets[index];
         let segment = self.packets.segment(&packet);
-        self.remove_packet(index);
+        self.packets.remove(index);
         let slot = self.slots[(packet.to / 2) as usize][(packet.to & 1) as usize];
         if slot == NIL {
             return; // A late duplicate of a flow that is over.
@@ -430,7 +435,7 @@ impl Network {
             flags: segment.flags,
             kind: Kind::Data,
         };
-        let index = self.add_packet(packet);
+        let index = self.packets.add(packet);
         self.send_from(host, nic_queue, index, now, queue);
     }
 
@@ -581,7 +586,7 @@ impl Network {
             self.relieve_vlan(&spec, side, slot);
             let Some(End { route, blocked, .. }) = self.ends[slot as usize].take() else { continue };
             if !self.hot.look_up {
-                self.paths.release(route);
+                self.paths.retire(route);
             }
             // A place in the line for the NIC goes by the slot: nobody else gets it before its turn has come.
             if !blocked {

@@ -147,11 +147,7 @@ impl Network {
         if packet.kind == Kind::Corrupted {
             self.count_loss(port, packet.class, LossReason::Corrupted);
         }
-        if packet.route == NIL {
-            self.packets.remove(index); // A pause frame.
-        } else {
-            self.remove_packet(index);
-        }
+        self.packets.remove(index);
     }
 
     pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason) {
@@ -179,7 +175,7 @@ impl Network {
         };
         self.count_loss(egress, packet.class, reason);
         self.give_up(&packet, now);
-        self.remove_packet(index);
+        self.packets.remove(index);
         true
     }
 
@@ -285,7 +281,7 @@ impl Network {
             }
             let packet = self.packets[index];
             self.give_up(&packet, now);
-            self.remove_packet(index);
+            self.packets.remove(index);
             self.count_loss(port, class, reason);
         }
     }

@@ -12,7 +12,7 @@ use crate::hot::Hot;
 use crate::ideal::IdealTime;
 use crate::marker::{RedQueue, red_queues};
 use crate::observe::{Capture, Sampler};
-use crate::packet::{Fifo, NIL, Packet, PacketPool};
+use crate::packet::{Fifo, NIL, PacketPool};
 use crate::paths::Paths;
 use crate::pause_tree::PauseLog;
 use crate::pfc::{PauseState, PendingPause};
@@ -300,24 +300,6 @@ impl Network {
         self.ideal.of_flow(spec)
     }
 
-    /// A packet sets out: as long as it is under way, its path is its own.
-    #[inline]
-    pub(crate) fn add_packet(&mut self, packet: Packet) -> u32 {
-        if !self.hot.look_up {
-            self.paths.hold(packet.route);
-        }
-        self.packets.add(packet)
-    }
-
-    /// A packet has come to its end, whatever that is.
-    #[inline]
-    pub(crate) fn remove_packet(&mut self, index: u32) {
-        if !self.hot.look_up {
-            self.paths.release(self.packets[index].route);
-        }
-        self.packets.remove(index);
-    }
-
     /// An account would fall below zero: something was taken from it that was never put there.
     #[cold]
     #[inline(never)]
@@ -351,7 +333,7 @@ impl Network {
 
     /// Packets that are in queues, on links or in stacks.
     pub fn packets_under_way(&self) -> usize {
-        self.packets.live()
+        self.packets.under_way().count()
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.

@@ -117,6 +117,7 @@ impl Port {
         now: Time,
         queue: &mut EventQueue,
     ) {
+        debug_assert!(self.busy_until <= now, "two frames on one wire");
         let packet = &mut packets[index];
         let over = now + self.rate.serialise(u32::from(packet.size) + gap);
         let arrival = over + delay;
@@ -277,7 +278,11 @@ impl Network {
         let index =
             if watched { self.dequeue_watched(port, class, now) } else { self.dequeue(port, class, now) };
         if self.hot.accounted & 1 << class != 0 {
+            // Where a packet goes back the way it came, the resume frame that this may send is for this very port: it has
+            // its turn after the packet.
+            self.ports[port].tx_pending = true;
             self.release(index, port, now, queue);
+            self.ports[port].tx_pending = false;
         }
         index
     }

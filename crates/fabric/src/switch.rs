@@ -138,7 +138,7 @@ impl Network {
             self.check_headroom_drop(&packet, now);
         }
         self.give_up(&packet, now);
-        self.remove_packet(index);
+        self.packets.remove(index);
     }
 
     /// A packet will not arrive: its stream learns of it. Segments are missed by their connections alone.

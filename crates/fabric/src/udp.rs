@@ -197,7 +197,7 @@ impl Network {
             flags: Flags::default(),
             kind: Kind::Datagram,
         };
-        let index = self.add_packet(packet);
+        let index = self.packets.add(packet);
         self.send_from(stream.host, stream.nic_queue, index, now, queue);
     }
 
@@ -205,7 +205,7 @@ impl Network {
     #[inline(never)]
     pub(crate) fn deliver_datagram(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
         let packet = self.packets[index];
-        self.remove_packet(index);
+        self.packets.remove(index);
         let record = &mut self.records[(packet.to / 2) as usize];
         record.delivered += u64::from(packet.len);
         record.datagrams.delivered += 1;
@@ -237,7 +237,7 @@ impl Network {
         self.slots[flow as usize][1] = NIL;
         let stream = self.streams[slot as usize];
         if !self.hot.look_up {
-            self.paths.release(stream.route);
+            self.paths.retire(stream.route);
         }
         self.free_streams.push(slot);
         self.active_flows = self.active_flows.checked_sub(1).expect("a stream ended twice");

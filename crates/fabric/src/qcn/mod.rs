@@ -212,7 +212,7 @@ impl Network {
         }
     }
 
-    /// The way back, as ECMP or spraying would choose it, and its first port. The CNM is the one user of its path.
+    /// The way back, as ECMP or spraying would choose it, and its first port.
     fn find_route_of_cnm(&mut self, here: NodeId, source: NodeId, flow: u32) -> (u32, PortId) {
         if self.settings.spray {
             return (source.0, self.routes.ports(here, source)[0]);
@@ -222,8 +222,9 @@ impl Network {
         let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
         let mut path = std::mem::take(&mut self.path_scratch);
         self.routes.ecmp_path(&self.topology, here, source, mix(tuple), salt, &mut path);
-        self.paths.lengthen(path.len());
-        let (route, first) = (self.paths.add(&path), path[0]);
+        let (route, first) = (self.add_path(&path), path[0]);
+        // The CNM alone names it.
+        self.paths.retire(route);
         self.path_scratch = path;
         (route, first)
     }
@@ -232,7 +233,7 @@ impl Network {
     #[cold]
     pub(crate) fn on_cnm(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         let cnm = self.packets[index];
-        self.remove_packet(index);
+        self.packets.remove(index);
         let host = self.ports[port].to_host;
         let (fb, class) = (cnm.seq as u8, (cnm.seq >> 8) as u8);
         let lane = self.lane_index(port.reverse(), class);
