@@ -3,16 +3,17 @@
 
 use crate::common::*;
 use crate::properties::draw;
+use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFrame, DatagramSettings, Failed, Failure, FlowRecord, FlowSpec, FlowStatus,
-    FrameContent, Kept, Network, Overhead, QcnSettings, ReceiverSettings, Settings, Transport, VlanChoice,
-    VlanRoutes, Workload,
+    FrameContent, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport,
+    VlanChoice, VlanRoutes, Workload,
 };
-use pauseframe_topology::generate::{leaf_spine, line};
+use pauseframe_topology::generate::leaf_spine;
 use pauseframe_topology::routing::verify::Tables;
-use pauseframe_topology::routing::{RoutingEngine, SpanningTrees, SwitchGraph};
-use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_topology::routing::{Packing, RoutingEngine, SpanningTrees, SwitchGraph};
+use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{Config, DelayedAckConfig, RtoConfig};
 use pauseframe_units::{BitRate, Bytes, LinkId, NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
@@ -232,6 +233,15 @@ fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<Failure> {
         .collect()
 }
 
+/// A place in the line for the NIC is that of the socket that took it: no other host's socket sends beyond its room.
+fn check_nics(topology: &Topology, network: &Network, settings: &Settings, what: &str) {
+    for report in network.port_reports(Time::MAX) {
+        let is_nic = topology.nodes()[topology.owner(report.port)].kind == NodeKind::Host;
+        let fits = report.backlog_max < settings.nic_buffer + TAGGED;
+        assert!(!is_nic || fits, "{what}: more in a NIC than it takes: {report:?}");
+    }
+}
+
 #[test]
 fn every_packet_comes_to_its_own_host_by_links_that_exist() {
     let (mut late, mut cnms) = (0, 0);
@@ -251,6 +261,7 @@ fn every_packet_comes_to_its_own_host_by_links_that_exist() {
             &what,
         );
         (late, cnms) = (late + seen.late, cnms + seen.cnms);
+        check_nics(&topology, &network, &settings, &what);
         for record in network.flow_records(Time::MAX) {
             assert_ne!(record.status, FlowStatus::Running, "{what}: {record:?}");
             assert_eq!(record.failure.is_some(), record.status == FlowStatus::Failed, "{what}: {record:?}");
@@ -258,4 +269,115 @@ fn every_packet_comes_to_its_own_host_by_links_that_exist() {
     }
     // The draw is worth its time only if there are such packets.
     assert!(late > 10_000 && cnms > 1_000, "{late} late packets, {cnms} CNMs");
+}
+
+/// The same where switches look up (VLAN, destination), and the VLANs are those with the fewest open flows.
+#[test]
+fn in_vlans_too() {
+    let wire = link(10, Span::from_us(1));
+    let topology = leaf_spine(3, 2, 3, wire, wire).unwrap();
+    let plan = SpanningTrees { lanes: 1, trees_per_lane: Some(2), packing: Packing::Exact, seed: 1 };
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let tables = Tables::of_plan(&plan.plan(&topology, &graph).unwrap(), 1);
+    let mut late = 0;
+    for (seed, per_packet) in (0..8).zip([false, true].into_iter().cycle()) {
+        let mut rng = stream(seed, "late in vlans", 0);
+        let choice = if per_packet { VlanChoice::Random } else { VlanChoice::LeastLoaded };
+        let tables = tables.clone();
+        let routes = VlanRoutes { tables, lanes: vec![priority(1)], choice, per_packet, slack: 4 };
+        let config = Config { handshake: true, fin: true, ..hasty(config(), Span::from_us(5)) };
+        let settings = Settings {
+            seed,
+            overhead: Overhead::ETHERNET.tagged(),
+            buffer: BufferPolicy::PerPort(Bytes(6_000)),
+            nic_buffer: 6_000,
+            vlans: Some(Arc::new(routes)),
+            ..settings(config)
+        };
+        let flows = many_flows(&mut rng, &topology, 400, 1);
+        let workloads: Vec<Box<dyn Workload>> = vec![
+            Box::new(FlowList(flows.into())),
+            Box::new(Exchanges::new(&many_flows(&mut rng, &topology, 40, 1), 3)),
+        ];
+        let what = format!("seed {seed}");
+        let (network, seen) = run_captured(&topology, &settings, workloads, |_, _| {}, &what);
+        check_nics(&topology, &network, &settings, &what);
+        late += seen.late;
+    }
+    assert!(late > 1_000, "{late} late packets");
+}
+
+/// Two ways from s0 to s3, with hosts at the switches named.
+fn two_ways(hosts: &[(&str, &str)], inner: Channel) -> Topology {
+    let mut topology = Topology::new();
+    let ids: Vec<_> = hosts.iter().map(|(name, _)| topology.add_node(*name, NodeKind::Host, None)).collect();
+    for switch in ["s0", "s1", "s2", "s3"] {
+        topology.add_node(switch, NodeKind::Switch, None);
+    }
+    let node = |topology: &Topology, name| topology.find(name).unwrap();
+    for (host, (_, switch)) in ids.into_iter().zip(hosts) {
+        let switch = node(&topology, switch);
+        topology.add_link(host, switch, link(10, Span::from_us(1)));
+    }
+    for (a, b) in [("s0", "s1"), ("s1", "s3"), ("s0", "s2"), ("s2", "s3")] {
+        let (a, b) = (node(&topology, a), node(&topology, b));
+        topology.add_link(a, b, inner);
+    }
+    topology
+}
+
+/// Sprayed packets that are on the wire to s1 when it loses its way to s3 go back where they came from, behind those of c. The
+/// packet that leaves, and lowers the account of its ingress to XON, shares the port with the resume frame that this means:
+/// one goes after the other.
+#[test]
+fn a_resume_does_not_overtake_the_packet_that_goes_back() {
+    let topology =
+        two_ways(&[("a", "s0"), ("d", "s0"), ("c", "s1"), ("b", "s3")], link(10, Span::from_us(100)));
+    let back = port(&topology, "s1", "s0");
+    let pfc = PfcSettings { xoff: Some(Bytes(6 * TAGGED)), xon: Some(Bytes(4 * TAGGED)), ..pfc() };
+    let settings = Settings {
+        spray: true,
+        pfc: Some(pfc),
+        ..lossless(Config { fast_retransmit: false, ..config() }, 1 << 20)
+    };
+    let flows = [flow(&topology, "a", "b", 400 * MSS), flow(&topology, "c", "d", 1_000 * MSS)];
+    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let what = Failed::Link(port(&topology, "s1", "s3").link());
+    network.fail(vec![Failure { what, down: Time(150 * US), up: None }], Span::from_us(1), &mut queue);
+    network.capture(&[back], u64::MAX);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let frames = network.take_frames();
+    let resumes =
+        frames.iter().filter(|f| matches!(f.content, FrameContent::Pause { quanta: 0, .. })).count();
+    let returned =
+        frames.iter().filter(|f| matches!(f.content, FrameContent::Segment { flow: 0, forward: true, .. }));
+    assert!(resumes > 0 && returned.count() > 10);
+    // No frame is shorter than 84 bytes on the wire.
+    let overlap = frames.windows(2).find(|pair| pair[1].time < pair[0].time + Span(84 * 800));
+    assert_eq!(overlap, None);
+    assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
+}
+
+/// A connection whose first exchange has no answer and whose last has one was no load on its way back: two flows that way
+/// later on find both VLANs empty, and take one each.
+#[test]
+fn what_was_no_load_is_not_taken_off() {
+    let (topology, tables) = diamond();
+    let routes = VlanRoutes { choice: VlanChoice::LeastLoaded, ..routes(tables) };
+    let vlans = Some(Arc::new(routes));
+    let settings = Settings { overhead: Overhead::ETHERNET.tagged(), vlans, ..settings(config()) };
+    let kept = |first| Some(Kept { number: 0, first, last: !first });
+    let there = |reply, first| FlowSpec { reply, kept: kept(first), ..flow(&topology, "h0", "h2", 10 * MSS) };
+    let back = |from, to| FlowSpec { start: Time(2_000 * US), ..flow(&topology, from, to, 100 * MSS) };
+    let second = FlowSpec { start: Time(1_000 * US), ..there(10 * MSS, false) };
+    let flows = [there(0, true), second, back("h2", "h0"), back("h3", "h1")];
+    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let ways = ["s1", "s2"].map(|middle| port(&topology, "s3", middle));
+    network.capture(&ways, u64::MAX);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
+    let frames = network.take_frames();
+    let data = |frame: &&CapturedFrame| matches!(frame.content, FrameContent::Segment { flow: 2.., forward: true, segment, .. } if segment.len > 0);
+    let sent = ways.map(|way| frames.iter().filter(|frame| frame.port == way).filter(data).count());
+    assert_eq!(sent, [100, 100]);
 }
