@@ -237,15 +237,31 @@ impl Network {
                 self.release_shared_ingress(packet, egress);
             } else {
                 let lane = self.lane_index(packet.ingress, packet.ingress_class);
-                self.lanes[lane].ingress -= u32::from(packet.size);
+                self.give_back_ingress(lane, packet.ingress, u32::from(packet.size));
             }
             self.resume_if_low(packet, egress, now, queue);
         } else if shared {
             self.release_shared_egress(packet, egress);
         } else if packet.ingress != PortId::NONE {
             let lane = self.lane_index(packet.ingress, packet.ingress_class);
-            self.lanes[lane].ingress -= u32::from(packet.size);
+            self.give_back_ingress(lane, packet.ingress, u32::from(packet.size));
         }
+    }
+
+    /// Lowers an ingress account.
+    #[inline(always)]
+    pub(crate) fn give_back_ingress(&mut self, lane: usize, ingress: PortId, size: u32) {
+        let Some(left) = self.lanes[lane].ingress.checked_sub(size) else {
+            self.overdrawn("ingress account", ingress.reverse());
+        };
+        self.lanes[lane].ingress = left;
+    }
+
+    /// Lowers the use of a pool of the switch that `egress` belongs to.
+    fn give_back_shared(&mut self, egress: PortId, pool: usize, bytes: u64) {
+        let pool = &mut self.switch_of(egress).pools[pool];
+        let Some(used) = pool.used.checked_sub(bytes) else { self.overdrawn("shared pool", egress) };
+        pool.used = used;
     }
 
     fn release_shared_egress(&mut self, packet: Held, egress: PortId) {
@@ -253,7 +269,7 @@ impl Network {
         let (lane, pool) = (self.lane_index(egress, packet.class), self.pool_of(packet.class));
         let before = u64::from(self.lanes[lane].backlog + u32::from(packet.size));
         let beyond = before.saturating_sub(reserved).min(u64::from(packet.size));
-        self.switch_of(egress).pools[pool].used -= beyond;
+        self.give_back_shared(egress, pool, beyond);
     }
 
     /// The headroom empties first, as the last to have been filled.
@@ -266,9 +282,9 @@ impl Network {
         let from_headroom = lane.in_headroom.min(size);
         let shared_before = u64::from(lane.ingress - lane.in_headroom);
         lane.in_headroom -= from_headroom;
-        lane.ingress -= size;
+        self.give_back_ingress(lane_index, packet.ingress, size);
         let beyond = shared_before.saturating_sub(reserved).min(u64::from(size - from_headroom));
-        self.switch_of(egress).pools[pool].used -= beyond;
+        self.give_back_shared(egress, pool, beyond);
     }
 
     #[inline(always)]

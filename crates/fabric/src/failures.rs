@@ -195,7 +195,7 @@ impl Network {
                     self.take_down(link, now, queue);
                 }
             } else {
-                *down -= 1;
+                *down = down.checked_sub(1).expect("a failure ended twice");
                 if *down == 0 {
                     self.bring_up(link, now, queue);
                 }
@@ -275,7 +275,7 @@ impl Network {
             let size = u64::from(self.packets[index].size);
             self.lanes[lane].tx_packets -= 1;
             self.lanes[lane].tx_bytes -= size;
-            self.lanes[lane].waiting = self.lanes[lane].waiting.saturating_sub(1);
+            self.forget_waiting(port, class);
             if self.hot.accounted & 1 << class != 0 {
                 self.release(index, port, now, queue);
             }

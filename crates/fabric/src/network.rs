@@ -300,6 +300,15 @@ impl Network {
         self.ideal.of_flow(spec)
     }
 
+    /// An account would fall below zero: something was taken from it that was never put there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn overdrawn(&self, account: &str, port: PortId) -> ! {
+        let owner = &self.topology.nodes()[self.topology.owner(port)];
+        let peer = &self.topology.nodes()[self.topology.peer(port)];
+        panic!("the {account} of {} at its port to {} fell below zero", owner.name, peer.name)
+    }
+
     /// The run has nothing left to show: no open flow, and no workload that could start one.
     pub(crate) fn check_finished(&mut self) {
         self.finished = self.stop_when_finished
@@ -324,7 +333,7 @@ impl Network {
 
     /// Packets that are in queues, on links or in stacks.
     pub fn packets_under_way(&self) -> usize {
-        self.packets.live()
+        self.packets.under_way().count()
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.

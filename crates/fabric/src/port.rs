@@ -117,6 +117,7 @@ impl Port {
         now: Time,
         queue: &mut EventQueue,
     ) {
+        debug_assert!(self.busy_until <= now, "two frames on one wire");
         let packet = &mut packets[index];
         let over = now + self.rate.serialise(u32::from(packet.size) + gap);
         let arrival = over + delay;
@@ -277,7 +278,11 @@ impl Network {
         let index =
             if watched { self.dequeue_watched(port, class, now) } else { self.dequeue(port, class, now) };
         if self.hot.accounted & 1 << class != 0 {
+            // Where a packet goes back the way it came, the resume frame that this may send is for this very port: it has
+            // its turn after the packet.
+            self.ports[port].tx_pending = true;
             self.release(index, port, now, queue);
+            self.ports[port].tx_pending = false;
         }
         index
     }
@@ -289,10 +294,18 @@ impl Network {
         let lane = self.lane_index(port, class);
         let found = (self.lanes[lane].backlog, self.lanes[lane].waiting);
         let index = self.dequeue(port, class, now);
-        let lane = &mut self.lanes[lane];
-        lane.waiting = lane.waiting.saturating_sub(1);
+        self.forget_waiting(port, class);
         self.marks_departure(index, port, found, now);
         index
+    }
+
+    /// A packet has left a queue; where the marker counts packets, one waits less.
+    pub(crate) fn forget_waiting(&mut self, port: PortId, class: u8) {
+        if self.hot.watched_arrivals & 1 << class != 0 {
+            let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
+            let Some(waiting) = lane.waiting.checked_sub(1) else { self.overdrawn("packet count", port) };
+            lane.waiting = waiting;
+        }
     }
 
     #[inline(always)]
@@ -311,7 +324,8 @@ impl Network {
         let packet = &self.packets[index];
         lane.queue.advance(packet.next);
         let size = u32::from(packet.size);
-        lane.backlog -= size;
+        let Some(backlog) = lane.backlog.checked_sub(size) else { self.overdrawn("backlog", port) };
+        lane.backlog = backlog;
         lane.count_sent(size);
         lane.backlog_time += ((now.0 - packet.at.0) >> BACKLOG_TIME_SHIFT) * u64::from(size);
         if lane.queue.is_empty() {

@@ -141,12 +141,10 @@ impl Network {
         self.packets.remove(index);
     }
 
-    /// A packet will not arrive: what depends on it learns of it. Segments are missed by their connections alone.
+    /// A packet will not arrive: its stream learns of it. Segments are missed by their connections alone.
     pub(crate) fn give_up(&mut self, packet: &Packet, now: Time) {
-        match packet.kind {
-            Kind::Cnm => self.free_path_of_cnm(packet),
-            Kind::Datagram => self.lose_datagram(packet, now),
-            Kind::Data | Kind::Pause | Kind::Corrupted | Kind::Lost => {}
+        if packet.kind == Kind::Datagram {
+            self.lose_datagram(packet, now);
         }
     }
 }

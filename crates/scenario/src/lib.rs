@@ -5,6 +5,8 @@ pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
+#[cfg(test)]
+mod late_tests;
 pub mod presets;
 pub mod recovery;
 pub mod resolve;

@@ -52,12 +52,13 @@ impl Network {
         let Some(victim) = victim else { return false };
         let (size, since) = (u32::from(self.packets[victim].size), self.packets[victim].at);
         let state = &mut self.lanes[lane];
-        state.backlog -= size;
-        state.waiting = state.waiting.saturating_sub(1);
+        let Some(backlog) = state.backlog.checked_sub(size) else { self.overdrawn("backlog", port) };
+        state.backlog = backlog;
         state.backlog_time += ((now.0 - since.0) >> BACKLOG_TIME_SHIFT) * u64::from(size);
         if state.queue.is_empty() {
             self.ports[port].ready &= !(1 << class);
         }
+        self.forget_waiting(port, class);
         if self.hot.accounted & 1 << class != 0 {
             self.release(victim, port, now, queue);
         }

@@ -11,6 +11,7 @@ mod deadlock;
 mod determinism;
 mod failures;
 mod fairness;
+mod late;
 mod life;
 mod link_pause;
 mod lossless;

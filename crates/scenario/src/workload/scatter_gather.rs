@@ -112,7 +112,8 @@ impl ScatterGather {
             let asked = (self.ideal_of_query)(&[FlowSpec { destination: mid, ..template }]);
             let requests: Vec<FlowSpec> = self.requests(rack, mid, &template).collect();
             let gathered = if requests.is_empty() { Span::ZERO } else { (self.ideal_of_query)(&requests) };
-            asked + gathered + (self.ideal_of_query)(&[self.answer(mid, source, &template)])
+            let answered = (self.ideal_of_query)(&[self.answer(mid, source, &template)]);
+            asked.saturating_add(gathered).saturating_add(answered)
         };
         self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
     }
