@@ -101,6 +101,15 @@ impl EventQueue {
         self.open.is_empty() && self.far.is_empty() && self.next_occupied() == u64::MAX
     }
 
+    /// Whether more than `count` events are pending; for a small `count`, as it looks at no more than it must.
+    pub fn holds_more_than(&self, count: usize) -> bool {
+        let outside = self.open.len() + self.far.len();
+        let next = |index: &u32| Some(self.nodes[*index as usize].next).filter(|next| *next != NIL);
+        let list = |head: u32| std::iter::successors(Some(head), next);
+        let heads = self.heads.iter().copied().filter(|head| *head != NIL);
+        outside > count || outside + heads.flat_map(list).take(count + 1).count() > count
+    }
+
     /// The time of the last event that was taken.
     #[inline]
     pub fn now(&self) -> Time {
@@ -375,6 +384,9 @@ mod tests {
         while let Some((time, code)) = queue.pop() {
             assert_eq!(expected.pop(), Some(Reverse((time.0, code))));
             assert_eq!(queue.is_empty(), expected.is_empty());
+            for count in [0, 1, 2, 40] {
+                assert_eq!(queue.holds_more_than(count), expected.len() > count);
+            }
             for &(delay, code) in pushed.by_ref().take(per_pop) {
                 push(&mut queue, &mut expected, time.0 + delay, code);
             }

@@ -119,8 +119,9 @@ impl Network {
         } else {
             let class = packet.class & self.hot.account_mask;
             let lane = self.lane_index(packet.ingress, class);
-            self.lanes[lane].ingress -= u32::from(packet.size);
-            if self.lanes[lane].pause_sent && self.lanes[lane].ingress <= self.thresholds[lane].xon {
+            let account = &mut self.accounts[lane];
+            account.bytes -= u64::from(packet.size);
+            if account.pause_sent && account.bytes <= account.limits.xon {
                 self.send_resume(packet.ingress, class, now, queue);
             }
         }
