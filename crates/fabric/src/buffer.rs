@@ -329,7 +329,18 @@ impl Network {
         let pool = &mut self.switches[switch].pools[pool];
         pool.used -= given_back;
         if pool.free() >= pool.wake_at {
+            // A packet is about to go on the wire of `egress`: if a frame that resumes goes there too, it comes after.
+            let was_pending = std::mem::replace(&mut self.ports[egress].tx_pending, true);
             self.wake_paused(switch, packet.class, now, queue);
+            self.ports[egress].tx_pending = was_pending;
+        }
+    }
+
+    /// The same for a packet that is given up in the queue of `egress`: no other goes on the wire instead.
+    pub(crate) fn release_unsent(&mut self, index: u32, egress: PortId, now: Time, queue: &mut EventQueue) {
+        self.release(index, egress, now, queue);
+        if !self.ports[egress].control.is_empty() {
+            self.kick(egress, now, queue);
         }
     }
 

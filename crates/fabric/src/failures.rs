@@ -284,7 +284,7 @@ impl Network {
             self.lanes[lane].tx_bytes -= size;
             self.lanes[lane].waiting = self.lanes[lane].waiting.saturating_sub(1);
             if self.hot.accounted & 1 << class != 0 {
-                self.release(index, port, now, queue);
+                self.release_unsent(index, port, now, queue);
             }
             let packet = self.packets[index];
             self.give_up(&packet, now);

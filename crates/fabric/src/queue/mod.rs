@@ -57,7 +57,7 @@ impl Network {
             self.ports[port].ready &= !(1 << class);
         }
         if self.hot.accounted & 1 << class != 0 {
-            self.release(victim, port, now, queue);
+            self.release_unsent(victim, port, now, queue);
         }
         self.drop_packet(victim, port, DropReason::BufferFull, now);
         true

@@ -242,9 +242,10 @@ fn every_run_that_stops_for_good_is_reported() {
         let flows: Vec<FlowSpec> = (0..all.len() * 2)
             .map(|i| FlowSpec {
                 source: all[i % all.len()],
-                destination: all[(i + 1 + rng.below(all.len() as u64 - 1) as usize) % all.len()],
+                // Mostly two switches on, clockwise.
+                destination: all[(i + 1 + (hosts as usize * 2 - 1 + rng.below(2) as usize)) % all.len()],
                 transport: rng.below(2) as u16,
-                ..flow(&topology, "host0", "host1", (20 + rng.below(900)) * MSS)
+                ..flow(&topology, "host0", "host1", (20 + rng.below(3_000)) * MSS)
             })
             .collect();
         let (mut network, mut queue) = build(&topology, &settings, &flows);
