@@ -219,7 +219,8 @@ impl Network {
             Standing { bytes: left(account), in_headroom: in_headroom.saturating_sub(gone) }
         };
         let from_pool = |other: &u32| {
-            let (Standing { bytes, in_headroom }, (_, class)) = (standing(other), self.port_and_class(*other));
+            let (Standing { bytes, in_headroom }, (_, class)) =
+                (standing(other), self.port_and_class(*other));
             (bytes - in_headroom).saturating_sub(self.policies[usize::from(class)].reserved)
         };
         let switch = self.ports[port].to_switch;

@@ -184,7 +184,12 @@ impl Network {
             return;
         }
         let lanes = plan.ports.len() << self.class_bits;
-        self.sampler = Sampler { plan, last_port: vec![(0.0, Span::ZERO); lanes], is_pending: true, ..Sampler::default() };
+        self.sampler = Sampler {
+            plan,
+            last_port: vec![(0.0, Span::ZERO); lanes],
+            is_pending: true,
+            ..Sampler::default()
+        };
         queue.push(Time::ZERO + self.sampler.plan.every, Event::Sample.code());
     }
 

@@ -216,7 +216,11 @@ fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String>
     }
     let port = |link: &LinkId| names.topology.port_name(PortId::of_link(*link, 0));
     let some: Vec<String> = down.iter().take(4).map(port).collect();
-    let more = if down.len() > some.len() { format!(" and {} more", down.len() - some.len()) } else { String::new() };
+    let more = if down.len() > some.len() {
+        format!(" and {} more", down.len() - some.len())
+    } else {
+        String::new()
+    };
     Some(format!(
         "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
          is cut off can not, which is no deadlock",

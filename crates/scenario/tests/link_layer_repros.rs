@@ -226,8 +226,7 @@ fn a_circle_through_two_lanes_is_found() {
         .collect();
     let routing = format!("{{ kind = \"plan\", format = \"csv\", text = \"\"\"{heads}{rows}\"\"\" }}");
     let flows = format!("[{{ kind = \"flows\", flows = [{}] }}]", flows.join(", "));
-    let results =
-        go(RING, &[("routing", &routing), ("workload", &flows), ("stop.time", "\"60 ms\"")]);
+    let results = go(RING, &[("routing", &routing), ("workload", &flows), ("stop.time", "\"60 ms\"")]);
     assert_eq!((results.summary.flows_finished, results.summary.deadlocks), (0, 1));
     let priorities = results.deadlocks.column_by_name("priority").unwrap();
     let priorities = priorities.as_primitive::<arrow_array::types::UInt8Type>().values();

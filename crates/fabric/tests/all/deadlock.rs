@@ -4,8 +4,8 @@
 use crate::common::*;
 use crate::properties::draw;
 use pauseframe_fabric::{
-    BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, ReceiverSettings, Settings, Transport, Watchdog,
-    WatchdogAction,
+    BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, ReceiverSettings, Settings, Transport,
+    Watchdog, WatchdogAction,
 };
 use pauseframe_topology::generate::{line, ring};
 use pauseframe_topology::{Topology, routing::NextHops};
@@ -197,8 +197,12 @@ fn a_storm_lasts_as_long_as_pauses_come() {
     let host = topology.find("b").unwrap();
     let slow = ReceiverSettings { host, rate: BitRate(1_000_000), buffer: Bytes(100_000) };
     let pfc = PfcSettings { quanta: 1000, ..pfc() };
-    let settings =
-        Settings { pfc: Some(pfc), receivers: vec![slow], nic_buffer: 100_000, ..lossless(patient(), 100_000) };
+    let settings = Settings {
+        pfc: Some(pfc),
+        receivers: vec![slow],
+        nic_buffer: 100_000,
+        ..lossless(patient(), 100_000)
+    };
     let flows = [flow(&topology, "a", "b", 100_000 * MSS)];
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
         let (mut network, mut queue) = build(&topology, &settings, &flows);
@@ -252,7 +256,8 @@ fn every_run_that_stops_for_good_is_reported() {
         network.detect_deadlocks(Span::from_us(200), false);
         let ending = proceed(&mut network, &mut queue, Time(300_000 * US));
         network.detect_at_end(ending.now);
-        let open = network.flow_records(ending.now).iter().filter(|r| r.status == FlowStatus::Running).count();
+        let open =
+            network.flow_records(ending.now).iter().filter(|r| r.status == FlowStatus::Running).count();
         let found = network.deadlocks().len();
         assert_eq!(open > 0, found > 0, "seed {seed}: {open} flows open, {found} deadlocks, {settings:?}");
         *(if open > 0 { &mut stuck } else { &mut fine }) += 1;

@@ -100,7 +100,9 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
 fn an_observer_changes_nothing() {
     for seed in 0..30 {
         // With an end and without one: then the last event of the network is the end, not that of an observer.
-        for (until, failing) in [(Time(2_000_000_000), false), (Time(50_000_000), true), (Time::MAX, seed % 3 == 0)] {
+        for (until, failing) in
+            [(Time(2_000_000_000), false), (Time(50_000_000), true), (Time::MAX, seed % 3 == 0)]
+        {
             // Dense samples of the long waits after a loss would be all that this test does.
             if until == Time::MAX && outcome(seed, until, false, failing).2 > Time(2_000_000_000) {
                 continue;
