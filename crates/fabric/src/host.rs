@@ -196,8 +196,7 @@ impl Network {
         packet.at = now;
         let state = &mut self.hosts[host as usize];
         let lane = &mut self.lanes[lane];
-        lane.backlog += u32::from(packet.size);
-        lane.backlog_max = lane.backlog_max.max(lane.backlog);
+        lane.join(u64::from(packet.size), now);
         if state.queues[nic_queue as usize].packets.push(&mut self.packets, index) {
             state.turns[usize::from(class)].push_back(nic_queue);
         }

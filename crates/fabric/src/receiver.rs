@@ -121,8 +121,8 @@ impl Network {
         } else {
             let class = packet.class & self.hot.account_mask;
             let lane = self.lane_index(packet.ingress, class);
-            self.give_back_ingress(lane, packet.ingress, u32::from(packet.size));
-            if self.lanes[lane].pause_sent && self.lanes[lane].ingress <= self.thresholds[lane].xon {
+            self.give_back_ingress(lane, packet.ingress, u64::from(packet.size));
+            if self.accounts[lane].is_low() {
                 self.send_resume(packet.ingress, class, now, queue);
             }
         }

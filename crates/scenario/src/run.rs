@@ -10,9 +10,9 @@ use crate::results::{
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
-use pauseframe_fabric::{Network, Sample, SamplePlan};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network, Sample, SamplePlan};
 use pauseframe_topology::Topology;
-use pauseframe_units::{PortId, Time};
+use pauseframe_units::{LinkId, PortId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -154,6 +154,7 @@ fn simulate(
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
+    built.network.detect_at_end(ending.now);
     let cause = failure.or_else(|| drain(&mut built.network).err());
     if let (Some(cause), Some(folder)) = (cause, folder) {
         return Err(folder.failure("packets.pcapng", cause));
@@ -204,6 +205,29 @@ fn begin_capture<'a>(
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))
 }
 
+/// Links that are down to the end although flows have not finished: what stands still because of them is no deadlock, and
+/// looks like one in the tables.
+fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
+    let down = network.links_down();
+    let unfinished = |record: &&FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
+    let waiting = network.flow_records(now).iter().filter(unfinished).count();
+    if down.is_empty() || waiting == 0 {
+        return None;
+    }
+    let port = |link: &LinkId| names.topology.port_name(PortId::of_link(*link, 0));
+    let some: Vec<String> = down.iter().take(4).map(port).collect();
+    let more = if down.len() > some.len() {
+        format!(" and {} more", down.len() - some.len())
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
+         is cut off can not, which is no deadlock",
+        some.join(", ")
+    ))
+}
+
 /// What `[record]` asks for and does not get.
 fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -238,6 +262,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
+    warnings.extend(dead_links(&mut built.network, &names, ending.now));
     if built.network.unrecorded_pauses() > 0 {
         let count = built.network.unrecorded_pauses();
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));

@@ -139,7 +139,7 @@ impl Network {
     ) {
         let packet = self.packets[index];
         let lane = self.lane_index(port, packet.class);
-        let backlog = self.lanes[lane].backlog + u32::from(packet.size);
+        let backlog = self.lanes[lane].backlog + u64::from(packet.size);
         let Some(qcn) = self.qcn.as_deref_mut() else { return };
         if packet.kind == Kind::Cnm || qcn.classes & 1 << packet.class == 0 {
             return;
@@ -208,7 +208,7 @@ impl Network {
             self.admit(switch, index, egress, now, queue).is_ok()
         } else {
             // No limit where inputs own the buffer: it came by none.
-            backlog + u32::from(packet.size) <= self.policies[usize::from(packet.class)].limit
+            backlog + u64::from(packet.size) <= self.policies[usize::from(packet.class)].limit
         }
     }
 

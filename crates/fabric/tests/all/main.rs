@@ -16,6 +16,7 @@ mod life;
 mod link_pause;
 mod lossless;
 mod nic;
+mod observation;
 mod pause_tree;
 mod pfc;
 mod properties;
