@@ -5,6 +5,7 @@ pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
+pub mod panics;
 pub mod presets;
 pub mod recovery;
 pub mod resolve;
@@ -13,6 +14,7 @@ mod run;
 pub mod spec;
 pub mod stacks;
 pub mod switch_models;
+mod volume;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};
