@@ -57,7 +57,7 @@ impl Sender {
         match self {
             Sender::Connection { read_rate } => Arrival { cap: read_rate, ..plain },
             Sender::Datagrams { rate } => {
-                let sent = start.saturating_add(rate.serialise(Bytes(size)));
+                let sent = start.saturating_add(Span::from_secs_f64(size as f64 * 8.0 / rate.0 as f64));
                 let stop = Some(stop.map_or(sent, |stop| stop.min(sent)));
                 Arrival { cap: Some(rate), weight: rate.0 as f64 * UNRESPONSIVE, stop, ..plain }
             }
