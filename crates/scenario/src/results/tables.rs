@@ -245,12 +245,11 @@ mod tests {
     use super::super::rows::idle_report;
     use super::super::series::Series;
     use super::*;
-    use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
     use pauseframe_fabric::FlowSpec;
     use pauseframe_topology::{Channel, Topology};
-    use pauseframe_units::{BitRate, Priority, Time};
+    use pauseframe_units::{BitRate, Time};
 
     fn topology() -> Topology {
         let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
