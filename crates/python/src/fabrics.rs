@@ -259,14 +259,14 @@ fn table_format(name: &str) -> PyResult<TableFormat> {
 /// Plans tables.
 #[pyfunction]
 #[pyo3(signature = (
-    topology, engine_name="order_pair".to_owned(), *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None, root=None,
+    topology, engine_name="order_pair", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None, root=None,
     seed=1, first_vlan=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 fn plan_routes(
     py: Python<'_>,
     topology: &Topology,
-    engine_name: String,
+    engine_name: &str,
     lanes: Option<usize>,
     vlans: Option<usize>,
     sampled_vlans: Option<usize>,
@@ -279,7 +279,7 @@ fn plan_routes(
     let root = root.map(|name| topology.node(name)).transpose()?;
     let settings = EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed };
     let (graph, labels) = (Arc::clone(&topology.graph), Arc::clone(&topology.labels));
-    let fabric = Arc::clone(&graph);
+    let (fabric, engine_name) = (Arc::clone(&graph), engine_name.to_owned());
     let planned = compute_or_stop(py, progress.as_ref(), move |watch| {
         let graph = SwitchGraph::new(&fabric).map_err(|error| error.to_string())?;
         let engine = engine(&engine_name, &settings).map_err(|error| error.to_string())?;

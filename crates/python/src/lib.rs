@@ -19,7 +19,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use pyo3_arrow::PyTable;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -200,18 +200,19 @@ fn problem_dict<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, 
 
 /// Parses and resolves a scenario.
 #[pyfunction]
-#[pyo3(signature = (text, *, base_dir=PathBuf::from("."), file_name="scenario".to_owned(), overrides=Vec::new(), seed=None))]
+#[pyo3(signature = (text, *, base_dir=".", file_name="scenario", overrides=Vec::new(), seed=None))]
 fn resolve(
     py: Python<'_>,
-    text: String,
-    base_dir: PathBuf,
-    file_name: String,
+    text: &str,
+    base_dir: &str,
+    file_name: &str,
     overrides: Vec<(String, String)>,
     seed: Option<u64>,
 ) -> PyResult<Resolved> {
+    let [text, base_dir, file_name] = [text, base_dir, file_name].map(str::to_owned);
     let resolved = compute_or_stop(py, None, move |_| {
-        let (text, file_name) = (text.as_str(), file_name.as_str());
-        resolve_scenario(&Input { text, file_name, base_dir: &base_dir, overrides: &overrides, seed })
+        let (text, file_name, base_dir) = (text.as_str(), file_name.as_str(), Path::new(&base_dir));
+        resolve_scenario(&Input { text, file_name, base_dir, overrides: &overrides, seed })
     })?;
     let inner = Arc::new(resolved.map_err(|error| scenario_error(py, &error))?);
     Ok(Resolved { inner })
