@@ -90,7 +90,7 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
     let mut list = FlowList { unit: "line", ..FlowList::default() };
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = record.position().map_or(0, |position| line_of(&text, position));
         if record.len() == headers.len() {
             list.add(line, csv_entry(index.map(|column| &record[column])));
         } else {
@@ -99,6 +99,13 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
         }
     }
     Ok(list)
+}
+
+/// The line of a record, from 1. Its position is where the search for it began: comments and empty lines come first.
+fn line_of(text: &str, position: &csv::Position) -> u64 {
+    let rest = text.get(position.byte() as usize..).unwrap_or("");
+    let passed = rest.lines().take_while(|line| line.is_empty() || line.starts_with('#')).count();
+    position.line() + passed as u64
 }
 
 fn csv_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> {
@@ -225,6 +232,8 @@ mod tests {
         let expected = [entry("h0", "h1", 1000, Span(100_000)), entry("h1", "h2", 1, Span::from_us(12))];
         assert_eq!(list.flows, expected);
         assert_eq!((list.place(0), list.show("f", list.place(1))), (3, "f, line 4".to_owned()));
+        let windows = csv("src,dst,size_bytes,start_us\r\n\r\n# two\r\nh0,h1,1,0\r\nh1,h0,1,0\r\n").unwrap();
+        assert_eq!([0, 1].map(|index| windows.place(index)), [4, 5]);
         assert!(csv("src,dst,size_bytes,start_us\n").unwrap().flows.is_empty());
     }
 

@@ -40,7 +40,12 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
             assert!(apart.abs() <= 3.0 * DATAGRAM, "{there} bytes in a run, {here} at flow level\n{text}");
         }
         assert!(there.iter().sum::<u64>() > 5000, "{text}");
-        assert_eq!(texts(&run.flows, "status"), texts(&flows, "status"), "{text}");
+        // A source that goes on to the end of the run has datagrams under way there.
+        let is_over = |table| texts(table, "status").iter().all(|status| status == "stopped");
+        assert!(
+            is_over(&flows) && (keys.contains("burst") || is_over(&run.flows) == (stop == "\"5 ms\"")),
+            "{text}"
+        );
         assert!(crate::floats(&flows, "slowdown").iter().all(Option::is_none), "{text}");
     }
 }
@@ -100,8 +105,8 @@ fn what_flows_do_not_have_is_named() {
     for (key, tables) in [
         ("host.refusing", "[host]\nrefusing = [\"host1\"]\n"),
         ("host.silent", "[host]\nsilent = [\"host1\"]\n"),
-        ("failure", "[[failure]]\nlink = [\"host0\", \"switch\"]\nat = \"10 us\"\n"),
-        ("corruption", "[[corruption]]\nlink = [\"host0\", \"switch\"]\nbit_error_rate = 1e-9\n"),
+        ("failure", "[[failure]]\nlink = [\"host0\", \"switch\"]\ndown = \"10 us\"\n"),
+        ("corruption", "[[corruption]]\nports = [\"host0:*\"]\nber = 1e-9\n"),
     ] {
         let error = run_flow_level(&read(&text(tables)), options, &mut Unwatched).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains("pauseframe run"), "{key}: {error}");

@@ -15,7 +15,7 @@ const KINDS: [&str; 10] = [
     "kind = \"incast\"\nfan_in = 2\nrate = N000.0\nresponse = [SIZE]\nrequest = REQUEST",
     "kind = \"requests\"\nclient = \"host0\"\nservers = [\"host1\", \"host2\"]\ncount = 4\nresponse = SIZE\n\
      persistent = FLAG\npause = \"N us\"",
-    "kind = \"background\"\nsizes = { kind = \"uniform\", min = 1, max = SIZE }\n\
+    "kind = \"background\"\nsizes = { kind = \"uniform\", min = \"1 B\", max = SIZE }\n\
      arrivals = { kind = \"concurrency\", per_host = 2 }",
     "kind = \"scatter_gather\"\naggregators = [\"host0\"]\nresponse = SIZE\n\
      gaps = { kind = \"exponential\", mean = \"100 us\" }",
@@ -38,8 +38,8 @@ fn text(kind: usize, size: u64, n: u64, flag: bool, fabric: usize, transport: us
         "transport = { preset = \"dctcp\", fin = true }",
     ][transport];
     let workload = KINDS[kind]
-        .replace("SIZE", &size.to_string())
-        .replace("REQUEST", if flag { "100" } else { "0" })
+        .replace("SIZE", &format!("\"{size} B\""))
+        .replace("REQUEST", if flag { "\"100 B\"" } else { "\"0 B\"" })
         .replace("FLAG", &flag.to_string())
         .replace('N', &n.to_string());
     format!("stop = \"3 ms\"\n{topology}\n{transport}\n[[workload]]\n{workload}\n")
