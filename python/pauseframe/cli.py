@@ -37,6 +37,7 @@ Set = Annotated[
 Seed = Annotated[int | None, typer.Option("--seed", help="Master seed, in place of the file's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace results that exist.")]
+ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
 
 
 def _version(wanted: bool) -> None:
@@ -61,6 +62,7 @@ def run(
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
     force: Force = False,
+    force_large: ForceLarge = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")] = False,
 ) -> None:
@@ -71,7 +73,7 @@ def run(
     for warning in scenario.warnings:
         _say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
-    result = pf.run(scenario, out=folder, force=force, progress=False if quiet else None)
+    result = pf.run(scenario, out=folder, force=force, force_large=force_large, progress=False if quiet else None)
     if as_json:
         print(json.dumps(result.summary))
     elif not quiet:
@@ -146,6 +148,7 @@ def _show_headroom(scenario: Resolved, as_json: bool) -> None:
 @app.command(epilog="Example: pauseframe validate scenarios/*.toml")
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
+    force_large: ForceLarge = False,
 ) -> None:
     """Check scenario files: every mistake in them, nothing run."""
     wrong = 0
@@ -155,6 +158,10 @@ def validate(
         except (ScenarioError, OSError) as error:
             wrong += 1
             _complain(error)
+            continue
+        if scenario.too_large and not force_large:
+            wrong += 1
+            _list_problems([scenario.too_large])
         else:
             print(f"{file}: ok" + "".join(f"\n  warning: {warning}" for warning in scenario.warnings))
     if wrong:
@@ -452,6 +459,10 @@ def _complain(error: Exception) -> None:
     problems = getattr(error, "problems", [])
     if not problems:
         _say(f"error: {error}")
+    _list_problems(problems)
+
+
+def _list_problems(problems: list[dict[str, str]]) -> None:
     for problem in problems:
         place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")
         value = f" = {problem['value']}" if problem["value"] else ""

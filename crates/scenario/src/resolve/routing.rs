@@ -21,7 +21,7 @@ use pauseframe_topology::routing::{
     Dependencies, Dfsssp, Lash, NextHops, OrderPair, Packing, RoutingEngine, RoutingError, ShortestPath,
     SpanningTrees, SwitchGraph, UpDown,
 };
-use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_topology::{NodeKind, Topology, files};
 use pauseframe_units::{BitRate, Span};
 use std::path::Path;
 use std::sync::Arc;
@@ -261,7 +261,7 @@ fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
 }
 
 fn load_tables(path: &Path, fabric: &Fabric) -> Result<String, String> {
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let read = |path: &Path| files::read_text(path).map_err(|e| format!("{}: {e}", path.display()));
     if !path.is_dir() {
         return read(path);
     }
