@@ -273,11 +273,10 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     let mut warnings = resolved.warnings.clone();
     warnings
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
-    let dead_links = dead_links(&mut built.network, &names, ending.now);
+    warnings.extend(dead_links(&mut built.network, &names, ending.now));
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
-    warnings.extend(dead_links);
     if built.network.unrecorded_pauses() > 0 {
         let count = built.network.unrecorded_pauses();
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
