@@ -2,11 +2,11 @@
 
 use crate::fabrics::{Routes, Topology, plain, wrong};
 use crate::watch::PyWatch;
-use crate::{Resolved, RunError, Table};
+use crate::{Resolved, RunError, Table, run_error};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_scenario::flow_level::{Demand, RateStatistics, Steady, Ways, steady};
 use pauseframe_scenario::resolve::build_topology;
-use pauseframe_scenario::results::RunStatus;
+use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
 use pauseframe_topology::Topology as Graph;
 use pyo3::prelude::*;
@@ -100,14 +100,18 @@ fn run_flows(
 }
 
 /// Ctrl-C keeps what there is; other exceptions of the display go to the caller.
-fn finish<T, E: std::fmt::Display>(py: Python<'_>, results: Result<T, E>, watch: PyWatch<'_>) -> PyResult<T> {
+fn finish<T>(
+    py: Python<'_>,
+    results: Result<T, results::RunError>,
+    watch: PyWatch<'_>,
+) -> PyResult<T> {
     match (results, watch.into_raised()) {
         (Ok(results), None) => Ok(results),
         (Ok(results), Some(raised)) if raised.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => {
             Ok(results)
         }
         (_, Some(raised)) => Err(raised),
-        (Err(error), None) => Err(RunError::new_err(error.to_string())),
+        (Err(error), None) => Err(run_error(&error)),
     }
 }
 

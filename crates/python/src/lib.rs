@@ -33,6 +33,12 @@ create_exception!(
     PyRuntimeError,
     "The run could not be carried out: the output folder, the disk, an internal assertion."
 );
+create_exception!(
+    pauseframe._core,
+    InputError,
+    RunError,
+    "What was asked for is not possible as it stands: a name that is none, a folder that is taken."
+);
 
 /// Between two looks at Ctrl-C and calls of the progress display.
 const DISPLAY_EVERY: Duration = Duration::from_millis(100);
@@ -241,8 +247,18 @@ fn run(
     if let Some(error) = raised {
         return Err(error);
     }
-    let results = results.map_err(|error| RunError::new_err(error.to_string()))?;
-    Ok(Run { results })
+    Ok(Run { results: results.map_err(|error| run_error(&error))? })
+}
+
+/// The caller's mistake, or a failure on the way.
+pub(crate) fn run_error(error: &results::RunError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {
+            InputError::new_err(text)
+        }
+        _ => RunError::new_err(text),
+    }
 }
 
 /// Shows the progress, and says stop after Ctrl-C. Whatever else the display raises goes to the caller.
@@ -337,6 +353,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", results::VERSION)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("RunError", module.py().get_type::<RunError>())?;
+    module.add("InputError", module.py().get_type::<InputError>())?;
     module.add_class::<Table>()?;
     module.add_class::<Resolved>()?;
     module.add_class::<Run>()?;
