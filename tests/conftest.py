@@ -1,9 +1,13 @@
 """Shared fixtures: synthetic results folders, and a small scenario that the real core runs in a moment."""
 
+import signal
 from pathlib import Path
 
 import pytest
 import synthetic
+
+# Whoever starts the tests in the background of a script has Ctrl-C ignored, and so would every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SCENARIO = """
 name = "small"

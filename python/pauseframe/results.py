@@ -54,8 +54,13 @@ class Run:
 
     @property
     def deadlocked(self) -> bool:
-        """Whether queues wait for each other for good, even if the run went on; not if a PFC watchdog broke the circle."""
-        return bool(self.summary["deadlocks"]) and not self.summary["watchdog_storms"]
+        """Whether queues waited for each other for good, even if the run went on after it.
+
+        Not if a PFC watchdog broke the circle such that every flow finished.
+        """
+        summary = self.summary
+        broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
+        return bool(summary["deadlocks"]) and not broken
 
     @cached_property
     def flows(self) -> _core.Table:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pauseframe.sweep.compare import Cell, Comparison
     from pauseframe.sweep.statistics import Estimate
 
-FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n")
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     **{character: "\\" + character for character in "&%$#_{}"},
@@ -146,9 +146,10 @@ def as_text(value: Any) -> Any:
     >>> as_text("=1+2"), as_text("-5"), as_text(-5.0), as_text("10 KB")
     ("'=1+2", '-5', -5.0, '10 KB')
     """
-    if not isinstance(value, str) or not value.startswith(FORMULA_BEGINS) or is_number(value):
+    if not isinstance(value, str) or is_number(value):
         return value
-    return f"'{value}"
+    text = value.replace("\r", "\n")  # which the csv module puts in quotes; a lone \r only from Python 3.13 on
+    return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
 
 
 def is_number(text: str) -> bool:
