@@ -1,11 +1,12 @@
 """Files that appear whole or not at all, and lead nowhere."""
 
 import os
+import secrets
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from pauseframe import _files
 from pauseframe._files import write_text
 from pauseframe.report import Group, build_report, from_folder
 
@@ -23,7 +24,7 @@ def test_a_planted_link_is_replaced_and_not_followed(tmp_path, folders):
 
 
 def test_a_name_that_is_taken_is_not_written_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files.secrets, "token_hex", lambda _: "0")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "0")
     precious = tmp_path / "precious"
     precious.write_text("mine")
     taken = tmp_path / f".a.{os.uname().nodename}+{os.getpid()}+0.partial"
@@ -38,8 +39,7 @@ def test_what_fails_leaves_nothing(tmp_path, folders, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", fail)
-    monkeypatch.setattr(_files.Path, "replace", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="No space"):
         build_report([Group("", [from_folder(folders["one"])])], tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []

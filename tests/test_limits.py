@@ -10,7 +10,7 @@ WATCH = ROOT / ".ci" / "test-limit.py"
 
 
 def watched(limit, script):
-    command = [sys.executable, WATCH, str(limit), "sh", "-c", textwrap.dedent(script)]
+    command = [sys.executable, str(WATCH), str(limit), "sh", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout
 
