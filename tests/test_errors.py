@@ -152,6 +152,9 @@ def test_sweeps_keep_runs_with_a_deadlock(deadlock, tmp_path):
     assert len(sweep.finished) == 2
     assert sweep.failures == []
     assert sweep.run(1).deadlocked
+    assert len(sweep.deadlocked) == 2
+    done = cli("sweep", deadlock, "--seeds", 2, "--out", tmp_path / "out", "--resume")
+    assert (done.returncode, "DEADLOCK: 2 of 2 runs have one" in done.stderr) == (0, True)
 
 
 def test_no_deadlock(folder):

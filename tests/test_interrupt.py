@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from pauseframe import _interrupt
 from test_cli import cli
 
 HOOK = """
@@ -117,6 +119,21 @@ def test_other_commands(event, command, stopped, scenario_file, tmp_path):
     assert (again.returncode, again.stderr.count("Traceback")) == (0, 0)
 
 
+def test_an_interrupt_that_a_library_makes_an_error_of(tmp_path):
+    """Python 3.11 does so where classes are being made: RuntimeError, "Error calling __set_name__"."""
+    code = (
+        "import os, signal, sys; sys.argv = ['pauseframe', 'presets']\n"
+        "import pauseframe, pauseframe.cli\n"
+        "def presets():\n"
+        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt as error: raise RuntimeError('Error calling __set_name__') from error\n"
+        "pauseframe.presets = presets\n"
+        "pauseframe.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_kill_in_the_middle_of_writing(stopped, folders, tmp_path):
     """SIGKILL leaves a hidden file; the next report removes it."""
     out = tmp_path / "out"
@@ -136,6 +153,17 @@ def test_who_ignores_ctrl_c_goes_on(folders, tmp_path):
     check = "import signal, pauseframe.cli; assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN"
     assert subprocess.run([sys.executable, "-c", code, *report], check=False).returncode == 0
     assert subprocess.run([sys.executable, "-c", code, sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_the_guard_loads_nothing_from_files():
+    """What comes before it would be unguarded."""
+    code = (
+        "import sys; sys.argv[0] = 'pauseframe'\n"
+        "from pathlib import Path; before = set(sys.modules)\n"
+        f"exec(Path({str(Path(_interrupt.__file__))!r}).read_text())\n"
+        "assert set(sys.modules) - before <= {'_signal'}, set(sys.modules) - before"
+    )
+    subprocess.run([sys.executable, "-S", "-c", code], check=True)
 
 
 def test_programs_keep_their_handling():

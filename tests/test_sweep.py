@@ -391,6 +391,16 @@ def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
+def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
+    sweep = pf.sweep(TINY, seeds=1, out=tmp_path / "out", progress=False)
+    sweep.report(sweep.folder / "report.html")
+    capsys.readouterr()
+    pf.sweep(TINY, seeds=1, out=tmp_path / "out", progress=False)
+    assert capsys.readouterr().err == ""
+    pf.sweep(TINY, seeds=2, out=tmp_path / "out", progress=False)
+    assert "report.html is of before" in capsys.readouterr().err
+
+
 def test_damaged_tables_are_not_read(tmp_path):
     sweep = pf.sweep(TINY, out=tmp_path / "out")
     flip_a_byte(sweep.folder / sweep.planned[0]["path"] / "flows.parquet")

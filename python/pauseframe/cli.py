@@ -50,11 +50,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def pauseframe(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 (its callback has it)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options that stand before the command."""
+    _interrupt.allow()
 
 
 DEADLOCK = 3
@@ -262,6 +263,8 @@ def sweep(
         )
     elif not quiet:
         print(f"{done} of {planned} runs in {result.folder}; next: pauseframe report {result.folder}")
+    if dead := result.deadlocked:
+        _say(f"DEADLOCK: {len(dead)} of {done} runs have one, such as {result.folder / dead[0]}")
     if failed:
         _say(f"{failed} runs failed; each has an error.json, and --resume tries them again")
         raise typer.Exit(1)
@@ -512,10 +515,13 @@ def _complain(error: Exception) -> None:
 def main() -> None:
     """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
     try:
-        _interrupt.allow()
         code = _exit_code()
         _interrupt.ignore()
-    except KeyboardInterrupt:
+        code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
+    except BaseException as error:
+        # A library that is being loaded may turn the interrupt into an error of its own.
+        if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
+            raise
         _interrupt.ignore()
         _say("interrupted")
         code = _interrupt.EXIT_CODE

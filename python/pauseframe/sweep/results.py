@@ -44,6 +44,11 @@ class Sweep:
         entries = [(row["path"], read_json(self.folder / row["path"] / ERROR_FILE)) for row in self.planned]
         return [{"path": path, **entry} for path, entry in entries if entry is not None]
 
+    @cached_property
+    def deadlocked(self) -> list[str]:
+        """The paths of finished runs that have a deadlock."""
+        return [row["path"] for row in self.finished if load(self.folder / row["path"]).deadlocked]
+
     @property
     def flows(self) -> pl.LazyFrame:
         """One row a flow; columns of the axes and `seed` at the end."""

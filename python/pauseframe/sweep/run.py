@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pauseframe.sweep.spec import Values
     from pauseframe.sweep.task import Outcome
 
+REPORT = "report.html"
+
 
 def sweep(
     scenario: Scenario | Resolved | str | Path,
@@ -107,6 +109,8 @@ def carry_out(
         outcomes.close()
         keep.clean()
         display.close()
+    if (missing or reused) and (folder / REPORT).exists():
+        sys.stderr.write(f"{folder / REPORT} is of before: pauseframe report {folder} writes it anew\n")
     return load_sweep(folder)
 
 
