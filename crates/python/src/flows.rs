@@ -100,11 +100,7 @@ fn run_flows(
 }
 
 /// Ctrl-C keeps what there is; other exceptions of the display go to the caller.
-fn finish<T>(
-    py: Python<'_>,
-    results: Result<T, results::RunError>,
-    watch: PyWatch<'_>,
-) -> PyResult<T> {
+fn finish<T>(py: Python<'_>, results: Result<T, results::RunError>, watch: PyWatch<'_>) -> PyResult<T> {
     match (results, watch.into_raised()) {
         (Ok(results), None) => Ok(results),
         (Ok(results), Some(raised)) if raised.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => {
