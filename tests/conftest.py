@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import synthetic
 
-# Whoever starts the tests in the background of a script has Ctrl-C ignored, and so would every process that they start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SCENARIO = """
 name = "small"
@@ -34,6 +32,12 @@ rate = 500.0
 fan_in = 2
 stop = "10 ms"
 """
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored() -> None:
+    """Whoever starts the tests in the background has Ctrl-C ignored, and so would every process that they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
