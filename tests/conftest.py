@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import synthetic
 
-
 SCENARIO = """
 name = "small"
 stop = "50 ms"
