@@ -6,6 +6,7 @@ from typing import Any, final
 __all__ = [
     "FabricError",
     "FlowRun",
+    "InputError",
     "Resolved",
     "Routes",
     "Run",
@@ -40,6 +41,9 @@ class ScenarioError(ValueError):
 
 class RunError(RuntimeError):
     """The run could not be carried out: the output folder, the disk, an internal assertion."""
+
+class InputError(RunError):
+    """What was asked for is not possible as it stands: a name that is none, a folder that is taken."""
 
 @final
 class Table:

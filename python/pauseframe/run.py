@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe.results import Run, from_core
-from pauseframe.scenario import Scenario, overrides, read_scenario_file
+from pauseframe.scenario import Scenario, overrides, read_scenario_file, resolve_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,13 +83,13 @@ def resolve(
     if isinstance(scenario, _core.Resolved):
         if seed is None and not set:
             return scenario
-        return _core.resolve(scenario.toml, overrides=overrides(set), seed=seed)
+        return resolve_text(scenario.toml, overrides=overrides(set), seed=seed)
     if isinstance(scenario, Scenario):
         return scenario.resolve(seed=seed, set=set)
     if isinstance(scenario, str) and "\n" in scenario:
-        return _core.resolve(scenario, overrides=overrides(set), seed=seed)
+        return resolve_text(scenario, overrides=overrides(set), seed=seed)
     text, base_dir, name = read_scenario_file(scenario)
-    return _core.resolve(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
+    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
 
 
 def automatic_display(scenario: _core.Resolved) -> Display | None:

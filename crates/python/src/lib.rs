@@ -35,6 +35,12 @@ create_exception!(
     PyRuntimeError,
     "The run could not be carried out: the output folder, the disk, an internal assertion."
 );
+create_exception!(
+    pauseframe._core,
+    InputError,
+    RunError,
+    "What was asked for is not possible as it stands: a name that is none, a folder that is taken."
+);
 
 /// A table in Arrow's memory layout.
 #[pyclass(frozen, module = "pauseframe._core")]
@@ -255,13 +261,16 @@ fn run(
     Ok(Run { results: results.map_err(|error| run_error(py, error))? })
 }
 
-/// What a run raises.
-fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
+/// What a run raises: the caller's mistake, or a failure on the way.
+pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     match error {
         results::RunError::TooLarge(problem) => {
             scenario_error(py, &pauseframe_scenario::ScenarioError { problems: vec![problem] })
         }
         results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
+        results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {
+            InputError::new_err(error.to_string())
+        }
         other => RunError::new_err(other.to_string()),
     }
 }
@@ -359,6 +368,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", results::VERSION)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("RunError", module.py().get_type::<RunError>())?;
+    module.add("InputError", module.py().get_type::<InputError>())?;
     module.add_class::<Table>()?;
     module.add_class::<Resolved>()?;
     module.add_class::<Run>()?;

@@ -297,7 +297,11 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         events: ending.events,
         packet_hops: built.network.packet_hops(),
         deadlocks: deadlocks.len() as u64,
-        status: if ending.interrupted { RunStatus::Interrupted } else { RunStatus::Complete },
+        status: match (ending.interrupted, ends && !deadlocks.is_empty()) {
+            (true, _) => RunStatus::Interrupted,
+            (false, true) => RunStatus::Deadlock,
+            (false, false) => RunStatus::Complete,
+        },
         warnings,
         out,
     };
