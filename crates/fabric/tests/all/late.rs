@@ -22,9 +22,9 @@ use std::sync::Arc;
 const US: u64 = 1_000_000;
 
 /// Time-outs long before the first ACK can be back, so that everything is sent many times.
-fn hasty(config: Config, rto: Span) -> Config {
+fn hasty(config: &Config, rto: Span) -> Config {
     let rto = RtoConfig { initial: rto, min: rto, max: Span::from_ms(2), ..config.rto };
-    Config { rto, retries: 30, syn_retries: 30, ..config }
+    Config { rto, retries: 30, syn_retries: 30, ..config.clone() }
 }
 
 /// Who sent a captured packet, who is to get it, and what tells it from others.
@@ -176,7 +176,7 @@ fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
             fin: rng.below(2) == 0,
             handshake: rng.below(2) == 0,
             delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_us(1 + rng.below(40)) },
-            ..hasty((*transport.config).clone(), rto)
+            ..hasty(&transport.config, rto)
         });
     }
     if settings.pfc.is_none() {
@@ -285,7 +285,7 @@ fn in_vlans_too() {
         let choice = if per_packet { VlanChoice::Random } else { VlanChoice::LeastLoaded };
         let tables = tables.clone();
         let routes = VlanRoutes { tables, lanes: vec![priority(1)], choice, per_packet, slack: 4 };
-        let config = Config { handshake: true, fin: true, ..hasty(config(), Span::from_us(5)) };
+        let config = Config { handshake: true, fin: true, ..hasty(&config(), Span::from_us(5)) };
         let settings = Settings {
             seed,
             overhead: Overhead::ETHERNET.tagged(),
