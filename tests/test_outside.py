@@ -133,16 +133,27 @@ def test_ctrl_c_ends_an_import(tmp_path: Path) -> None:
     assert caught.type is KeyboardInterrupt
 
 
-def test_ctrl_c_while_results_are_written(tmp_path: Path) -> None:
-    """The display raises when the run is at its end: what is in place is whole, and the folder says what it is."""
+@pytest.mark.parametrize("times", [1, 1000])
+def test_ctrl_c_once_keeps_what_there_is_and_again_leaves_it(tmp_path: Path, times: int) -> None:
     out = tmp_path / "out"
-    scenario = PLAIN.replace("1 ms", "2 ms") + '[record.series]\nevery = "2 ns"\nflows = ["*"]\n'
-    scenario = scenario.replace('stop = "2 ms"', 'stop = { time = "2 ms", when_finished = false }')
+    stop = 'stop = { time = "2 ms", when_finished = false }'
+    scenario = PLAIN.replace('stop = "1 ms"', stop) + '[record.series]\nevery = "2 ns"\nflows = ["*"]\n'
+    left = times
 
-    def stop_at_the_end(now: dict[str, float]) -> None:
-        if now["sim_time_s"] > 1e-3:
+    def press(now: dict[str, float]) -> None:
+        nonlocal left
+        if now["sim_time_s"] > 1e-4 and left > 0:
+            left -= 1
             raise KeyboardInterrupt
 
-    run = pf.run(scenario, out=out, progress=stop_at_the_end, force_large=True)
-    assert run.interrupted
-    assert pf.load(out).series.num_rows == run.series.num_rows > 100_000
+    if times == 1:
+        run = pf.run(scenario, out=out, progress=press, force_large=True)
+        assert run.interrupted
+        assert pf.load(out).series.num_rows == run.series.num_rows > 100_000
+        return
+    # While the results are written: what is in place is whole, and the folder says that it is not all.
+    with pytest.raises(KeyboardInterrupt, match="while the results were written"):
+        pf.run(scenario, out=out, progress=press, force_large=True)
+    assert json.loads((out / "manifest.json").read_text())["status"] == "running"
+    assert _core.read_table(str(out / "series.parquet")).num_rows > 100_000
+    assert not (out / ".lock").exists()
