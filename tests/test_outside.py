@@ -1,4 +1,4 @@
-"""What was found from outside: names that lead elsewhere, damaged files, two runs in one folder, records without bounds."""
+"""What was found from outside: names that lead elsewhere, damaged files, two runs in one folder, endless records."""
 
 import json
 import os
@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pauseframe as pf
 import polars as pl
 import pytest
-
-import pauseframe as pf
 from pauseframe import _core
 
 STAR = 'stop = "1 ms"\ntopology = { kind = "star", hosts = 4 }\n'
@@ -31,7 +31,7 @@ def write(folder: Path, text: str, name: str = "small.toml") -> Path:
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "..", "a\\\\b", "a\\u0000b", "x" * 201])
-def test_a_name_stays_in_the_results(tmp_path, name):
+def test_a_name_stays_in_the_results(tmp_path: Path, name: str) -> None:
     inside = tmp_path / "a" / "b"
     inside.mkdir(parents=True)
     done = command("run", write(inside, f'name = "{name}"\n{PLAIN}'), cwd=inside)
@@ -44,12 +44,14 @@ def test_a_name_stays_in_the_results(tmp_path, name):
 
 
 @pytest.mark.parametrize("damage", ["magic", "middle", "empty"])
-def test_damaged_parquet_is_an_error(tmp_path, damage):
+def test_damaged_parquet_is_an_error(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "bad.parquet"
     pl.DataFrame({"src": ["host0"], "dst": ["host1"], "size_bytes": [10], "start_us": [0.0]}).write_parquet(path)
     good = path.read_bytes()
     path.write_bytes({"magic": b"PAR1PAR1", "middle": good[:8] + b"\xff" * 60 + good[68:], "empty": b""}[damage])
-    done = command("validate", write(tmp_path, STAR + 'workload = { kind = "flows", file = "bad.parquet" }'), cwd=tmp_path)
+    done = command(
+        "validate", write(tmp_path, STAR + 'workload = { kind = "flows", file = "bad.parquet" }'), cwd=tmp_path
+    )
     assert done.returncode == 2
     assert "workload.0.file" in done.stderr
     assert "panicked" not in done.stderr
@@ -59,7 +61,7 @@ def test_damaged_parquet_is_an_error(tmp_path, damage):
             _core.read_table(str(path))
 
 
-def test_one_run_at_a_time_writes_a_folder(tmp_path):
+def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
     scenario, out = write(tmp_path, ENDLESS), tmp_path / "out"
     line = [sys.executable, "-m", "pauseframe", "run", str(scenario), "--out", str(out), "--quiet"]
     first = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
@@ -79,7 +81,7 @@ def test_one_run_at_a_time_writes_a_folder(tmp_path):
     assert not (out / ".lock").exists()
 
 
-def test_force_leaves_no_report_of_the_old_run(tmp_path):
+def test_force_leaves_no_report_of_the_old_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     pf.run(PLAIN, out=out, progress=False)
     assert command("report", out, cwd=tmp_path).returncode == 0
@@ -90,7 +92,7 @@ def test_force_leaves_no_report_of_the_old_run(tmp_path):
     assert (out / "notes.txt").read_text() == "mine"
 
 
-def test_a_series_without_bounds_needs_a_word(tmp_path):
+def test_a_series_without_bounds_needs_a_word(tmp_path: Path) -> None:
     scenario = write(tmp_path, PLAIN.replace("1 ms", "100 ms") + '[record.series]\nevery = "1 ns"\n')
     for command_ in ("validate", "run"):
         done = command(command_, scenario, cwd=tmp_path)
@@ -106,7 +108,7 @@ def test_a_series_without_bounds_needs_a_word(tmp_path):
     assert pf.run(scenario, force_large=True, progress=False).series.num_rows > 100_000
 
 
-def interrupted_by(timer_s: float, work):
+def interrupted_by(timer_s: float, work: Callable[[], object]) -> object:
     """Runs `work` with Ctrl-C after so many seconds."""
     timer = threading.Timer(timer_s, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
@@ -116,13 +118,13 @@ def interrupted_by(timer_s: float, work):
         timer.join()
 
 
-def test_ctrl_c_ends_a_plan():
+def test_ctrl_c_ends_a_plan() -> None:
     fabric = pf.load_topology("jellyfish:switches=900,network_ports=16,hosts_per_switch=1")
     with pytest.raises(KeyboardInterrupt):
         interrupted_by(0.3, lambda: _core.plan_routes(fabric, "order_pair", vlans=64))
 
 
-def test_ctrl_c_ends_an_import(tmp_path):
+def test_ctrl_c_ends_an_import(tmp_path: Path) -> None:
     ring = "".join(f'{{"source": "s{i}", "target": "s{(i * 7 + 1) % 150_000}"}},' for i in range(400_000))
     nodes = "".join(f'{{"id": "s{i}", "kind": "switch"}},' for i in range(150_000))
     path = write(tmp_path, f'{{"nodes": [{nodes[:-1]}], "links": [{ring[:-1]}]}}', "large.json")
@@ -131,16 +133,27 @@ def test_ctrl_c_ends_an_import(tmp_path):
     assert caught.type is KeyboardInterrupt
 
 
-def test_ctrl_c_while_results_are_written(tmp_path):
-    """The display raises when the run is at its end: what is in place is whole, and the folder says what it is."""
+@pytest.mark.parametrize("times", [1, 1000])
+def test_ctrl_c_once_keeps_what_there_is_and_again_leaves_it(tmp_path: Path, times: int) -> None:
     out = tmp_path / "out"
-    scenario = PLAIN.replace("1 ms", "2 ms") + '[record.series]\nevery = "2 ns"\nflows = ["*"]\n'
-    scenario = scenario.replace('stop = "2 ms"', 'stop = { time = "2 ms", when_finished = false }')
+    stop = 'stop = { time = "2 ms", when_finished = false }'
+    scenario = PLAIN.replace('stop = "1 ms"', stop) + '[record.series]\nevery = "2 ns"\nflows = ["*"]\n'
+    left = times
 
-    def stop_at_the_end(now):
-        if now["sim_time_s"] > 1e-3:
+    def press(now: dict[str, float]) -> None:
+        nonlocal left
+        if now["sim_time_s"] > 1e-4 and left > 0:
+            left -= 1
             raise KeyboardInterrupt
 
-    run = pf.run(scenario, out=out, progress=stop_at_the_end, force_large=True)
-    assert run.interrupted
-    assert pf.load(out).series.num_rows == run.series.num_rows > 100_000
+    if times == 1:
+        run = pf.run(scenario, out=out, progress=press, force_large=True)
+        assert run.interrupted
+        assert pf.load(out).series.num_rows == run.series.num_rows > 100_000
+        return
+    # While the results are written: what is in place is whole, and the folder says that it is not all.
+    with pytest.raises(KeyboardInterrupt, match="while the results were written"):
+        pf.run(scenario, out=out, progress=press, force_large=True)
+    assert json.loads((out / "manifest.json").read_text())["status"] == "running"
+    assert _core.read_table(str(out / "series.parquet")).num_rows > 100_000
+    assert not (out / ".lock").exists()

@@ -71,8 +71,8 @@ class Resolved:
     def warnings(self) -> list[str]: ...
     @property
     def too_large(self) -> dict[str, str] | None:
-        """Why `run` refuses it without `force_large`: an entry like those of `ScenarioError.problems`, with the estimated
-        size of what it would record in its message."""
+        """Why `run` refuses it without `force_large`: an entry like those of `ScenarioError.problems`, with the
+        estimated size of what it would record in its message."""
     def headroom(self) -> list[dict[str, Any]]:
         """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
         what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
@@ -109,8 +109,8 @@ def resolve(
     overrides: Sequence[tuple[str, str]] = ...,
     seed: int | None = None,
 ) -> Resolved:
-    """Parses and resolves a scenario. `overrides` are (path, TOML value or bare word). Raises ScenarioError; RunError for
-    an internal error, with its place, as all functions here do; KeyboardInterrupt on Ctrl-C."""
+    """Parses and resolves a scenario. `overrides` are (path, TOML value or bare word). Raises ScenarioError; RunError
+    for an internal error, with its place, as all functions here do; KeyboardInterrupt on Ctrl-C."""
 
 def run(
     scenario: Resolved,
@@ -124,8 +124,8 @@ def run(
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
     `progress` is called about ten times a second with sim_time_s, stop_time_s (or None), wall_s, events, packet_hops,
-    flows_started, flows_finished. The GIL is released in between. Raises RunError; ScenarioError if it would record more
-    than is sensible (`Resolved.too_large`) and `force_large` is false.
+    flows_started, flows_finished. The GIL is released in between. Raises RunError; ScenarioError if it would record
+    more than is sensible (`Resolved.too_large`) and `force_large` is false.
     """
 
 def read_table(path: str) -> Table:

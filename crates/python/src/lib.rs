@@ -265,7 +265,7 @@ fn run(
 pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     match error {
         results::RunError::TooLarge(problem) => {
-            scenario_error(py, &pauseframe_scenario::ScenarioError { problems: vec![problem] })
+            scenario_error(py, &pauseframe_scenario::ScenarioError { problems: vec![*problem] })
         }
         results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
         results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {

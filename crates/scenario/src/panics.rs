@@ -1,7 +1,7 @@
 //! Panics as values: what was violated and where, and nothing on stderr.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
@@ -26,7 +26,7 @@ impl std::error::Error for Panic {}
 thread_local! {
     /// How many calls of [`caught`] this thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+    static PLACE: Cell<String> = const { Cell::new(String::new()) };
 }
 
 /// Does `work`; a panic in it is the error. What `work` was changing is not to be used after that.

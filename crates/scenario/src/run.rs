@@ -81,7 +81,7 @@ pub fn run(
 ) -> Result<RunResults, RunError> {
     let scenario = &resolved.scenario;
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
-        return Err(RunError::TooLarge(problem.clone()));
+        return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
     let built = build(scenario).map_err(RunError::Build)?;
     let mut folder = match options.out {

@@ -31,7 +31,7 @@ pub enum RunError {
     },
     /// What is to be recorded is more than anybody is likely to want.
     #[error("{0}")]
-    TooLarge(crate::Problem),
+    TooLarge(Box<crate::Problem>),
     /// Somebody did not want to wait until the results were written.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {

@@ -284,10 +284,9 @@ fn temporary_name(name: &str) -> String {
 /// Whether results may be written here.
 fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
     match is_blank(path).map_err(|cause| RunError::read(path, &cause))? {
-        true => Ok(()),
         false if !force => Err(RunError::OutputExists { path: path.to_path_buf() }),
         false if !has_our_manifest(path) => Err(RunError::ForeignFolder { path: path.to_path_buf() }),
-        false => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -296,7 +295,7 @@ fn is_blank(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let is_leftover = |file: &&str| name.to_str() == Some(&temporary_name(file));
-        if name.to_str() != Some(lock::NAME) && !FILES.iter().any(|file| is_leftover(&file)) {
+        if name.to_str() != Some(lock::NAME) && !FILES.iter().any(|file| is_leftover(file)) {
             return Ok(false);
         }
     }

@@ -15,7 +15,8 @@ fn udp(keys: &str, stop: &str) -> String {
 /// Datagrams arrive at the rate of their source: the bytes of every flow are the same up to those under way.
 #[test]
 fn sources_of_datagrams_deliver_the_same_bytes() {
-    let burst = "burst = { sizes = { kind = \"uniform\", min = 1000, max = 90000 }, idle = \"50 us\" }";
+    let burst =
+        "burst = { sizes = { kind = \"uniform\", min = \"1 KB\", max = \"90 KB\" }, idle = \"50 us\" }";
     for (keys, stop) in [
         (
             "rate = \"1 Gbps\"\nsources = [\"host1\"]\ndestinations = [\"host0\"]\nsize = \"10 MB\"",
@@ -23,7 +24,7 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
         ),
         ("rate = \"1 Gbps\"\nsources = [\"host1\"]\nsize = \"200 KB\"", "\"5 ms\""),
         ("rate = \"3 Gbps\"\nsources = [\"host1\"]\nstart = \"200 us\"\nstop = \"700 us\"", "\"5 ms\""),
-        ("rate = \"500 Mbps\"\nsources = [\"host1\"]\ndatagram = 100\npriority = 3", "\"2 ms\""),
+        ("rate = \"500 Mbps\"\nsources = [\"host1\"]\ndatagram = \"100 B\"\npriority = 3", "\"2 ms\""),
         (
             &format!(
                 "rate = \"1 Gbps\"\nsources = [\"host1\", \"host2\"]\ndestinations = [\"host0\"]\n{burst}"

@@ -29,7 +29,7 @@ fn text(kind: usize, size: u64, n: u64, flag: bool, fabric: usize, transport: us
         "topology = { kind = \"star\", hosts = 4, link = { rate = \"10 Gbps\", delay = \"10 us\" } }",
         "topology = { kind = \"leaf_spine\", leaves = 2, spines = 2, hosts_per_leaf = 2, link = { rate = \"1 Gbps\" }, \
          fabric_link = { rate = \"40 Gbps\", delay = \"3 us\" } }",
-        "topology = { kind = \"dumbbell\", left = 2, right = 2, fabric_link = { rate = \"2 Gbps\" } }",
+        "topology = { kind = \"ring\", switches = 4, hosts_per_switch = 1, fabric_link = { rate = \"2 Gbps\" } }",
     ][fabric];
     let transport = [
         "transport = { preset = \"dctcp\" }",
