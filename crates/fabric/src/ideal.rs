@@ -1,16 +1,18 @@
-//! Ideal completion times: the flow alone in the idle network with an unlimited window, exactly (model.md §13).
+//! Ideal completion times: the flow alone in the idle network with an unlimited window, exactly.
 //!
 //! Packets leave back to back and are stored and forwarded at every switch. n equal packets that are all there at
 //! the start reach the end of link i at the time of the first one plus (n - 1) times the slowest serialisation up
 //! to i; a shorter last packet follows behind them. With a handshake, its round trip comes first. Where shortest
-//! paths differ in rate or delay, the first one (by port number) is taken. Where packets travel in VLANs, it is the
-//! shortest route that the tables have, in the first VLAN that has it: the same network, idle.
+//! paths differ in rate or delay, each link is the best of those as far from the source: no path is faster. Where
+//! packets travel in VLANs, it is the shortest route that the tables have, in the first VLAN that has it: the same
+//! network, idle. Where each packet takes a path of its own, only the links of the two hosts are shared, and a packet
+//! may overtake another: the time is the least that leaves these two links enough of it.
 //! What the clock cannot hold (213 days) is [`Span::MAX`]: no flow of a run takes that long.
 
 use crate::flow::FlowSpec;
 use crate::settings::Settings;
-use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Flags, Options, Segment, SynOptions};
 use pauseframe_units::{LineRate, NodeId, PortId, Span, Time};
 use std::sync::Arc;
@@ -23,18 +25,45 @@ pub struct IdealTime {
     topology: Arc<Topology>,
     routes: Arc<NextHops>,
     settings: Arc<Settings>,
+    /// All links between switches are alike.
+    uniform: bool,
+    /// Each packet takes a path of its own.
+    spread: bool,
 }
 
 /// One link of a path: rate, and the time from the last bit sent to the packet being in the next queue.
+#[derive(Clone, Copy)]
 struct Hop {
     rate: LineRate,
     delay: Span,
 }
 
+impl Hop {
+    /// The better of two in each respect.
+    fn joined(self, other: Hop) -> Hop {
+        let faster = self.rate.serialise(RATE_PROBE) <= other.rate.serialise(RATE_PROBE);
+        Hop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
+    }
+}
+
+/// Bytes whose serialisation tells two rates apart.
+const RATE_PROBE: u32 = 1 << 20;
+
 impl IdealTime {
     /// For the network of these parts.
     pub fn new(topology: Arc<Topology>, routes: Arc<NextHops>, settings: Arc<Settings>) -> IdealTime {
-        IdealTime { topology, routes, settings }
+        let between_switches = |port: &PortId| {
+            let kind = |node| topology.nodes()[node].kind;
+            kind(topology.owner(*port)) == NodeKind::Switch && kind(topology.peer(*port)) == NodeKind::Switch
+        };
+        let mut channels = (0..topology.port_count() as u32)
+            .map(PortId)
+            .filter(between_switches)
+            .map(|port| topology.channel(port));
+        let first = channels.next();
+        let uniform = channels.all(|channel| Some(channel) == first);
+        let spread = settings.spray || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
+        IdealTime { topology, routes, settings, uniform, spread }
     }
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
@@ -90,12 +119,37 @@ impl IdealTime {
         if let Some(vlans) = &self.settings.vlans {
             return vlans.shortest_path(from, to).into_iter().map(hop).collect();
         }
+        if self.uniform { self.first_path(from, to, hop) } else { self.best_path(from, to, hop) }
+    }
+
+    /// The first of the shortest paths, by port number.
+    fn first_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> Hop) -> Vec<Hop> {
         let mut hops = Vec::new();
         let mut at = from;
         while at != to {
             let port = self.routes.ports(at, to)[0];
             at = self.topology.peer(port);
             hops.push(hop(port));
+        }
+        hops
+    }
+
+    /// What no shortest path surpasses: at each distance from the source the highest rate and the least delay.
+    fn best_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> Hop) -> Vec<Hop> {
+        let mut hops = Vec::new();
+        let mut nodes = vec![from];
+        while nodes != [to] {
+            let ports = nodes.iter().flat_map(|node| self.routes.ports(*node, to));
+            let (mut best, mut next): (Option<Hop>, Vec<NodeId>) = (None, Vec::new());
+            for port in ports {
+                next.push(self.topology.peer(*port));
+                let this = hop(*port);
+                best = Some(best.map_or(this, |best| best.joined(this)));
+            }
+            next.sort_unstable();
+            next.dedup();
+            nodes = next;
+            hops.extend(best);
         }
         hops
     }
@@ -146,34 +200,19 @@ impl IdealTime {
 
     /// From the first socket to the last: a train of at most two sizes, all of it there at the start.
     fn one_way(&self, path: &[Hop], train: &[(u64, u32)]) -> Span {
-        // `over[i]`: when link i has sent all of the train so far.
-        let mut over = vec![Span::ZERO; path.len()];
-        let mut last = Span::ZERO;
-        for &(count, size) in train {
-            let (mut arrived, mut slowest) = (Span::ZERO, Span::ZERO);
-            for (hop, over) in path.iter().zip(&mut over) {
-                let each = hop.rate.serialise(size);
-                slowest = slowest.max(each);
-                let first_over = arrived.max(*over).saturating_add(each);
-                *over = first_over.saturating_add(slowest.saturating_mul(count - 1));
-                last = over.saturating_add(hop.delay);
-                arrived = first_over.saturating_add(hop.delay);
-            }
-        }
-        self.settings.tx_delay.saturating_add(last).saturating_add(self.settings.rx_delay)
+        let wire = if self.spread { spread_out(path, train) } else { in_line(path, train) };
+        self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
     /// When the first packet of a flow's data for the aggregator is ready for the last link of its path.
     fn before_last_link(&self, spec: &FlowSpec) -> Span {
         let (path, bytes) = self.inbound(spec);
-        let (_, first) = self.train(spec, bytes)[0];
+        let train = self.train(spec, bytes);
         let whole = self.of_flow(spec);
         let inbound = self.transfer(spec, bytes, &path);
-        let until_last: Span = path[..path.len() - 1].iter().fold(self.settings.tx_delay, |sum, hop| {
-            sum.saturating_add(hop.rate.serialise(first)).saturating_add(hop.delay)
-        });
+        let first = if self.spread { earliest(&path, &train) } else { at_last_link(&path, train[0].1) };
         // Of two sums that do not fit the difference is too small; then the whole is the ideal anyway.
-        (whole - inbound).saturating_add(until_last)
+        (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
     fn on_last_link(&self, spec: &FlowSpec) -> Span {
@@ -197,4 +236,55 @@ impl IdealTime {
             (self.path(spec.source, spec.destination), spec.size)
         }
     }
+}
+
+/// A train on one path, each packet behind the one before it.
+fn in_line(path: &[Hop], train: &[(u64, u32)]) -> Span {
+    // `over[i]`: when link i has sent all of the train so far.
+    let mut over = vec![Span::ZERO; path.len()];
+    let mut last = Span::ZERO;
+    for &(count, size) in train {
+        let (mut arrived, mut slowest) = (Span::ZERO, Span::ZERO);
+        for (hop, over) in path.iter().zip(&mut over) {
+            let each = hop.rate.serialise(size);
+            slowest = slowest.max(each);
+            let first_over = arrived.max(*over).saturating_add(each);
+            *over = first_over.saturating_add(slowest.saturating_mul(count - 1));
+            last = over.saturating_add(hop.delay);
+            arrived = first_over.saturating_add(hop.delay);
+        }
+    }
+    last
+}
+
+/// When a packet that leaves at once is ready for the last link.
+fn at_last_link(path: &[Hop], size: u32) -> Span {
+    let hop = |sum: Span, hop: &Hop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
+    path[..path.len() - 1].iter().fold(Span::ZERO, hop)
+}
+
+/// When the first packet of a train is ready for the last link, if a short one may overtake those that left before it.
+fn earliest(path: &[Hop], train: &[(u64, u32)]) -> Span {
+    let mut sent = Span::ZERO;
+    let mut first = Span::MAX;
+    for &(count, size) in train {
+        first = first.min(sent.saturating_add(at_last_link(path, size)));
+        sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
+    }
+    first
+}
+
+/// A train whose packets share the first and the last link alone: when the last to leave the first link can be there, and
+/// not before the last link has sent all.
+fn spread_out(path: &[Hop], train: &[(u64, u32)]) -> Span {
+    let Some(last) = path.last().filter(|_| path.len() > 1) else { return in_line(path, train) };
+    let (mut sent, mut latest, mut load) = (Span::ZERO, Span::ZERO, Span::ZERO);
+    for &(count, size) in train {
+        let (each, on_last) = (path[0].rate.serialise(size), last.rate.serialise(size));
+        let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
+        latest = latest.max(last_leaves.saturating_add(at_last_link(path, size)).saturating_add(on_last));
+        sent = last_leaves.saturating_add(each);
+        load = load.saturating_add(on_last.saturating_mul(count));
+    }
+    latest.max(earliest(path, train).saturating_add(load)).saturating_add(last.delay)
 }

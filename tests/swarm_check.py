@@ -1,0 +1,226 @@
+"""What must hold for every run, read from its tables and its captured packets by other code than wrote them."""
+
+import math
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+Row = dict[str, Any]
+
+PACKET_MAX = 9216 + 42
+"""The largest frame that a scenario can ask for, with its headers and a tag: bytes."""
+
+
+LONG_S = 300.0
+"""Simulated seconds after which a flow that is under way will never finish: more than all timeouts together."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A run, as plain rows."""
+
+    summary: Row
+    flows: list[Row]
+    queries: list[Row]
+    ports: list[Row]
+    series: pl.DataFrame
+
+    @staticmethod
+    def of(run: Any) -> "Tables":
+        flows, queries, ports = (pl.DataFrame(table).to_dicts() for table in (run.flows, run.queries, run.ports))
+        return Tables(run.summary, flows, queries, ports, pl.DataFrame(run.series))
+
+    def without_clock(self) -> tuple[Any, ...]:
+        """What two runs of the same scenario have in common."""
+        wall = {"wall_s", "packet_hops_per_s", "peak_rss_bytes", "out", "warnings", "events"}
+        return ({k: v for k, v in self.summary.items() if k not in wall}, self.flows, self.queries, self.ports)
+
+
+def violations(tables: Tables, scenario: Row, resolved: Row) -> Iterator[str]:
+    """Every rule that the run breaks, in words."""
+    yield from _flows(tables)
+    yield from _queries(tables)
+    yield from _ports(tables, resolved)
+    yield from _switches(tables)
+    yield from _lossless(tables, resolved)
+    yield from _stuck(tables, scenario)
+
+
+def _flows(tables: Tables) -> Iterator[str]:
+    end_us = tables.summary["sim_time_s"] * 1e6
+    for flow in tables.flows:
+        name = f"flow {flow['flow']}"
+        if flow["slowdown"] is not None and flow["slowdown"] < 1 - 1e-9:
+            yield f"{name} is faster than its ideal: slowdown {flow['slowdown']}"
+        if flow["status"] == "finished":
+            due = flow["size_bytes"] + flow["reply_bytes"]
+            if flow["delivered_bytes"] != due:
+                yield f"{name} finished with {flow['delivered_bytes']} of {due} bytes"
+            if flow["failure"]:
+                yield f"{name} finished and failed: {flow['failure']}"
+        if flow["status"] == "failed" and not flow["failure"]:
+            yield f"{name} failed without a reason"
+        last = flow["finish_us"] if flow["finish_us"] is not None else flow["start_us"]
+        if last > end_us * (1 + 1e-12) + 1e-6:
+            yield f"{name} ends at {last} us, after the run ({end_us} us)"
+        sent, lost = flow["datagrams_sent"], flow["datagrams_lost"]
+        if lost > sent:
+            yield f"{name} lost {lost} of {sent} datagrams"
+    numbers = [flow["flow"] for flow in tables.flows]
+    if len(set(numbers)) != len(numbers):
+        yield "flow numbers repeat"
+
+
+def _queries(tables: Tables) -> Iterator[str]:
+    for query in tables.queries:
+        if query["slowdown"] is not None and query["slowdown"] < 1 - 1e-9:
+            yield f"query {query['query']} is faster than its ideal: slowdown {query['slowdown']}"
+    numbers = [query["query"] for query in tables.queries]
+    if len(set(numbers)) != len(numbers):
+        yield "query numbers repeat"
+
+
+def _ports(tables: Tables, resolved: Row) -> Iterator[str]:
+    end = tables.summary["sim_time_s"]
+    utilisation: defaultdict[str, float] = defaultdict(float)
+    buffer = resolved["switch"]["buffer"]
+    fixed = buffer["policy"] == "per_port" and not resolved["switch"].get("classes")
+    for port in tables.ports:
+        name = f"{port['port']}/p{port['priority']}"
+        utilisation[port["port"]] += port["utilisation"]
+        if port["tx_bytes"] * 8 > port["rate_bps"] * end + PACKET_MAX * 8:
+            yield f"{name} sent {port['tx_bytes']} bytes in {end} s at {port['rate_bps']} bit/s"
+        if port["backlog_mean_bytes"] > port["backlog_max_bytes"] * (1 + 1e-9):
+            yield f"{name}: mean backlog {port['backlog_mean_bytes']} above the largest {port['backlog_max_bytes']}"
+        if port["paused_us"] > end * 1e6 * (1 + 1e-9) + 1e-6 or port["paused_longest_us"] > port["paused_us"] + 1e-6:
+            yield f"{name}: paused {port['paused_us']} us (longest {port['paused_longest_us']}) of {end * 1e6}"
+        full = port["drops_buffer_full"] and port["tier"] != "host" and fixed
+        if full and port["backlog_max_bytes"] + PACKET_MAX < _bytes(buffer["size"]):
+            yield f"{name} dropped with {port['backlog_max_bytes']} bytes of {buffer['size']} at most in its queue"
+    for port_name, share in utilisation.items():
+        if share > 1 + 1e-9:
+            yield f"{port_name} is used for {share} of the time"
+
+
+def _bytes(text: str) -> float:
+    value, unit = text.split()
+    return float(value) * {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024, "MiB": 2**20}[unit]
+
+
+def _switches(tables: Tables) -> Iterator[str]:
+    """What comes into a switch leaves it, is dropped, or is still there."""
+    came: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "link_down", "watchdog", "corrupted")
+    for port in tables.ports:
+        came[port["peer"]] += port["tx_packets"]
+        left[port["node"]] += port["tx_packets"]
+        lost[port["node"]] += sum(port[f"drops_{reason}"] for reason in reasons)
+    nodes = {port["node"] for port in tables.ports if port["tier"] != "host"}
+    cnms = sum(port["cnms_sent"] for port in tables.ports)
+    for node in sorted(nodes):
+        if left[node] > came[node] + cnms:
+            yield f"{node} sent {left[node]} packets of {came[node]} that came in"
+    packets = tables.summary["packet_hops"]
+    sent = sum(left.values())
+    if packets > sent:
+        yield f"{packets} packet hops of {sent} packets sent"
+
+
+def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
+    warned = any("headroom" in warning or "quanta" in warning for warning in tables.summary["warnings"])
+    drops = tables.summary["drops_by_reason"]["headroom_exceeded"]
+    if drops and not warned and not resolved.get("failure") and not resolved.get("corruption"):
+        yield f"{drops} lossless packets were dropped, and no warning said so"
+
+
+def _stuck(tables: Tables, scenario: Row) -> Iterator[str]:
+    """A run with time left in which nothing moves any more has been reported."""
+    lasting = any("up" not in failure for failure in scenario.get("failure", []))
+    if tables.summary["deadlocks"] or lasting or tables.summary["sim_time_s"] < LONG_S:
+        return
+    unfinished = [flow["flow"] for flow in tables.flows if flow["status"] == "running"]
+    if unfinished:
+        yield f"flows {unfinished[:5]} never finish, and no deadlock is reported"
+
+
+def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
+    """The same scenario without packets carries the same bytes, and nothing faster than its ideal."""
+    flows = list(flows)
+    for flow in flows:
+        if flow["slowdown"] is not None and flow["slowdown"] < 1 - 1e-6:
+            yield f"flow level: flow {flow['flow']} has a slowdown of {flow['slowdown']}"
+        if flow["status"] == "finished" and flow["delivered_bytes"] != flow["size_bytes"] + flow["reply_bytes"]:
+            yield f"flow level: flow {flow['flow']} finished with {flow['delivered_bytes']} bytes, not all of it"
+    key = ("workload", "src", "dst", "size_bytes")
+    done = Counter(tuple(str(flow[k]) for k in key) for flow in flows if flow["status"] == "finished")
+    there = Counter(tuple(str(flow[k]) for k in key) for flow in packets.flows if flow["status"] == "finished")
+    if set(map(tuple, ([str(f[k]) for k in key] for f in flows))) != set(
+        map(tuple, ([str(f[k]) for k in key] for f in packets.flows))
+    ):
+        return  # Closed loops start other flows where flows take other times.
+    if done != there and all(flow["status"] == "finished" for flow in packets.flows):
+        yield f"flow level finishes {done.total()} flows, packets {there.total()}"
+
+
+def mean_backlogs(tables: Tables) -> Iterator[str]:
+    """The time-weighted means of the table are those of dense samples, but for the error of sampling."""
+    if tables.series.is_empty():
+        return
+    samples = tables.series.filter(pl.col("metric").cast(str) == "backlog_bytes")
+    by_port = samples.group_by("entity").agg(pl.col("value").mean().alias("mean"), pl.len().alias("n"))
+    sampled = {str(row["entity"]): (row["mean"], row["n"]) for row in by_port.to_dicts()}
+    for port in tables.ports:
+        name = f"{port['port']}/p{port['priority']}"
+        mean, count = sampled.get(name, (0.0, 0))
+        if count < 200:
+            continue
+        # The error of a mean over n samples of a process that changes within one interval.
+        allowed = 6 * max(port["backlog_max_bytes"], 1) / math.sqrt(count) + 0.05 * mean
+        if abs(mean - port["backlog_mean_bytes"]) > allowed:
+            yield f"{name}: mean backlog {port['backlog_mean_bytes']:.0f} in the table, {mean:.0f} of {count} samples"
+
+
+def captured(path: Path) -> Iterator[tuple[str, bytes]]:
+    """(name of the capturing port, frame) of a pcapng file, in its order."""
+    data, at, names = path.read_bytes(), 0, list[str]()
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        if kind == 1:
+            names.append(_interface_name(data, at + 16, at + length - 4))
+        elif kind == 6:
+            interface, _, _, size = struct.unpack_from("<IIII", data, at + 8)
+            yield names[interface], data[at + 28 : at + 28 + size]
+        at += length
+
+
+def _interface_name(data: bytes, at: int, end: int) -> str:
+    while at < end:
+        code, length = struct.unpack_from("<HH", data, at)
+        if code == 2:
+            return data[at + 4 : at + 4 + length].decode()
+        at += 4 + (length + 3) // 4 * 4
+    return ""
+
+
+def misrouted(path: Path, nodes: list[tuple[str, str, int | None]], peers: dict[str, str]) -> Iterator[str]:
+    """IPv4 packets that a switch hands to a host they are not for."""
+    number = {name: index for index, (name, _, _) in enumerate(nodes)}
+    hosts = {name for name, kind, _ in nodes if kind == "host"}
+    wrong, total = 0, 0
+    for port, frame in captured(path):
+        tagged = frame[12:14] == b"\x81\x00"
+        kind, header = (frame[16:18], frame[18:]) if tagged else (frame[12:14], frame[14:])
+        receiver = peers.get(port)
+        if kind != b"\x08\x00" or receiver not in hosts:
+            continue
+        total += 1
+        wrong += struct.unpack(">I", header[16:20])[0] & 0xFFFFFF != number[receiver]
+    if wrong:
+        yield f"{wrong} of {total} packets were handed to the wrong host"
