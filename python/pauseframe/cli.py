@@ -193,7 +193,7 @@ def validate(
 
 
 def _check_file(file: Path) -> tuple[str, list[str], dict[str, str] | None]:
-    """What a file is, for a sweep how many runs, the warnings about it, and what a run of it would record too much of."""
+    """What a file is, for a sweep how many runs, its warnings, and what it would record too much of."""
     from pauseframe.scenario import read_scenario_file
     from pauseframe.sweep.plan import Source
     from pauseframe.sweep.spec import split_file
