@@ -153,13 +153,15 @@ class Topology:
     def links(self) -> list[tuple[str, str, int, float]]:
         """(one end, other end, bits per second, delay in microseconds) by link number; rate and delay from the one
         end to the other."""
+    def ports(self) -> list[tuple[str, str]]:
+        """The names of the two ports of each link, as tables and reports have them: "leaf0:eth3"."""
     def statistics(self) -> dict[str, Any]:
         """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
         bisection, problems."""
     def write(self, format: str) -> str:
         """The text of a file; everything but ibnetdiscover can be written."""
     def without(self, links: Sequence[int]) -> Topology:
-        """The topology without some links, by number."""
+        """The topology without some links, by number. The other ports keep their names."""
 
 @final
 class Routes:

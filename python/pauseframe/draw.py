@@ -40,7 +40,7 @@ class Drawing:
 def draw(
     topology: _core.Topology, path: Path, *, layout: Layout = "auto", mark: Iterable[str] = (), title: str = ""
 ) -> None:
-    """Draws into a .svg or .html file. `mark` are port names ("leaf0:3") whose links stand out."""
+    """Draws into a .svg or .html file. `mark` are names of ports ("leaf0:eth3", as reports have them) whose links stand out."""
     drawing = arrange(topology, layout, mark)
     suffix = path.suffix.lower()
     if suffix == ".svg":
@@ -61,17 +61,14 @@ def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] = ()) 
     with_hosts = sum(kind == "host" for kind in kinds.values()) <= HOSTS_DRAWN
     links: list[tuple[str, str, str]] = []
     hosts_at, marked = dict.fromkeys(kinds, 0), set()
-    wanted, ports = set(mark), dict.fromkeys(kinds, 0)
-    for a, b, rate, delay in topology.links():
-        names = {f"{end}:{ports[end]}" for end in (a, b)}
-        for end in (a, b):
-            ports[end] += 1
+    wanted = set(mark)
+    for (a, b, rate, delay), ports in zip(topology.links(), topology.ports(), strict=True):
         if not with_hosts and "host" in {kinds[a], kinds[b]}:
             hosts_at[a if kinds[a] == "switch" else b] += 1
             continue
-        if names & wanted:
+        if wanted.intersection(ports):
             marked.add(len(links))
-        links.append((a, b, f"{' – '.join(sorted(names))}: {format_rate(rate)}, {delay:g} µs"))
+        links.append((a, b, f"{' – '.join(ports)}: {format_rate(rate)}, {delay:g} µs"))
     drawn = {name: kind for name, kind in kinds.items() if with_hosts or kind == "switch"}
     places = _places(drawn, {name: levels[name] for name in drawn}, links, layout)
     return Drawing(places, drawn, links, hosts_at, marked)

@@ -6,9 +6,9 @@ use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
-use pauseframe_topology::routing::{ENGINES, EngineSettings, SwitchGraph, TableUse, engine};
+use pauseframe_topology::routing::{ENGINES, EngineSettings, SwitchGraph, TableUse, engine, plannable};
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
-use pauseframe_units::{BitRate, Id, LinkId, NodeId, Span};
+use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -111,6 +111,11 @@ impl Topology {
         self.graph.links().iter().map(row).collect()
     }
 
+    fn ports(&self) -> Vec<(String, String)> {
+        let name = |id, end| self.labels.port_name(&self.graph, PortId::of_link(id, end));
+        self.graph.links().ids().map(|id| (name(id, 0), name(id, 1))).collect()
+    }
+
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let statistics = py.detach(|| Statistics::of(&self.graph));
         plain(py, &statistics)
@@ -125,16 +130,9 @@ impl Topology {
         if let Some(link) = links.iter().find(|link| **link >= self.graph.links().len()) {
             return Err(wrong(format!("there is no link {link}: there are {}", self.graph.links().len())));
         }
-        let mut graph = Graph::new();
-        for node in self.graph.nodes() {
-            graph.add_node(node.name.clone(), node.kind, node.level);
-        }
-        for (id, link) in self.graph.links().iter_enumerated() {
-            if !links.contains(&id.index()) {
-                graph.add_asymmetric_link(link.ends[0], link.ends[1], link.channels);
-            }
-        }
-        Ok(Topology::of_graph(graph))
+        let failed: Vec<LinkId> = links.into_iter().map(LinkId::from_index).collect();
+        let (graph, labels) = self.labels.without_links(&self.graph, &failed);
+        Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: Vec::new() })
     }
 
     fn __repr__(&self) -> String {
@@ -173,7 +171,7 @@ impl Routes {
         examples: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = Options { rows_budget, what_ifs: what_if, examples };
+        let options = Options { rows_budget, what_ifs: what_if, examples, labels: Some(&self.labels) };
         let mut watch = PyWatch::new(progress.as_ref());
         let report = py.detach(|| verify_watched(&self.graph, &self.tables, &options, &mut watch));
         match (report, watch.into_raised()) {
@@ -220,7 +218,7 @@ impl Routes {
             host.ok_or_else(|| wrong(format!("{name:?} is not a host of the topology")))
         };
         let ports = self.tables.route(vlan, find(source)?, find(destination)?);
-        Ok(ports.into_iter().map(|port| self.graph.port_name(port)).collect())
+        Ok(ports.into_iter().map(|port| self.labels.port_name(&self.graph, port)).collect())
     }
 
     fn write(&self, py: Python<'_>, format: &str) -> PyResult<String> {
@@ -267,6 +265,7 @@ fn plan_routes(
     let settings = EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed };
     let mut watch = PyWatch::new(progress.as_ref());
     let planned = py.detach(|| {
+        plannable(&topology.graph)?;
         let graph = SwitchGraph::new(&topology.graph)?;
         engine(engine_name, &settings)?.plan_watched(&topology.graph, &graph, &mut watch)
     });
@@ -296,7 +295,7 @@ fn read_routes(
     let format = format.map(table_format).transpose()?;
     let mut labels = (*topology.labels).clone();
     if let Some(file) = addresses {
-        let text = std::fs::read_to_string(&file)?;
+        let text = interchange::read_text(&file).map_err(wrong)?;
         tables_io::read_addresses(&file.display().to_string(), &text, &topology.graph, &mut labels)
             .map_err(wrong)?;
     }

@@ -154,7 +154,10 @@ fn blame(error: &RoutingError) -> (&'static str, &'static str) {
         RoutingError::Parameter { parameter, .. } => (parameter, ""),
         RoutingError::TooLarge { .. } | RoutingError::Rows { .. } => ("kind", "use fewer VLANs"),
         RoutingError::Engine { .. } | RoutingError::Setting { .. } | RoutingError::Stopped(_) => ("kind", ""),
-        RoutingError::Unreachable { .. } | RoutingError::HostLinks { .. } => ("kind", "mend the topology"),
+        RoutingError::Unreachable { .. }
+        | RoutingError::HostLinks { .. }
+        | RoutingError::Nothing(_)
+        | RoutingError::Graph(_) => ("kind", "mend the topology"),
     }
 }
 
@@ -258,7 +261,7 @@ fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
 }
 
 fn load_tables(path: &Path, fabric: &Fabric) -> Result<String, String> {
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let read = |path: &Path| pauseframe_topology::interchange::read_text(path).map_err(|e| e.to_string());
     if !path.is_dir() {
         return read(path);
     }

@@ -4,8 +4,8 @@
 //! import keeps those names beside the graph.
 
 use crate::Topology;
-use pauseframe_units::{NodeId, PortId};
-use std::collections::BTreeMap;
+use pauseframe_units::{LinkId, NodeId, PortId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of ports and addresses of nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,6 +40,41 @@ impl Labels {
     pub fn port_or_default(&self, topology: &Topology, port: PortId) -> String {
         let position = || topology.nodes()[topology.owner(port)].ports.iter().position(|p| *p == port);
         self.port(port).map_or_else(|| format!("eth{}", position().unwrap_or(0) + 1), str::to_owned)
+    }
+
+    /// The full name of a port, as tables and reports have it: its node, a colon, its name at the node. Where only some
+    /// ports of a node have names, the others are called by position, from 0.
+    pub fn port_name(&self, topology: &Topology, port: PortId) -> String {
+        let node = &topology.nodes()[topology.owner(port)];
+        let nameless = self.port(port).is_none();
+        if nameless && node.ports.iter().any(|other| self.port(*other).is_some()) {
+            return topology.port_name(port);
+        }
+        format!("{}:{}", node.name, self.port_or_default(topology, port))
+    }
+
+    /// `topology` without some links, and its labels. Where a node loses a link, the ports that stay keep the names they
+    /// had, given or by position.
+    pub fn without_links(&self, topology: &Topology, failed: &[LinkId]) -> (Topology, Labels) {
+        let (mut graph, mut labels) = (Topology::new(), Labels::default());
+        labels.addresses.clone_from(&self.addresses);
+        for node in topology.nodes() {
+            graph.add_node(node.name.clone(), node.kind, node.level);
+        }
+        let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
+        let loses =
+            |node: NodeId| topology.nodes()[node].ports.iter().any(|port| failed.contains(&port.link()));
+        for (id, link) in topology.links().iter_enumerated().filter(|(id, _)| !failed.contains(id)) {
+            let kept = graph.add_asymmetric_link(link.ends[0], link.ends[1], link.channels);
+            for (end, node) in link.ends.into_iter().enumerate() {
+                let port = PortId::of_link(id, end);
+                let by_position = || loses(node).then(|| self.port_or_default(topology, port));
+                if let Some(name) = self.port(port).map(str::to_owned).or_else(by_position) {
+                    labels.name_port(PortId::of_link(kept, end), name);
+                }
+            }
+        }
+        (graph, labels)
     }
 
     /// Gives `node` a further address. Letter case does not count.

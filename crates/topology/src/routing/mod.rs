@@ -85,6 +85,12 @@ pub enum RoutingError {
         /// How many links it has.
         count: usize,
     },
+    /// There is nothing to plan for.
+    #[error("there is nothing to plan: {0}")]
+    Nothing(&'static str),
+    /// The graph is not one that packets can be sent over.
+    #[error("the topology can not be planned for: {0}")]
+    Graph(String),
     /// A plan needs more lanes than there are.
     #[error("{needed} lanes are needed; only {allowed} are allowed{}", first_left_over(pair.as_ref()))]
     Lanes {
@@ -184,6 +190,26 @@ fn host_name(topology: &Topology, graph: &SwitchGraph, row: u32) -> String {
 fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> RoutingError {
     let host = |row| host_name(topology, graph, row);
     RoutingError::Unreachable { from: host(from), to: host(to) }
+}
+
+/// Refuses a graph that no plan can be for: no hosts, no switches, a link from a node to itself, two nodes of one name.
+///
+/// # Errors
+/// With what would do.
+pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
+    if topology.hosts().next().is_none() {
+        return Err(RoutingError::Nothing(
+            "the topology has no hosts; give every switch some (hosts_per_switch)",
+        ));
+    }
+    if topology.switches().next().is_none() {
+        return Err(RoutingError::Nothing("there are no switches, and hosts back to back need no tables"));
+    }
+    let fatal = crate::check(topology).into_iter().find(|problem| {
+        use crate::TopologyError::{DuplicateName, SelfLoop, ZeroRate};
+        matches!(problem, DuplicateName { .. } | SelfLoop { .. } | ZeroRate { .. })
+    });
+    fatal.map_or(Ok(()), |problem| Err(RoutingError::Graph(problem.to_string())))
 }
 
 /// The switches that the hosts can reach, by number; an error if not all hosts can reach each other.

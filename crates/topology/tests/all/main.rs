@@ -9,5 +9,6 @@ mod fabric_tools;
 mod generators;
 mod interchange;
 mod max_min;
+mod strangers;
 mod tables_io;
 mod verify;

@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The lanes that files may name: 0 to 7 on Ethernet, to 14 on InfiniBand.
 const LANE_MAX: u8 = 15;
 
+/// IEEE 802.1Q reserves 4095. 0 is a bridge without VLANs.
+const VLAN_MAX: u16 = 4094;
+
 /// "Switch `switch` sends packets of `vlan` for `destination` out of `port`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +160,7 @@ impl<'a> Builder<'a> {
         port: PortId,
     ) -> Result<(), String> {
         let name = |node: NodeId| &self.topology.nodes()[node].name;
+        check_vlan(vlan)?;
         let Some(at) = self.graph.number(switch) else { return Err(format!("{:?} is a host", name(switch))) };
         let empty = || vec![(PortId::NONE, 0); self.graph.len()];
         let column = self.columns.entry((vlan, destination)).or_insert_with(empty);
@@ -166,8 +170,8 @@ impl<'a> Builder<'a> {
                 "{:?} sends packets for {:?} in VLAN {vlan} to {} here and to {} in {} {other}: remove one",
                 name(switch),
                 name(destination),
-                self.topology.port_name(port),
-                self.topology.port_name(known),
+                self.labels.port_name(self.topology, port),
+                self.labels.port_name(self.topology, known),
                 place.0
             ));
         }
@@ -184,6 +188,7 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn lane(&mut self, Lane { vlan, lane }: &Lane) -> Result<(), String> {
+        check_vlan(*vlan)?;
         let known = *self.lanes.entry(*vlan).or_insert(check_lane(*lane)?);
         same_lane(&format!("VLAN {vlan}"), known, *lane)
     }
@@ -275,6 +280,10 @@ impl<'a> Builder<'a> {
         };
         (0..self.graph.len()).map(port).collect()
     }
+}
+
+fn check_vlan(vlan: u16) -> Result<(), String> {
+    if vlan <= VLAN_MAX { Ok(()) } else { Err(format!("there is no VLAN {vlan}: write 1 to {VLAN_MAX}")) }
 }
 
 fn check_lane(lane: u8) -> Result<u8, String> {
