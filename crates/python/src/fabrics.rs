@@ -6,7 +6,9 @@ use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
-use pauseframe_topology::routing::{ENGINES, EngineSettings, SwitchGraph, TableUse, engine, plannable};
+use pauseframe_topology::routing::{
+    ENGINES, Effort, EngineSettings, Protect, SwitchGraph, TableUse, engine, plannable,
+};
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
 use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
 use pyo3::create_exception;
@@ -244,8 +246,8 @@ fn table_format(name: &str) -> PyResult<TableFormat> {
 /// Plans tables.
 #[pyfunction]
 #[pyo3(signature = (
-    topology, engine_name="order_pair", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None, root=None,
-    seed=1, first_vlan=1, progress=None
+    topology, engine_name="auto", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None,
+    backup_vlans=None, protect=None, groups=None, effort=None, root=None, seed=1, first_vlan=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 fn plan_routes(
@@ -256,13 +258,33 @@ fn plan_routes(
     vlans: Option<usize>,
     sampled_vlans: Option<usize>,
     sample_percent: Option<u32>,
+    backup_vlans: Option<usize>,
+    protect: Option<&str>,
+    groups: Option<Vec<Vec<usize>>>,
+    effort: Option<&str>,
     root: Option<&str>,
     seed: u64,
     first_vlan: u16,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Routes> {
     let root = root.map(|name| topology.node(name)).transpose()?;
-    let settings = EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed };
+    let links = |group: Vec<usize>| group.into_iter().map(LinkId::from_index).collect();
+    let protect = match groups {
+        Some(groups) => Some(Protect::Groups(groups.into_iter().map(links).collect())),
+        None => protect.map(str::parse).transpose().map_err(|error: String| wrong(error))?,
+    };
+    let effort = effort.map(str::parse::<Effort>).transpose().map_err(wrong)?;
+    let settings = EngineSettings {
+        lanes,
+        vlans,
+        sampled_vlans,
+        sample_percent,
+        backup_vlans,
+        protect,
+        effort,
+        root,
+        seed,
+    };
     let mut watch = PyWatch::new(progress.as_ref());
     let planned = py.detach(|| {
         plannable(&topology.graph)?;
@@ -278,7 +300,7 @@ fn plan_routes(
     }
     let tables = py.detach(|| Tables::of_plan(&plan, first_vlan));
     let (graph, labels) = (Arc::clone(&topology.graph), Arc::clone(&topology.labels));
-    Ok(Routes { graph, labels, tables, notes: Vec::new() })
+    Ok(Routes { graph, labels, tables, notes: plan.notes().to_vec() })
 }
 
 /// Reads tables.

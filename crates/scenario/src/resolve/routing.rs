@@ -219,7 +219,12 @@ fn order_pair(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let sample_percent = t.or_in("sample_percent", 60, 1..=100, "That part of the links, per cent");
     let seed = seed(t);
     let spec = RoutingEngineSpec::OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed };
-    planned(t, fabric, spec, &OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed })
+    planned(
+        t,
+        fabric,
+        spec,
+        &OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed, ..OrderPair::default() },
+    )
 }
 
 fn dfsssp(t: &mut Table, fabric: &Fabric) -> Option<Planned> {

@@ -23,6 +23,35 @@ impl GrowingOrder {
         }
     }
 
+    /// With these edges from the start, each named once; none if they hold a cycle (Kahn, CACM 1962).
+    pub(crate) fn of(nodes: usize, edges: Vec<[u32; 2]>) -> Option<GrowingOrder> {
+        let mut order = GrowingOrder::new(nodes);
+        for [from, to] in &edges {
+            order.out[*from as usize].push(*to);
+            order.into[*to as usize].push(*from);
+        }
+        let mut left: Vec<usize> = order.into.iter().map(Vec::len).collect();
+        let mut sorted: Vec<u32> = (0..nodes as u32).filter(|node| left[*node as usize] == 0).collect();
+        let mut head = 0;
+        while let Some(at) = sorted.get(head).copied() {
+            order.place[at as usize] = head as u32;
+            head += 1;
+            for to in &order.out[at as usize] {
+                left[*to as usize] -= 1;
+                if left[*to as usize] == 0 {
+                    sorted.push(*to);
+                }
+            }
+        }
+        order.added = edges;
+        (sorted.len() == nodes).then_some(order)
+    }
+
+    /// Whether an edge fits without a change of the order.
+    pub(crate) fn rises(&self, from: u32, to: u32) -> bool {
+        self.place[from as usize] < self.place[to as usize]
+    }
+
     /// How many different edges there are.
     pub(crate) fn edges(&self) -> usize {
         self.added.len()

@@ -5,6 +5,9 @@
 //! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan can not
 //! deadlock.
 
+mod annealing;
+mod auto;
+mod backup;
 mod cdg;
 mod dfsssp;
 mod disjoint_sets;
@@ -13,6 +16,7 @@ mod engines;
 mod growing_order;
 mod lash;
 mod layers;
+mod levels;
 mod order_pair;
 mod ordered_trees;
 mod shortest_path;
@@ -21,10 +25,15 @@ mod switch_graph;
 mod tables;
 pub mod tables_io;
 mod tree_packing;
+mod turn_order;
 mod up_down;
+mod used_turns;
 pub mod verify;
 mod vlan_sets;
 
+pub use annealing::Effort;
+pub use auto::Auto;
+pub use backup::Protect;
 pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};
 pub use dfsssp::Dfsssp;
 pub use ecmp::{NextHops, ecmp_index};

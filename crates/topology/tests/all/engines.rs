@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_new_plan_in_the_same_orders_needs_no_drain(
+    fn a_new_plan_in_the_same_orders_never_deadlocks_with_the_old_one(
         drawn in connected(14),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
     ) {
