@@ -163,6 +163,9 @@ class Topology:
     def without(self, links: Sequence[int]) -> Topology:
         """The topology without some links, by number. The other ports keep their names."""
 
+    def with_hosts(self, per_switch: int, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
+        """The topology with hosts "SWITCH-host1" ... at every switch, if it has none. Raises FabricError."""
+
 @final
 class Routes:
     """Forwarding tables of all switches of a topology."""
@@ -197,18 +200,26 @@ class Routes:
 
 def plan_routes(
     topology: Topology,
-    engine_name: str = "order_pair",
+    engine_name: str = "auto",
     *,
     lanes: int | None = None,
     vlans: int | None = None,
     sampled_vlans: int | None = None,
     sample_percent: int | None = None,
+    backup_vlans: int | None = None,
+    protect: str | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+    effort: str | None = None,
     root: str | None = None,
     seed: int = 1,
     first_vlan: int = 1,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Routes:
-    """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C."""
+    """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
+
+    `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`, lists
+    of link numbers that fail together. `effort` is "fast", "normal" or "best".
+    """
 
 def read_routes(
     path: str,
@@ -221,6 +232,23 @@ def read_routes(
     """Tables from a plan folder, a file (csv, json, opensm) or a folder of SWITCH.json as `bridge -j fdb show` prints.
 
     `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
+    """
+
+def update_routes(
+    routes: Routes,
+    topology: Topology,
+    *,
+    lanes: int | None = None,
+    failed: bool = False,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
+
+    topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new), changes
+    (switch, destination, (VLAN, port) before, the same after), mixes (whether old and new routes together have no cycle),
+    moved_hosts, lost_before (pairs of hosts), and on the graph of both topologies (union): before, during, after. `lanes` is the
+    most that may be used, by default one more than the old tables have. `failed`: the links that are gone are down already.
+    Raises FabricError.
     """
 
 def engines() -> dict[str, str]:

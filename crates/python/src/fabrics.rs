@@ -5,9 +5,10 @@ use crate::{Resolved, RunError, scenario_error};
 use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
+use pauseframe_topology::routing::update::{RowChange, Update, UpdateSettings};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
-    ENGINES, Effort, EngineSettings, Protect, SwitchGraph, TableUse, engine, plannable,
+    ENGINES, Effort, EngineSettings, Protect, RoutingError, SwitchGraph, TableUse, engine, plannable,
 };
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
 use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
@@ -135,6 +136,31 @@ impl Topology {
         let failed: Vec<LinkId> = links.into_iter().map(LinkId::from_index).collect();
         let (graph, labels) = self.labels.without_links(&self.graph, &failed);
         Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: Vec::new() })
+    }
+
+    #[pyo3(signature = (per_switch, *, rate="10 Gbps", delay="1 us"))]
+    fn with_hosts(&self, per_switch: usize, rate: &str, delay: &str) -> PyResult<Topology> {
+        if self.graph.hosts().next().is_some() {
+            return Err(wrong("the topology has hosts already: leave --hosts-per-switch out"));
+        }
+        if per_switch.saturating_mul(self.graph.nodes().len()) as u64 > generate::LINKS_MAX {
+            return Err(wrong(format!("there would be more than {} hosts", generate::LINKS_MAX)));
+        }
+        let channel = defaults(rate, delay)?.channel;
+        let (mut graph, mut labels) = ((*self.graph).clone(), (*self.labels).clone());
+        for switch in self.graph.switches() {
+            let name = self.graph.nodes()[switch].name.clone();
+            // A further port shall not change what the others are called.
+            for port in &self.graph.nodes()[switch].ports {
+                labels.name_port(*port, self.labels.port_or_default(&self.graph, *port));
+            }
+            for number in 1..=per_switch {
+                let host = graph.add_node(format!("{name}-host{number}"), NodeKind::Host, None);
+                let link = graph.add_link(host, switch, channel);
+                labels.name_port(PortId::of_link(link, 1), format!("host{number}"));
+            }
+        }
+        Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: self.notes.clone() })
     }
 
     fn __repr__(&self) -> String {
@@ -331,6 +357,60 @@ fn read_routes(
     Ok(Routes { graph, labels: Arc::new(labels), tables: import.tables, notes: import.notes })
 }
 
+/// Plans an update.
+#[pyfunction]
+#[pyo3(signature = (routes, topology, *, lanes=None, failed=false, progress=None))]
+fn update_routes<'py>(
+    py: Python<'py>,
+    routes: &Routes,
+    topology: &Topology,
+    lanes: Option<usize>,
+    failed: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let settings = UpdateSettings { lanes: lanes.unwrap_or(routes.tables.lanes() + 1), failed };
+    let mut watch = PyWatch::new(progress.as_ref());
+    let (old, new) = ((&*routes.graph, &*routes.labels), (&*topology.graph, &*topology.labels));
+    let planned = py.detach(|| {
+        let update = Update::plan(old, &routes.tables, new, settings, &mut watch)?;
+        let (mixes, after) = (update.mixes()?, update.on_new(&topology.graph)?);
+        Ok::<_, RoutingError>((update, mixes, after))
+    });
+    if let Some(raised) = watch.into_raised() {
+        return Err(raised);
+    }
+    let (update, mixes, after) = planned.map_err(wrong)?;
+    let labels = Arc::new(update.labels(&topology.labels));
+    let graph = Arc::clone(&topology.graph);
+    let result = PyDict::new(py);
+    let notes = topology.notes.clone();
+    result
+        .set_item("topology", Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes })?;
+    result.set_item("routes", Routes { graph, labels, tables: after, notes: update.notes.clone() })?;
+    result.set_item("mixes", mixes)?;
+    result.set_item("kept", &update.kept)?;
+    result.set_item("renumbered", &update.renumbered)?;
+    result.set_item("moved_hosts", &update.union.moved)?;
+    result.set_item("lost_before", update.lost_before)?;
+    let row = |row: RowChange| (row.switch, row.destination, row.before, row.after);
+    result.set_item("changes", update.changes().into_iter().map(row).collect::<Vec<_>>())?;
+    let (graph, labels) = (Arc::new(update.union.topology.clone()), Arc::new(update.union.labels.clone()));
+    let state = |tables: Tables| Routes {
+        graph: Arc::clone(&graph),
+        labels: Arc::clone(&labels),
+        tables,
+        notes: Vec::new(),
+    };
+    result.set_item("before", state(update.before.clone()))?;
+    result.set_item("during", state(update.during()))?;
+    result.set_item("after", state(update.after.clone()))?;
+    result.set_item(
+        "union",
+        Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes: Vec::new() },
+    )?;
+    Ok(result)
+}
+
 /// Engines by name.
 #[pyfunction]
 fn engines() -> BTreeMap<&'static str, &'static str> {
@@ -349,6 +429,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Routes>()?;
     module.add_function(wrap_pyfunction!(plan_routes, module)?)?;
     module.add_function(wrap_pyfunction!(read_routes, module)?)?;
+    module.add_function(wrap_pyfunction!(update_routes, module)?)?;
     module.add_function(wrap_pyfunction!(engines, module)?)?;
     module.add_function(wrap_pyfunction!(families, module)?)
 }

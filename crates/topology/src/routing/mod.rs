@@ -27,6 +27,7 @@ pub mod tables_io;
 mod tree_packing;
 mod turn_order;
 mod up_down;
+pub mod update;
 mod used_turns;
 pub mod verify;
 mod vlan_sets;

@@ -25,6 +25,26 @@ impl UsedTurns {
         GrowingOrder::of(ports, turns).map(|order| UsedTurns { order })
     }
 
+    /// Takes up the turns of the way that the rows of `tree` lead; false, and nothing is changed, if one closes a cycle or
+    /// the way does not end at `to`.
+    pub(crate) fn add_walk(&mut self, graph: &SwitchGraph, tree: &[PortId], [from, to]: [u32; 2]) -> bool {
+        let before = self.order.edges();
+        let (mut at, mut held) = (from, PortId::NONE);
+        for _ in 0..graph.len() {
+            if at == to {
+                return true;
+            }
+            let port = tree[at as usize];
+            let Some(next) = (port != PortId::NONE).then(|| graph.head(port)).flatten() else { break };
+            if held != PortId::NONE && !self.order.add(held.0, port.0) {
+                break;
+            }
+            (at, held) = (next, port);
+        }
+        self.order.take_back(before);
+        at == to
+    }
+
     /// Puts rows into `tree`, whose other rows stay, so that packets from `from` arrive at `to` over links that
     /// `may_use`; false, and nothing is changed, if no such route was found.
     pub(crate) fn add_route(

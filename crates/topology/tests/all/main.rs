@@ -11,4 +11,5 @@ mod interchange;
 mod max_min;
 mod strangers;
 mod tables_io;
+mod update;
 mod verify;
