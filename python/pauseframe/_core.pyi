@@ -197,6 +197,8 @@ class Routes:
         """The egress ports on the way, the sender's first, to where the packet arrives or is lost."""
     def write(self, format: str) -> str:
         """The tables as "csv" or "json"."""
+    def write_file(self, path: str, format: str) -> None:
+        """The same into a file; csv row by row, so that large tables need no further memory."""
 
 def plan_routes(
     topology: Topology,

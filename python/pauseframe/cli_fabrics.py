@@ -168,6 +168,7 @@ def plan(
         Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
     ] = None,
     hosts_per_switch: HostsPerSwitch = 0,
+    json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
     root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws orders, trees and ties.")] = 1,
     first_vlan: Annotated[int, typer.Option("--first-vlan", min=1, max=4094, help="Number of the first VLAN.")] = 1,
@@ -198,8 +199,9 @@ def plan(
             root=root, seed=seed, first_vlan=first_vlan, progress=display,
         )  # fmt: skip
         summary = write_plan(
-            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force, progress=display
-        )
+            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force, json_tables=json_tables,
+            progress=display,
+        )  # fmt: skip
     if as_json:
         print(json.dumps(summary))
     elif not quiet:

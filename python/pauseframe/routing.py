@@ -40,12 +40,13 @@ def write_plan(
     rows_budget: int | None = None,
     by_switch: bool = False,
     force: bool = False,
+    json_tables: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
-    The folder has `tables.csv` and `tables.json` (the same tables), `topology.graphml`, `topology.svg` and `plan.json`:
-    what was asked for (`about`), the report of the verifier, and the rows that the switches need. Tables that can
+    The folder has `tables.csv`, with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
+    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need. Tables that can
     deadlock, circle, leave a pair out or do not fit `rows_budget` are not written: FabricError.
     """
     folder = Path(folder)
@@ -59,12 +60,13 @@ def write_plan(
     if not report["clean"]:
         raise _core.FabricError(f"the tables were not written, since they are not right:\n{report['text']}")
     summary = {"program": "pauseframe", **(about or {}), "rows": routes.table_use(), "vlans": routes.vlans}
+    summary["notes"] = routes.notes
     summary["report"] = {key: value for key, value in report.items() if key != "text"}
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        for kind in ("csv", "json"):
-            (partial / f"tables.{kind}").write_text(routes.write(kind), encoding="utf-8")
+        for kind in ("csv", "json")[: 1 + json_tables]:
+            routes.write_file(str(partial / f"tables.{kind}"), kind)
         (partial / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")

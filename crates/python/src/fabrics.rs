@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -252,6 +253,14 @@ impl Routes {
     fn write(&self, py: Python<'_>, format: &str) -> PyResult<String> {
         let format = table_format(format)?;
         py.detach(|| tables_io::write(&self.tables, format, &self.graph, &self.labels)).map_err(wrong)
+    }
+
+    fn write_file(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
+        let format = table_format(format)?;
+        let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
+        py.detach(|| tables_io::write_to(&self.tables, format, &self.graph, &self.labels, &mut file))
+            .map_err(wrong)?;
+        Ok(file.flush()?)
     }
 
     fn __repr__(&self) -> String {

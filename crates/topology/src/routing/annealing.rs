@@ -41,9 +41,10 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// Words that may be looked at; a graph larger than 500 switches has more of them, in proportion.
+    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500.
     fn work(self, switches: usize) -> u64 {
-        let scale = (switches as u64).max(500);
+        let switches = switches as u64;
+        let scale = switches.max((8 * switches).min(500));
         scale
             * match self {
                 Effort::Fast => 500_000,

@@ -163,11 +163,29 @@ pub fn write(
     topology: &Topology,
     labels: &Labels,
 ) -> Result<String, InterchangeError> {
-    let flat = builder::flatten(tables, topology, labels);
-    match format {
-        TableFormat::Csv => delimited::write(&flat),
-        TableFormat::Json => json::write(&flat),
+    let mut bytes = Vec::new();
+    write_to(tables, format, topology, labels, &mut bytes)?;
+    String::from_utf8(bytes).map_err(|error| Flaw::of_file(error.to_string()).in_file("tables"))
+}
+
+/// The same into a file or the like; CSV row by row, so that large tables need no further memory.
+///
+/// # Errors
+/// As [`write()`], and if `out` takes no more.
+pub fn write_to(
+    tables: &Tables,
+    format: TableFormat,
+    topology: &Topology,
+    labels: &Labels,
+    out: &mut dyn std::io::Write,
+) -> Result<(), InterchangeError> {
+    let written = match format {
+        TableFormat::Csv => delimited::write(tables, topology, labels, out),
+        TableFormat::Json => builder::flatten(tables, topology, labels).and_then(|flat| {
+            let text = json::write(&flat)?;
+            out.write_all(text.as_bytes()).map_err(|error| Flaw::of_file(error.to_string()))
+        }),
         TableFormat::OpenSm => Err(Flaw::of_file("LFT dumps can be read only: write csv or json")),
-    }
-    .map_err(|flaw| flaw.in_file("tables"))
+    };
+    written.map_err(|flaw| flaw.in_file("tables"))
 }
