@@ -8,7 +8,8 @@ use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::update::{RowChange, Update, UpdateSettings};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
-    ENGINES, Effort, EngineSettings, Protect, RoutingError, SwitchGraph, TableUse, engine, plannable,
+    ENGINES, Effort, EngineSettings, Protect, RoutingError, SwitchGraph, TableUse, engine, levels_of_nodes,
+    plannable,
 };
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
 use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
@@ -137,6 +138,22 @@ impl Topology {
         let failed: Vec<LinkId> = links.into_iter().map(LinkId::from_index).collect();
         let (graph, labels) = self.labels.without_links(&self.graph, &failed);
         Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: Vec::new() })
+    }
+
+    fn levels(&self) -> Option<BTreeMap<String, u32>> {
+        let levels = levels_of_nodes(&self.graph)?;
+        Some(self.graph.nodes().iter().map(|node| node.name.clone()).zip(levels).collect())
+    }
+
+    fn with_single_ports(&self) -> Topology {
+        let (graph, labels, split) = self.labels.split_hosts(&self.graph);
+        let mut notes = self.notes.clone();
+        if split > 0 {
+            notes.push(format!(
+                "{split} hosts have several links: each of their ports is a host of its own (\"NAME.PORT\")"
+            ));
+        }
+        Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes }
     }
 
     #[pyo3(signature = (per_switch, *, rate="10 Gbps", delay="1 us"))]

@@ -3,7 +3,7 @@
 //! A [`Topology`] knows ports by position only. Tables of real switches name them as the switch does, so an
 //! import keeps those names beside the graph.
 
-use crate::Topology;
+use crate::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,6 +75,46 @@ impl Labels {
             }
         }
         (graph, labels)
+    }
+
+    /// The same graph with every port of a host that has several as a host of its own, "h1.eth1" and "h1.eth2", and how
+    /// many hosts that were. A host does not forward, so to the fabric its ports are as many hosts; what joins them (a bond,
+    /// a second address) is left out.
+    pub fn split_hosts(&self, topology: &Topology) -> (Topology, Labels, usize) {
+        let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
+        // The node of each port: the first for switches.
+        let mut nodes: Vec<Vec<NodeId>> = Vec::new();
+        for node in topology.nodes() {
+            let several = node.kind == NodeKind::Host && node.ports.len() > 1;
+            split += usize::from(several);
+            let parts = if several { node.ports.iter().map(Some).collect() } else { vec![None] };
+            let named = |port: Option<&PortId>| {
+                let port = port.map(|port| self.port_or_default(topology, *port));
+                port.map_or_else(|| node.name.clone(), |port| format!("{}.{port}", node.name))
+            };
+            nodes.push(
+                parts.into_iter().map(|port| graph.add_node(named(port), node.kind, node.level)).collect(),
+            );
+        }
+        let part = |port: PortId| {
+            let node = topology.owner(port);
+            let position = topology.nodes()[node].ports.iter().position(|own| *own == port).unwrap_or(0);
+            let parts = &nodes[node.0 as usize];
+            parts[position.min(parts.len() - 1)]
+        };
+        for (id, link) in topology.links().iter_enumerated() {
+            let ports = [0, 1].map(|end| PortId::of_link(id, end));
+            graph.add_asymmetric_link(part(ports[0]), part(ports[1]), link.channels);
+            for port in ports {
+                if let Some(name) = self.port(port) {
+                    labels.name_port(port, name);
+                }
+            }
+        }
+        for (text, address) in self.addresses() {
+            labels.add_address(text, nodes[address.node.0 as usize][0], address.path);
+        }
+        (graph, labels, split)
     }
 
     /// Gives `node` a further address. Letter case does not count.

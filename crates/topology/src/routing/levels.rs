@@ -14,6 +14,16 @@ pub(crate) fn levels(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32
     named(topology, graph).or_else(|| by_distance(graph))
 }
 
+/// The level of every node, hosts at 0, as far as the graph shows levels; for drawings.
+pub fn levels_of_nodes(topology: &Topology) -> Option<Vec<u32>> {
+    let graph = SwitchGraph::new(topology).ok()?;
+    let levels = levels(topology, &graph)?;
+    // Named levels count from the hosts already.
+    let lowest = levels.iter().min().copied()?;
+    let level = |node| graph.number(node).map_or(0, |switch| levels[switch as usize] + 1 - lowest.min(1));
+    Some(topology.nodes().ids().map(level).collect())
+}
+
 fn named(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
     let level = |switch: u32| topology.nodes()[graph.node(switch)].level.map(u32::from);
     let levels: Vec<u32> = (0..graph.len() as u32).map(level).collect::<Option<_>>()?;

@@ -40,6 +40,7 @@ pub use dfsssp::Dfsssp;
 pub use ecmp::{NextHops, ecmp_index};
 pub use engines::{ENGINES, EngineSettings, TableUse, engine};
 pub use lash::Lash;
+pub use levels::levels_of_nodes;
 pub use order_pair::{OrderPair, Orders};
 pub use shortest_path::ShortestPath;
 pub use spanning_trees::SpanningTrees;
@@ -122,7 +123,10 @@ pub enum RoutingError {
         allowed: &'static str,
     },
     /// The tables would not fit.
-    #[error("the tables would have {rows} rows; at most {most} are allowed")]
+    #[error(
+        "the tables would have {rows} rows, {} GiB of memory at four bytes each; at most {most} are allowed",
+        rows >> 28
+    )]
     TooLarge {
         /// Rows wanted.
         rows: u64,

@@ -31,6 +31,11 @@ impl TurnOrder {
         TurnOrder { place, down }
     }
 
+    /// The places by port.
+    pub(crate) fn into_places(self) -> Vec<u32> {
+        self.place
+    }
+
     /// Whether packets that came over `first` may go on over `second`.
     #[inline]
     pub(crate) fn allows(&self, first: PortId, second: PortId) -> bool {
