@@ -223,8 +223,8 @@ def plan_routes(
 ) -> Routes:
     """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
 
-    `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`, lists
-    of link numbers that fail together. `effort` is "fast", "normal" or "best".
+    `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`,
+    lists of link numbers that fail together. `effort` is "fast", "normal" or "best".
     """
 
 def read_routes(
@@ -250,11 +250,11 @@ def update_routes(
 ) -> dict[str, Any]:
     """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
 
-    topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new), changes
-    (switch, destination, (VLAN, port) before, the same after), mixes (whether old and new routes together have no cycle),
-    moved_hosts, lost_before (pairs of hosts), and on the graph of both topologies (union): before, during, after. `lanes` is the
-    most that may be used, by default one more than the old tables have. `failed`: the links that are gone are down already.
-    Raises FabricError.
+    topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new),
+    changes (switch, destination, (VLAN, port) before, the same after), mixes (whether old and new routes together have
+    no cycle), moved_hosts, lost_before (pairs of hosts), and on the graph of both topologies (union): before, during,
+    after. `lanes` is the most that may be used, by default one more than the old tables have. `failed`: the links that
+    are gone are down already. Raises FabricError.
     """
 
 def engines() -> dict[str, str]:

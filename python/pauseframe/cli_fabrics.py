@@ -158,7 +158,8 @@ def plan(
         int | None, typer.Option("--backup-vlans", help="auto, order_pair: how many of the VLANs are for failures.")
     ] = None,
     protect: Annotated[
-        Protect | None, typer.Option("--protect", help="auto, order_pair: failures that shall cost no pair its last route.")
+        Protect | None,
+        typer.Option("--protect", help="auto, order_pair: what shall cost no pair its last route."),
     ] = None,
     groups: Annotated[
         Path | None,
@@ -187,20 +188,19 @@ def plan(
     """Plan routes that can not deadlock; they are verified before they are written."""
     from pauseframe.routing import plan_routes, read_groups, write_plan
 
-    topology = _load(source, from_, rate, delay)
-    if hosts_per_switch:
-        topology = topology.with_hosts(hosts_per_switch)
+    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
     about: dict[str, Any] = {"topology": source, "engine": engine, "lanes": lanes, "seed": seed}
     with _Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
             backup_vlans=backup_vlans, protect=None if protect is None else protect.value,
-            groups=None if groups is None else read_groups(groups, topology), effort=None if effort is None else effort.value,
+            groups=None if groups is None else read_groups(groups, topology),
+            effort=None if effort is None else effort.value,
             root=root, seed=seed, first_vlan=first_vlan, progress=display,
         )  # fmt: skip
         summary = write_plan(
-            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force, json_tables=json_tables,
-            progress=display,
+            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
+            json_tables=json_tables, progress=display,
         )  # fmt: skip
     if as_json:
         print(json.dumps(summary))
@@ -240,6 +240,16 @@ def check(
     ] = None,
     rows: RowsBudget = None,
     what_if: Annotated[bool, typer.Option("--what-if", help="Try every failure of one link or switch.")] = False,
+    what_if_groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--what-if-groups", help="Try groups of links that fail together: CSV with the header group,port."
+        ),
+    ] = None,
+    what_if_pairs: Annotated[
+        int, typer.Option("--what-if-pairs", min=0, help="Try so many random pairs of links (seed 1).")
+    ] = 0,
+    hosts_per_switch: HostsPerSwitch = 0,
     examples: Annotated[int, typer.Option("--examples", min=1, help="Examples of each finding in --json.")] = 10,
     drawing: Annotated[Path | None, typer.Option("--draw", help="Draw the cycle into a .svg or .html file.")] = None,
     from_: Format = None,
@@ -250,9 +260,9 @@ def check(
 ) -> None:
     """Check forwarding tables: exit code 1 if they can deadlock or are not right."""
     from pauseframe.draw import draw as draw_topology
-    from pauseframe.routing import read_routes
+    from pauseframe.routing import read_routes, what_ifs
 
-    topology = _load(source, from_, rate, delay)
+    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
     lanes = dict(_lane(item) for item in lane) if lane else None
     routes = read_routes(
         str(tables), topology, format=format, addresses=None if addresses is None else str(addresses), lanes=lanes
@@ -260,8 +270,11 @@ def check(
     with _Display("check", quiet or as_json) as display:
         report = routes.check(rows_budget=rows, what_if=what_if, examples=examples, progress=display)
     text = report.pop("text")
+    if what_if_groups is not None or what_if_pairs:
+        report["what_if_several"] = what_ifs(routes, topology, groups=what_if_groups, pairs=what_if_pairs)
     if drawing is not None:
-        cycle = [arc["held"]["port"] for arc in report["shortest_cycle"]]
+        held = [arc["held"] for arc in report["shortest_cycle"]]
+        cycle = {buffer["port"]: f"{buffer['port']}, lane {buffer['lane']}" for buffer in held}
         draw_topology(topology, drawing, mark=cycle, title=f"{source}: {tables}")
     if as_json:
         print(json.dumps(report | {"notes": routes.notes}))
@@ -269,6 +282,11 @@ def check(
         for note in routes.notes:
             _say(f"note: {note}")
         print(text, end="")
+        for failure, figures in report.get("what_if_several", {}).items():
+            harmless, tried = figures["harmless"], figures["tried"]
+            print(f"{failure} down: {harmless} of {tried} cost no pair of switches its last route")
+            if figures["worst"]:
+                print(f"  worst: {figures['worst'][0]}, {figures['worst'][1]} pairs")
         print("verdict: " + ("right" if report["clean"] else "NOT RIGHT"))
     if not report["clean"]:
         raise typer.Exit(1)
@@ -286,6 +304,7 @@ def update(
     failed: Annotated[
         bool, typer.Option("--failed", help="Links that are gone are down already [default: they go at the end].")
     ] = False,
+    hosts_per_switch: HostsPerSwitch = 0,
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
@@ -297,7 +316,7 @@ def update(
     from pauseframe.routing import read_routes, update_routes, write_update
     from pauseframe.topology import load_topology
 
-    topology = _load(source, from_, rate, delay)
+    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
     before = read_routes(str(old), load_topology(old / "topology.graphml"))
     with _Display("update", quiet or as_json) as display:
         planned = update_routes(before, topology, lanes=lanes, failed=failed, progress=display)
@@ -319,6 +338,36 @@ def update(
         for note in summary["notes"]:
             _say(f"note: {note}")
         print(f"\nsteps and new plan in {out}")
+
+
+@route.command(name="draw", epilog="Example: pauseframe route draw fat_tree:k=4 plan/ --to host0 --vlan 1 -o tree.svg")
+def draw_tree(
+    source: Source,
+    tables: Annotated[Path, typer.Argument(metavar="TABLES", help="As for route check.")],
+    to: Annotated[str, typer.Option("--to", help="The receiving host.")],
+    vlan: Annotated[int, typer.Option("--vlan", min=0, max=4094, help="The VLAN.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
+    layout: Annotated[
+        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
+    ] = Layout.auto,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+) -> None:
+    """Draw the routes to one host in one VLAN."""
+    from pauseframe.draw import draw as draw_topology
+    from pauseframe.routing import read_routes, tree_ports
+
+    topology = _prepared(source, from_, rate, delay, 0)
+    routes = read_routes(str(tables), topology)
+    lanes = dict(routes.vlans)
+    if vlan not in lanes:
+        raise typer.BadParameter(
+            f"there is no VLAN {vlan}: there are {', '.join(map(str, lanes))}", param_hint="--vlan"
+        )
+    title = f"to {to} in VLAN {vlan}, lane {lanes[vlan]}"
+    draw_topology(topology, out, layout=layout.value, mark=tree_ports(routes, topology, vlan, to), title=title)
+    print(out)
 
 
 @route.command(epilog="Example: pauseframe route engines")
@@ -416,6 +465,17 @@ def _load(source: str, format: str | None, rate: str, delay: str) -> Topology:
     from pauseframe.topology import load_topology
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
+    for note in topology.notes:
+        _say(f"note: {note}")
+    return topology
+
+
+def _prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
+    """A topology that routes can be planned for: every host with one port."""
+    from pauseframe.topology import load_topology
+
+    topology = load_topology(source, format=format, rate=rate, delay=delay)
+    topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
     for note in topology.notes:
         _say(f"note: {note}")
     return topology

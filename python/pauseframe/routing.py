@@ -14,6 +14,7 @@ import csv
 import difflib
 import io
 import json
+import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -26,7 +27,17 @@ from pauseframe.draw import draw
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Routes", "plan_routes", "read_groups", "read_routes", "update_routes", "write_plan", "write_update"]
+__all__ = [
+    "Routes",
+    "plan_routes",
+    "read_groups",
+    "read_routes",
+    "tree_ports",
+    "update_routes",
+    "what_ifs",
+    "write_plan",
+    "write_update",
+]
 
 SUMMARY = "plan.json"
 
@@ -45,9 +56,10 @@ def write_plan(
 ) -> dict[str, Any]:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
-    The folder has `tables.csv`, with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
-    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need. Tables that can
-    deadlock, circle, leave a pair out or do not fit `rows_budget` are not written: FabricError.
+    The folder has `tables.csv`, with `json_tables` also `tables.json` (the same tables), `topology.graphml`,
+    `topology.svg` and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the
+    switches need. Tables that can deadlock, circle, leave a pair out or do not fit `rows_budget` are not written:
+    FabricError.
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
@@ -83,15 +95,18 @@ def write_plan(
 def write_update(update: dict[str, Any], folder: str | Path, *, force: bool = False) -> dict[str, Any]:
     """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
 
-    `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the steps,
-    `diff.csv` the rows that differ, `during.csv` the rows between the first step and the last, and `update.json` the summary.
+    `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
+    steps, `diff.csv` the rows that differ, `during.csv` the rows between the first step and the last, and `update.json`
+    the summary.
     """
     folder = Path(folder)
     if folder.exists() and (not force or not (folder / "update.json").is_file()) and any(folder.iterdir()):
         raise _core.RunError(f"the folder {folder} is not empty: name another one; --force replaces an update only")
     during = update["during"].check()
     if not update["mixes"] or during["can_deadlock"] or during["loops"]["count"]:
-        raise _core.FabricError(f"the update was not written: old and new rows together are not right:\n{during['text']}")
+        raise _core.FabricError(
+            f"the update was not written: old and new rows together are not right:\n{during['text']}"
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
@@ -112,15 +127,19 @@ def write_update(update: dict[str, Any], folder: str | Path, *, force: bool = Fa
 def _write_steps(update: dict[str, Any], folder: Path) -> None:
     lanes = dict(update["during"].vlans)
     kept = set(update["kept"])
-    added, removed, differ = [], [], []
+    added: list[list[str]] = []
+    removed: list[list[str]] = []
+    differ: list[list[Any]] = []
     for switch, destination, before, after in update["changes"]:
         differ.append([switch, destination, *(before or ("", "")), *(after or ("", ""))])
     for tables, rows in ((update["after"], added), (update["before"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
     # In a VLAN that keeps its number only rows for hosts that come or go differ: nobody sends to those.
-    before, after = ({tuple(row) for row in _rows(update[state]) if int(row[1]) in kept} for state in ("before", "after"))
-    added += sorted(after - before)
-    removed += sorted(before - after)
+    before, after = (
+        {tuple(row) for row in _rows(update[state]) if int(row[1]) in kept} for state in ("before", "after")
+    )
+    added += map(list, sorted(after - before))
+    removed += map(list, sorted(before - after))
     header = ["switch", "vlan", "destination", "port"]
     _write_csv(folder / "1-add-rows.csv", header, added)
     senders = [[old if old else "", new if new else "", lanes.get(new, "")] for old, new in update["renumbered"]]
@@ -193,3 +212,38 @@ def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
                 raise _core.FabricError(f"{path}, line {line}: there is no port {port!r}{hint}")
             groups.setdefault(group, []).append(links[port])
     return list(groups.values())
+
+
+def tree_ports(routes: Routes, topology: _core.Topology, vlan: int, to: str) -> list[str]:
+    """The ports that packets for host `to` leave by in a VLAN, from every host that may send to it."""
+    hosts = [name for name, kind, _ in topology.nodes() if kind == "host" and name != to]
+    return sorted({port for host in hosts for port in routes.route(vlan, host, to)})
+
+
+def what_ifs(
+    routes: Routes, topology: _core.Topology, *, groups: str | Path | None = None, pairs: int = 0
+) -> dict[str, dict[str, Any]]:
+    """What failures of several links at once cost while nobody computes new routes.
+
+    Tried are groups of a file (read_groups), and random pairs of links between switches (seed 1). Each has `tried`,
+    `harmless` and `worst` (what fails, and the ordered pairs of switches that lose their last route).
+    """
+    kinds = {name: kind for name, kind, _ in topology.nodes()}
+    fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
+    cases = {"a group of links": read_groups(groups, topology) if groups is not None else []}
+    draw = random.Random(1)
+    cases["two links"] = [draw.sample(fabric, 2) for _ in range(pairs if len(fabric) > 1 else 0)]
+    ports = topology.ports()
+    result = {}
+    for what, failures in cases.items():
+        if not failures:
+            continue
+        lost = [routes.pairs_lost(links)[0] for links in failures]
+        worst = max(range(len(lost)), key=lost.__getitem__)
+        name = ", ".join(" - ".join(ports[link]) for link in failures[worst])
+        result[what] = {
+            "tried": len(lost),
+            "harmless": lost.count(0),
+            "worst": [name, lost[worst]] if lost[worst] else None,
+        }
+    return result
