@@ -141,6 +141,8 @@ def _write_steps(update: dict[str, Any], folder: Path) -> None:
     added += map(list, sorted(after - before))
     removed += map(list, sorted(before - after))
     header = ["switch", "vlan", "destination", "port"]
+    # A port that changes its cable has two names on the graph of both topologies, and one in the switch.
+    added = [[*row[:3], row[3].removesuffix(" (new)")] for row in added]
     _write_csv(folder / "1-add-rows.csv", header, added)
     senders = [[old if old else "", new if new else "", lanes.get(new, "")] for old, new in update["renumbered"]]
     _write_csv(folder / "2-senders.csv", ["leave_vlan", "use_vlan", "in_lane"], senders)

@@ -164,3 +164,22 @@ fn a_change_that_touches_no_route_changes_no_row() {
         assert!(old.is_none_or(|old| old <= 2) && change.after.as_ref().is_none_or(|(vlan, _)| *vlan > 2));
     }
 }
+
+#[test]
+fn a_file_without_names_of_ports_is_still_the_same_fabric() {
+    let topology = generate::named("jellyfish:switches=8,network_ports=3,hosts_per_switch=1").unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let settings = EngineSettings { vlans: Some(2), ..EngineSettings::default() };
+    let tables = Tables::of_plan(&engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap(), 1);
+    let none = Labels::default();
+    let mut named = Labels::default();
+    for port in 0..topology.port_count() as u32 {
+        named.name_port(pauseframe_units::PortId(port), format!("Ethernet{port}"));
+    }
+    let settings = UpdateSettings { lanes: 2, failed: false };
+    for (old, new) in [(&named, &none), (&none, &named), (&named, &named)] {
+        let update =
+            Update::plan((&topology, old), &tables, (&topology, new), settings, &mut Unwatched).unwrap();
+        assert_eq!((update.kept.len(), update.changes().len(), update.union.moved.len()), (2, 0, 0));
+    }
+}

@@ -55,17 +55,17 @@ fn carried(
                 old => port(old).unwrap_or(PortId::NONE),
             };
         }
-        let senders = tree.senders.as_ref().map(|_| {
-            let mut senders = vec![0_u64; graph.attachments().len().div_ceil(64)];
-            for (from, switch) in tables.graph.attachments().iter().enumerate() {
-                let here = node(tables.graph.node(*switch)).and_then(|node| graph.number(node));
-                let here = here.and_then(|switch| graph.attachment_row(switch));
-                if let Some(here) = here.filter(|_| tree.allows(from as u32)) {
-                    senders[here as usize / 64] |= 1 << (here % 64);
-                }
+        // Where hosts come to a switch that had none, they do not send by these tables.
+        let mut senders = vec![0_u64; graph.attachments().len().div_ceil(64)];
+        for (from, switch) in tables.graph.attachments().iter().enumerate() {
+            let here = node(tables.graph.node(*switch)).and_then(|node| graph.number(node));
+            let here = here.and_then(|switch| graph.attachment_row(switch));
+            if let Some(here) = here.filter(|_| tree.allows(from as u32)) {
+                senders[here as usize / 64] |= 1 << (here % 64);
             }
-            senders
-        });
+        }
+        let count: u32 = senders.iter().map(|word| word.count_ones()).sum();
+        let senders = (count as usize != graph.attachments().len()).then_some(senders);
         trees.push(Tree { vlan: tree.vlan, hosts, row, next, senders });
     }
     let vlans: Vec<Vlan> = tables.vlans().to_vec();

@@ -1,7 +1,7 @@
 //! The graph that an update happens on: everything of the old topology and everything of the new one.
 //!
 //! Nodes are the same if they have the same name; links, if they join the same nodes by ports of the same names, or,
-//! where a file names no ports, in the order of the links between these nodes. A host that moves, comes or goes stands
+//! where one of the files names no ports, in the order of the links between these nodes. A host that moves, comes or goes stands
 //! at both places: packets to its old place are under way until the old tables are gone.
 
 use crate::interchange::Labels;
@@ -9,6 +9,9 @@ use crate::routing::RoutingError;
 use crate::{NodeKind, Topology};
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Behind the name of a port that a cable of the new topology takes from one of the old topology.
+pub const NEW: &str = " (new)";
 
 /// Both topologies in one.
 #[derive(Clone, Debug)]
@@ -27,17 +30,46 @@ pub struct Union {
     pub moved: Vec<String>,
 }
 
-/// What tells a link: its ends, ascending, with the names of their ports where the file has names.
-type Key = [(String, Option<String>); 2];
+/// The names of the ends of a link, ascending.
+fn ends(topology: &Topology, link: LinkId) -> [&str; 2] {
+    let mut names = topology.links()[link].ends.map(|end| topology.nodes()[end].name.as_str());
+    names.sort_unstable();
+    names
+}
 
-fn key(topology: &Topology, labels: &Labels, link: LinkId) -> Key {
+/// The names of its ports in the same order, if it has any.
+fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option<[&'a str; 2]> {
     let end = |end: usize| {
         let port = PortId::of_link(link, end);
-        (topology.nodes()[topology.owner(port)].name.clone(), labels.port(port).map(str::to_owned))
+        Some((topology.nodes()[topology.owner(port)].name.as_str(), labels.port(port)?))
     };
-    let mut key = [end(0), end(1)];
-    key.sort();
-    key
+    let mut named = [end(0)?, end(1)?];
+    named.sort_unstable();
+    Some(named.map(|(_, port)| port))
+}
+
+/// The old link that each new one is.
+fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<LinkId>> {
+    let mut left: BTreeMap<[&str; 2], Vec<LinkId>> = BTreeMap::new();
+    for link in old.0.links().ids() {
+        left.entry(ends(old.0, link)).or_default().push(link);
+    }
+    let mut found = vec![None; new.0.links().len()];
+    // Those with the same names of ports first, so that the others do not take them.
+    for by_name in [true, false] {
+        for link in
+            new.0.links().ids().filter(|link| by_name || found[link.0 as usize].is_none()).collect::<Vec<_>>()
+        {
+            let Some(candidates) = left.get_mut(&ends(new.0, link)) else { continue };
+            let here = ports(new.0, new.1, link);
+            let same = |other: &LinkId| match (ports(old.0, old.1, *other), here) {
+                (Some(there), Some(here)) => there == here,
+                _ => !by_name,
+            };
+            found[link.0 as usize] = candidates.iter().position(same).map(|at| candidates.remove(at));
+        }
+    }
+    found
 }
 
 impl Union {
@@ -54,8 +86,9 @@ impl Union {
             present: [Vec::new(), Vec::new()],
             moved: Vec::new(),
         };
-        union.add_nodes(old, new)?;
-        union.add_links(old, new);
+        let matched = matched(old, new);
+        union.add_nodes(old, new, &matched)?;
+        union.add_links(old, new, &matched);
         Ok(union)
     }
 
@@ -63,12 +96,14 @@ impl Union {
         &mut self,
         old: (&Topology, &Labels),
         new: (&Topology, &Labels),
+        matched: &[Option<LinkId>],
     ) -> Result<(), RoutingError> {
         let names = |topology: &Topology| -> BTreeMap<String, NodeId> {
             topology.nodes().iter_enumerated().map(|(id, node)| (node.name.clone(), id)).collect()
         };
-        let keys = |(topology, labels): (&Topology, &Labels), node: NodeId| -> BTreeSet<Key> {
-            topology.nodes()[node].ports.iter().map(|port| key(topology, labels, port.link())).collect()
+        let stands = |id: NodeId, later: NodeId| {
+            let links = new.0.nodes()[later].ports.iter().map(|port| matched[port.link().0 as usize]);
+            links.eq(old.0.nodes()[id].ports.iter().map(|port| Some(port.link())))
         };
         let (before, after) = (names(old.0), names(new.0));
         for (id, node) in old.0.nodes().iter_enumerated() {
@@ -79,8 +114,7 @@ impl Union {
                     format!("{name:?} is a host in one topology and a switch in the other: rename one");
                 return Err(RoutingError::Graph(message));
             }
-            let moved =
-                node.kind == NodeKind::Host && later.is_some_and(|later| keys(old, id) != keys(new, later));
+            let moved = node.kind == NodeKind::Host && later.is_some_and(|later| !stands(id, later));
             if moved {
                 self.moved.push(node.name.clone());
             }
@@ -99,12 +133,16 @@ impl Union {
         Ok(())
     }
 
-    fn add_links(&mut self, old: (&Topology, &Labels), new: (&Topology, &Labels)) {
-        let mut waiting: BTreeMap<Key, Vec<LinkId>> = BTreeMap::new();
+    fn add_links(
+        &mut self,
+        old: (&Topology, &Labels),
+        new: (&Topology, &Labels),
+        matched: &[Option<LinkId>],
+    ) {
         for (id, link) in old.0.links().iter_enumerated() {
             let ends = link.ends.map(|end| self.nodes[0][end]);
+            // Links of the union begin with the old ones, so they keep their numbers.
             let here = self.topology.add_asymmetric_link(ends[0], ends[1], link.channels);
-            waiting.entry(key(old.0, old.1, id)).or_default().insert(0, here);
             self.ports[0].extend([0, 1].map(|end| PortId::of_link(here, end)));
             self.mark(here, 0);
             for end in 0..2 {
@@ -114,7 +152,7 @@ impl Union {
         }
         for (id, link) in new.0.links().iter_enumerated() {
             let ends = link.ends.map(|end| self.nodes[1][end]);
-            let known = waiting.get_mut(&key(new.0, new.1, id)).and_then(Vec::pop);
+            let known = matched[id.0 as usize];
             let here =
                 known.unwrap_or_else(|| self.topology.add_asymmetric_link(ends[0], ends[1], link.channels));
             self.mark(here, 1);
@@ -131,15 +169,19 @@ impl Union {
         }
     }
 
-    /// The name of a new port: its own, or the first of `eth1`, `eth2` ... that its node does not have.
+    /// The name of a new port: its own, marked where an old port of the node has it still, or the first of `eth1`, `eth2`
+    /// ... that the node does not have.
     fn free_name(&self, labels: &Labels, theirs: PortId, port: PortId) -> String {
-        if let Some(name) = labels.port(theirs) {
-            return name.to_owned();
-        }
         let node = &self.topology.nodes()[self.topology.owner(port)];
         let taken: BTreeSet<&str> = node.ports.iter().filter_map(|port| self.labels.port(*port)).collect();
-        let mut names = (1..).map(|number| format!("eth{number}"));
-        names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
+        match labels.port(theirs) {
+            Some(name) if taken.contains(name) => format!("{name}{NEW}"),
+            Some(name) => name.to_owned(),
+            None => {
+                let mut names = (1..).map(|number| format!("eth{number}"));
+                names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
+            }
+        }
     }
 
     fn mark(&mut self, link: LinkId, which: usize) {
@@ -154,7 +196,7 @@ impl Union {
         let mut labels = new.clone();
         for (port, here) in self.ports[1].iter().enumerate() {
             if let Some(name) = self.labels.port(*here) {
-                labels.name_port(PortId(port as u32), name);
+                labels.name_port(PortId(port as u32), name.strip_suffix(NEW).unwrap_or(name));
             }
         }
         labels
