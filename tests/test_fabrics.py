@@ -120,12 +120,13 @@ def test_drawings(tmp_path):
 def test_a_plan_is_written_whole_and_checks(tmp_path):
     plan = tmp_path / "plan"
     fabric = "jellyfish:switches=12,ports=8,hosts_per_switch=3"
-    done = cli("route", "plan", fabric, "--lanes", 2, "--vlans", 4, "--seed", 3, "-o", plan)
+    done = cli("route", "plan", fabric, "--vlans", 4, "--seed", 3, "--effort", "fast", "--json-tables", "-o", plan)
     assert (done.returncode, done.stderr) == (0, "")
+    assert "auto chose order_pair" in done.stdout.replace("\n", " ")
     names = {"plan.json", "tables.csv", "tables.json", "topology.graphml", "topology.svg"}
     assert {path.name for path in plan.iterdir()} == names
     summary = json.loads((plan / "plan.json").read_text())
-    assert (summary["engine"], summary["report"]["can_deadlock"], summary["rows"]["vlans"]) == ("order_pair", False, 4)
+    assert (summary["engine"], summary["report"]["can_deadlock"], summary["rows"]["vlans"]) == ("auto", False, 4)
     for topology, tables in ((fabric, plan), (plan / "topology.graphml", plan / "tables.json")):
         done = cli("route", "check", topology, tables, "--what-if", "--json")
         report = json.loads(done.stdout)
@@ -242,7 +243,7 @@ def test_progress_is_shown_and_its_errors_come_through():
         while True:
             pf.plan_routes(fabric, vlans=64, progress=angry)
 
-    with pytest.raises(RuntimeError, match="growing trees"):
+    with pytest.raises(RuntimeError, match=r"orders|trees"):
         plan_until_shown()
     assert routes.check()["clean"]
 
@@ -334,3 +335,144 @@ def test_fig14_is_judged(tmp_path, monkeypatch):
         ("B-M29", "B-M31", "B-M33"), "reproduced"
     )
     assert set(verdicts) == {"B-M29", "B-M30", "B-M31", "B-M32", "B-M33"}
+
+
+def test_what_can_not_be_planned(tmp_path):
+    nothing = tmp_path / "empty.graphml"
+    nothing.write_text("<graphml><graph/></graphml>")
+    loop = tmp_path / "loop.json"
+    edges = [{"source": "h", "target": "s"}, {"source": "s", "target": "s"}]
+    loop.write_text(json.dumps({"nodes": [{"id": "h", "kind": "host"}, {"id": "s"}], "edges": edges}))
+    pair = tmp_path / "pair.json"
+    hosts = [{"id": name, "kind": "host"} for name in "ab"]
+    pair.write_text(json.dumps({"nodes": hosts, "edges": [{"source": "a", "target": "b"}]}))
+    for source, word in ((nothing, "no hosts"), (loop, "itself"), (pair, "no switches")):
+        done = cli("route", "plan", source, "-o", tmp_path / "plan")
+        assert (done.returncode, word in done.stderr.replace("\n", " ")) == (2, True), done.stderr
+    missing = cli("route", "check", "star:hosts=3", tmp_path / "nothere")
+    assert (missing.returncode, "no such file or folder" in missing.stderr.replace("\n", " ")) == (2, True)
+    torus = cli("topo", "show", "torus:lengths=4xz")
+    assert "such as 8x2" in torus.stderr.replace("\n", " ")
+    assert "lengths=4x4" in cli("topo", "families").stdout
+    assert cli("topo", "show", tmp_path / "none.json").returncode == 2
+    assert "regular file" in cli("topo", "show", "/dev/zero", "--from", "node-link").stderr.replace("\n", " ")
+
+
+def test_graphs_without_hosts_and_hosts_with_two_links(tmp_path):
+    bare = tmp_path / "bare.json"
+    nodes = [{"id": f"s{i}"} for i in range(4)]
+    ring = [{"source": f"s{i}", "target": f"s{(i + 1) % 4}", "source_port": f"e{i}"} for i in range(4)]
+    bare.write_text(json.dumps({"nodes": nodes, "edges": ring}))
+    done = cli("route", "plan", bare, "--hosts-per-switch", 2, "-o", tmp_path / "a", "--json")
+    assert (done.returncode, json.loads(done.stdout)["report"]["hosts"]) == (0, 8)
+    assert "e1" in (tmp_path / "a" / "tables.csv").read_text()
+    dual = tmp_path / "dual.json"
+    nodes = [{"id": f"s{i}"} for i in range(2)] + [{"id": f"h{i}", "kind": "host"} for i in range(2)]
+    edges = [{"source": f"h{i}", "target": f"s{k}"} for i in range(2) for k in range(2)]
+    dual.write_text(json.dumps({"nodes": nodes, "edges": [*edges, {"source": "s0", "target": "s1"}]}))
+    done = cli("route", "plan", dual, "-o", tmp_path / "b", "--json")
+    assert (done.returncode, json.loads(done.stdout)["report"]["hosts"]) == (0, 4)
+    assert "2 hosts have several links" in done.stderr.replace("\n", " ")
+
+
+def test_failures_of_groups_and_pairs(tmp_path):
+    fabric = "jellyfish:switches=12,ports=8,hosts_per_switch=3"
+    plan = tmp_path / "plan"
+    assert cli("route", "plan", fabric, "--effort", "fast", "-o", plan, "-q").returncode == 0
+    report = json.loads(cli("route", "check", fabric, plan, "--what-if", "--what-if-pairs", 20, "--json").stdout)
+    backed = report["what_if"]["links"]
+    assert cli("route", "plan", fabric, "--backup-vlans", 0, "-o", tmp_path / "bare", "-q").returncode == 0
+    bare = json.loads(cli("route", "check", fabric, tmp_path / "bare", "--what-if", "--json").stdout)
+    # Neighbours that use the link between them in every VLAN; two lanes have not room for every detour.
+    assert bare["what_if"]["links"]["harmless"] == 0
+    assert backed["harmless"] >= 20
+    assert backed["pairs_lost"] * 2 < bare["what_if"]["links"]["pairs_lost"]
+    assert report["what_if_several"]["two links"]["tried"] == 20
+    topology = pf.load_topology(fabric)
+    kinds = {name: kind for name, kind, _ in topology.nodes()}
+    links = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b]]
+    groups = tmp_path / "groups.csv"
+    lines = [f"duct{n},{topology.ports()[links[n + k * 5]][0]}" for n in range(5) for k in range(2)]
+    groups.write_text("\n".join(["group,port", *lines]) + "\n")
+    options = ("--groups", groups, "--effort", "fast", "--backup-vlans", 8)
+    assert cli("route", "plan", fabric, *options, "-o", tmp_path / "safe", "-q").returncode == 0
+    harmless = []
+    for folder in ("bare", "safe"):
+        done = cli("route", "check", fabric, tmp_path / folder, "--what-if-groups", groups, "--json")
+        harmless.append(json.loads(done.stdout)["what_if_several"]["a group of links"]["harmless"])
+    assert harmless[0] == 0
+    assert harmless[1] >= 3
+    groups.write_text("group,port\nduct,s0:eth99\n")
+    wrong = cli("route", "check", fabric, plan, "--what-if-groups", groups)
+    assert (wrong.returncode, "line 2" in wrong.stderr) == (2, True)
+
+
+def test_a_tree_is_drawn_with_arrows(tmp_path):
+    plan = tmp_path / "plan"
+    assert cli("route", "plan", "fat_tree:k=4", "--vlans", 2, "-o", plan, "-q").returncode == 0
+    done = cli("route", "draw", "fat_tree:k=4", plan, "--to", "host0", "--vlan", 1, "-o", tmp_path / "tree.svg")
+    assert done.returncode == 0
+    root = ET.parse(tmp_path / "tree.svg").getroot()
+    # Every other host and every switch on the way sends by one port.
+    assert sum(element.tag.endswith("polygon") for element in root.iter()) >= 16
+    large = "jellyfish:switches=40,ports=20,hosts_per_switch=10"
+    assert cli("topo", "draw", large, "-o", tmp_path / "large.svg").returncode == 0
+    assert "400 hosts are not drawn" in (tmp_path / "large.svg").read_text()
+    bare = pf.Topology.parse(pf.load_topology("fat_tree:k=4").write("hpcc").split("#")[0], "hpcc")
+    assert {level for _, _, level in bare.nodes()} == {None}
+    assert sorted(set(bare.levels().values())) == [0, 1, 2, 3]
+
+
+def simulate(topology, tables, folder):
+    """Every host to another one, by tables from a file."""
+    file = folder / "migration.toml"
+    file.write_text(
+        f"""
+        stop = "20 ms"
+        topology = {{ kind = "file", path = "{topology}" }}
+        routing = {{ kind = "plan", path = "{tables}" }}
+        transport = {{ preset = "tcp_dcb" }}
+        workload = [{{ kind = "permutation", size = "100 KB" }}]
+        """
+    )
+    return pf.run(file, progress=False)
+
+
+def test_an_update_in_steps_under_load(tmp_path):
+    fabric = pf.load_topology("jellyfish:switches=10,network_ports=4,hosts_per_switch=2")
+    old = tmp_path / "fabric.graphml"
+    old.write_text(fabric.write("graphml"))
+    kinds = {name: kind for name, kind, _ in fabric.nodes()}
+    gone = [n for n, (a, b, *_) in enumerate(fabric.links()) if kinds[a] == kinds[b]][:2]
+    new = tmp_path / "new.graphml"
+    new.write_text(fabric.without(gone).write("graphml"))
+    plan = tmp_path / "plan"
+    assert cli("route", "plan", old, "--vlans", 4, "--effort", "fast", "-o", plan, "-q").returncode == 0
+    done = cli("route", "update", plan, new, "-o", tmp_path / "update", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert [step["file"] for step in summary["steps"] if "file" in step] == [
+        "1-add-rows.csv",
+        "2-senders.csv",
+        "3-remove-rows.csv",
+    ]
+    update = tmp_path / "update"
+    differ = (update / "diff.csv").read_text().splitlines()[1:]
+    assert len(differ) == summary["rows_added"] + summary["rows_removed"] + summary["rows_changed"] > 0
+    states = (
+        (plan / "topology.graphml", plan / "tables.csv"),
+        (update / "during.graphml", update / "during.csv"),
+        (update / "plan" / "topology.graphml", update / "plan" / "tables.csv"),
+    )
+    for topology, tables in states:
+        assert cli("route", "check", topology, tables).returncode == 0
+        run = simulate(topology, tables, tmp_path)
+        assert run.summary["flows_finished"] == run.summary["flows_total"] == 20
+        assert run.summary["drops"] == 0
+    again = cli("route", "update", plan, new, "-o", tmp_path / "update")
+    assert (again.returncode, "not empty" in again.stderr) == (1, True)
+    added = set((update / "1-add-rows.csv").read_text().splitlines()[1:])
+    before = {line for line in (plan / "tables.csv").read_text().splitlines() if line.count(",") == 3}
+    removed = set((update / "3-remove-rows.csv").read_text().splitlines()[1:])
+    after = {line for line in (update / "plan" / "tables.csv").read_text().splitlines() if line.count(",") == 3}
+    assert (before | added) - removed == after

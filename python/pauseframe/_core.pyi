@@ -165,13 +165,22 @@ class Topology:
     def links(self) -> list[tuple[str, str, int, float]]:
         """(one end, other end, bits per second, delay in microseconds) by link number; rate and delay from the one
         end to the other."""
+    def ports(self) -> list[tuple[str, str]]:
+        """The names of the two ports of each link, as tables and reports have them: "leaf0:eth3"."""
     def statistics(self) -> dict[str, Any]:
         """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
         bisection, problems."""
     def write(self, format: str) -> str:
         """The text of a file; everything but ibnetdiscover can be written."""
     def without(self, links: Sequence[int]) -> Topology:
-        """The topology without some links, by number."""
+        """The topology without some links, by number. The other ports keep their names."""
+
+    def levels(self) -> dict[str, int] | None:
+        """The level of every node, hosts at 0: as named, or by distance from the hosts if that is consistent."""
+    def with_single_ports(self) -> Topology:
+        """The topology with every port of a host that has several links as a host of its own, "NAME.PORT"."""
+    def with_hosts(self, per_switch: int, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
+        """The topology with hosts "SWITCH-host1" ... at every switch, if it has none. Raises FabricError."""
 
 @final
 class Routes:
@@ -204,21 +213,31 @@ class Routes:
         """The egress ports on the way, the sender's first, to where the packet arrives or is lost."""
     def write(self, format: str) -> str:
         """The tables as "csv" or "json"."""
+    def write_file(self, path: str, format: str) -> None:
+        """The same into a file; csv row by row, so that large tables need no further memory."""
 
 def plan_routes(
     topology: Topology,
-    engine_name: str = "order_pair",
+    engine_name: str = "auto",
     *,
     lanes: int | None = None,
     vlans: int | None = None,
     sampled_vlans: int | None = None,
     sample_percent: int | None = None,
+    backup_vlans: int | None = None,
+    protect: str | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+    effort: str | None = None,
     root: str | None = None,
     seed: int = 1,
     first_vlan: int = 1,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Routes:
-    """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C."""
+    """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
+
+    `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`,
+    lists of link numbers that fail together. `effort` is "fast", "normal" or "best".
+    """
 
 def read_routes(
     path: str,
@@ -231,6 +250,23 @@ def read_routes(
     """Tables from a plan folder, a file (csv, json, opensm) or a folder of SWITCH.json as `bridge -j fdb show` prints.
 
     `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
+    """
+
+def update_routes(
+    routes: Routes,
+    topology: Topology,
+    *,
+    lanes: int | None = None,
+    failed: bool = False,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
+
+    topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new),
+    changes (switch, destination, (VLAN, port) before, the same after), mixes (whether old and new routes together have
+    no cycle), moved_hosts, lost_before (pairs of hosts), and on the graph of both topologies (union): before, during,
+    after. `lanes` is the most that may be used, by default one more than the old tables have. `failed`: the links that
+    are gone are down already. Raises FabricError.
     """
 
 def engines() -> dict[str, str]:

@@ -32,6 +32,9 @@ Delay = Annotated[str, typer.Option("--delay", help="Of links, where a file does
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
+HostsPerSwitch = Annotated[
+    int, typer.Option("--hosts-per-switch", min=0, help="Give every switch so many hosts, if the topology has none.")
+]
 RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that a switch can hold.")]
 
 
@@ -41,6 +44,22 @@ class Choice(StrEnum):
     random = "random"
     best_of_two = "best_of_two"
     least_loaded = "least_loaded"
+
+
+class Protect(StrEnum):
+    """The failures, one at a time, that backups are for."""
+
+    link = "link"
+    switch = "switch"
+    two_links = "two_links"
+
+
+class Effort(StrEnum):
+    """How long to look for good orders."""
+
+    fast = "fast"
+    normal = "normal"
+    best = "best"
 
 
 class Layout(StrEnum):
@@ -128,15 +147,29 @@ def families() -> None:
 def plan(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],
-    engine: Annotated[str, typer.Option("--engine", help="See: pauseframe route engines.")] = "order_pair",
-    lanes: Annotated[
-        int | None, typer.Option("--lanes", help="Lanes (priorities); at most, for dfsssp and lash.")
-    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="See: pauseframe route engines.")] = "auto",
+    lanes: Annotated[int | None, typer.Option("--lanes", help="Lanes (priorities), at most.")] = None,
     vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs over all lanes.")] = None,
     sampled_vlans: Annotated[
         int | None, typer.Option("--sampled-vlans", help="order_pair: VLANs on a part of the links, for failures.")
     ] = None,
     sample_percent: Annotated[int | None, typer.Option("--sample-percent", help="order_pair: that part.")] = None,
+    backup_vlans: Annotated[
+        int | None, typer.Option("--backup-vlans", help="auto, order_pair: how many of the VLANs are for failures.")
+    ] = None,
+    protect: Annotated[
+        Protect | None,
+        typer.Option("--protect", help="auto, order_pair: what shall cost no pair its last route."),
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option("--groups", help="The same for links that fail together: CSV with the header group,port."),
+    ] = None,
+    effort: Annotated[
+        Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
+    ] = None,
+    hosts_per_switch: HostsPerSwitch = 0,
+    json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
     root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws orders, trees and ties.")] = 1,
     first_vlan: Annotated[int, typer.Option("--first-vlan", min=1, max=4094, help="Number of the first VLAN.")] = 1,
@@ -153,18 +186,22 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Plan routes that can not deadlock; they are verified before they are written."""
-    from pauseframe.routing import plan_routes, write_plan
+    from pauseframe.routing import plan_routes, read_groups, write_plan
 
-    topology = _load(source, from_, rate, delay)
+    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
     about: dict[str, Any] = {"topology": source, "engine": engine, "lanes": lanes, "seed": seed}
     with _Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
+            backup_vlans=backup_vlans, protect=None if protect is None else protect.value,
+            groups=None if groups is None else read_groups(groups, topology),
+            effort=None if effort is None else effort.value,
             root=root, seed=seed, first_vlan=first_vlan, progress=display,
         )  # fmt: skip
         summary = write_plan(
-            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force, progress=display
-        )
+            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
+            json_tables=json_tables, progress=display,
+        )  # fmt: skip
     if as_json:
         print(json.dumps(summary))
     elif not quiet:
@@ -178,6 +215,8 @@ def plan(
             ("  with an address block for each switch", str(use["rows_by_switch"])),
         ]
         _print_pairs(lines, f"{engine} on {source}")
+        for note in routes.notes:
+            print(note)
         print(f"\ntables in {out}; next: pauseframe route check {source} {out} --what-if")
 
 
@@ -201,6 +240,16 @@ def check(
     ] = None,
     rows: RowsBudget = None,
     what_if: Annotated[bool, typer.Option("--what-if", help="Try every failure of one link or switch.")] = False,
+    what_if_groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--what-if-groups", help="Try groups of links that fail together: CSV with the header group,port."
+        ),
+    ] = None,
+    what_if_pairs: Annotated[
+        int, typer.Option("--what-if-pairs", min=0, help="Try so many random pairs of links (seed 1).")
+    ] = 0,
+    hosts_per_switch: HostsPerSwitch = 0,
     examples: Annotated[int, typer.Option("--examples", min=1, help="Examples of each finding in --json.")] = 10,
     drawing: Annotated[Path | None, typer.Option("--draw", help="Draw the cycle into a .svg or .html file.")] = None,
     from_: Format = None,
@@ -211,9 +260,9 @@ def check(
 ) -> None:
     """Check forwarding tables: exit code 1 if they can deadlock or are not right."""
     from pauseframe.draw import draw as draw_topology
-    from pauseframe.routing import read_routes
+    from pauseframe.routing import read_routes, what_ifs
 
-    topology = _load(source, from_, rate, delay)
+    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
     lanes = dict(_lane(item) for item in lane) if lane else None
     routes = read_routes(
         str(tables), topology, format=format, addresses=None if addresses is None else str(addresses), lanes=lanes
@@ -221,8 +270,11 @@ def check(
     with _Display("check", quiet or as_json) as display:
         report = routes.check(rows_budget=rows, what_if=what_if, examples=examples, progress=display)
     text = report.pop("text")
+    if what_if_groups is not None or what_if_pairs:
+        report["what_if_several"] = what_ifs(routes, topology, groups=what_if_groups, pairs=what_if_pairs)
     if drawing is not None:
-        cycle = [arc["held"]["port"] for arc in report["shortest_cycle"]]
+        held = [arc["held"] for arc in report["shortest_cycle"]]
+        cycle = {buffer["port"]: f"{buffer['port']}, lane {buffer['lane']}" for buffer in held}
         draw_topology(topology, drawing, mark=cycle, title=f"{source}: {tables}")
     if as_json:
         print(json.dumps(report | {"notes": routes.notes}))
@@ -230,9 +282,92 @@ def check(
         for note in routes.notes:
             _say(f"note: {note}")
         print(text, end="")
+        for failure, figures in report.get("what_if_several", {}).items():
+            harmless, tried = figures["harmless"], figures["tried"]
+            print(f"{failure} down: {harmless} of {tried} cost no pair of switches its last route")
+            if figures["worst"]:
+                print(f"  worst: {figures['worst'][0]}, {figures['worst'][1]} pairs")
         print("verdict: " + ("right" if report["clean"] else "NOT RIGHT"))
     if not report["clean"]:
         raise typer.Exit(1)
+
+
+@route.command(epilog="Examples: pauseframe route update plan/ fabric-without-link.graphml -o update/ | "
+               "pauseframe route update plan/ fabric.graphml --failed -o update/")  # fmt: skip
+def update(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Folder of the plan in use.")],
+    source: Annotated[str, typer.Argument(metavar="NEW_TOPOLOGY", help="As for route plan.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the new plan, the rows that differ, the steps.")],
+    lanes: Annotated[
+        int | None, typer.Option("--lanes", help="The most lanes [default: one more than OLD has, if need be].")
+    ] = None,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Links that are gone are down already [default: they go at the end].")
+    ] = False,
+    hosts_per_switch: HostsPerSwitch = 0,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Plan the tables of a changed topology near those in use, and steps that lose and stop no packet."""
+    from pauseframe.routing import read_routes, update_routes, write_update
+    from pauseframe.topology import load_topology
+
+    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
+    before = read_routes(str(old), load_topology(old / "topology.graphml"))
+    with _Display("update", quiet or as_json) as display:
+        planned = update_routes(before, topology, lanes=lanes, failed=failed, progress=display)
+        summary = write_update(planned, out, force=force)
+    if as_json:
+        print(json.dumps(summary))
+    elif not quiet:
+        rows = [f"{summary[f'rows_{what}']} {what}" for what in ("added", "changed", "removed")]
+        lines = [
+            ("rows that differ", ", ".join(rows)),
+            ("VLANs that keep their number", str(len(summary["kept"]))),
+            ("VLANs with a new number", str(sum(new is not None for _, new in summary["renumbered"]))),
+        ]
+        if failed:
+            lines.append(("pairs of hosts cut off by the failure", str(summary["pairs_lost_before"])))
+        _print_pairs(lines, f"{old} to {source}")
+        for number, step in enumerate(summary["steps"], 1):
+            print(f"{number}. {step['do']} ({step['safe']})")
+        for note in summary["notes"]:
+            _say(f"note: {note}")
+        print(f"\nsteps and new plan in {out}")
+
+
+@route.command(name="draw", epilog="Example: pauseframe route draw fat_tree:k=4 plan/ --to host0 --vlan 1 -o tree.svg")
+def draw_tree(
+    source: Source,
+    tables: Annotated[Path, typer.Argument(metavar="TABLES", help="As for route check.")],
+    to: Annotated[str, typer.Option("--to", help="The receiving host.")],
+    vlan: Annotated[int, typer.Option("--vlan", min=0, max=4094, help="The VLAN.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
+    layout: Annotated[
+        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
+    ] = Layout.auto,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+) -> None:
+    """Draw the routes to one host in one VLAN."""
+    from pauseframe.draw import draw as draw_topology
+    from pauseframe.routing import read_routes, tree_ports
+
+    topology = _prepared(source, from_, rate, delay, 0)
+    routes = read_routes(str(tables), topology)
+    lanes = dict(routes.vlans)
+    if vlan not in lanes:
+        raise typer.BadParameter(
+            f"there is no VLAN {vlan}: there are {', '.join(map(str, lanes))}", param_hint="--vlan"
+        )
+    title = f"to {to} in VLAN {vlan}, lane {lanes[vlan]}"
+    draw_topology(topology, out, layout=layout.value, mark=tree_ports(routes, topology, vlan, to), title=title)
+    print(out)
 
 
 @route.command(epilog="Example: pauseframe route engines")
@@ -330,6 +465,17 @@ def _load(source: str, format: str | None, rate: str, delay: str) -> Topology:
     from pauseframe.topology import load_topology
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
+    for note in topology.notes:
+        _say(f"note: {note}")
+    return topology
+
+
+def _prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
+    """A topology that routes can be planned for: every host with one port."""
+    from pauseframe.topology import load_topology
+
+    topology = load_topology(source, format=format, rate=rate, delay=delay)
+    topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
     for note in topology.notes:
         _say(f"note: {note}")
     return topology

@@ -1,12 +1,14 @@
 """Drawings of topologies: SVG, and HTML that shows names when pointed at.
 
-Switches stand in rows by their levels where all have one (fat trees), else on a circle; `spring` asks NetworkX for a
-force-directed layout. With more than a few hundred hosts only the switches are drawn.
+Switches stand in rows by their levels, named or seen from the graph (Clos networks), else on a circle; `spring` asks
+NetworkX for a force-directed layout. With more than a few hundred hosts only the switches are drawn, and a line says
+how many hosts are not.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
@@ -24,6 +26,15 @@ LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#9bbcdb", "#1f4e79"
 
 
 @dataclass(frozen=True)
+class Arrow:
+    """A way that packets take over a link."""
+
+    backwards: bool
+    """From the second end of the link to the first."""
+    caption: str
+
+
+@dataclass(frozen=True)
 class Drawing:
     """Where everything stands; coordinates 0 to 1, y upwards."""
 
@@ -33,14 +44,23 @@ class Drawing:
     """Two ends and what is said about the link."""
     hosts_at: dict[str, int]
     """Hosts that are not drawn, by their switch."""
-    marked: set[int]
-    """Positions in `links` of those to stand out."""
+    marked: dict[int, list[Arrow]]
+    """Positions in `links` of those to stand out, with the ways that packets take over them."""
 
 
 def draw(
-    topology: _core.Topology, path: Path, *, layout: Layout = "auto", mark: Iterable[str] = (), title: str = ""
+    topology: _core.Topology,
+    path: Path,
+    *,
+    layout: Layout = "auto",
+    mark: Iterable[str] | Mapping[str, str] = (),
+    title: str = "",
 ) -> None:
-    """Draws into a .svg or .html file. `mark` are port names ("leaf0:3") whose links stand out."""
+    """Draws into a .svg or .html file.
+
+    `mark` are names of ports ("leaf0:eth3", as reports have them): an arrow shows what they transmit, with the caption
+    that a mapping gives.
+    """
     drawing = arrange(topology, layout, mark)
     suffix = path.suffix.lower()
     if suffix == ".svg":
@@ -51,34 +71,33 @@ def draw(
         raise _core.FabricError(f"{path}: drawings are .svg or .html")
 
 
-def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] = ()) -> Drawing:
+def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] | Mapping[str, str] = ()) -> Drawing:
     """Chooses what is drawn and where."""
     from pauseframe._text import format_rate
 
     nodes = topology.nodes()
     kinds = {name: kind for name, kind, _ in nodes}
-    levels = {name: level for name, _, level in nodes}
+    levels: Mapping[str, int | None] = topology.levels() or {name: level for name, _, level in nodes}
     with_hosts = sum(kind == "host" for kind in kinds.values()) <= HOSTS_DRAWN
     links: list[tuple[str, str, str]] = []
-    hosts_at, marked = dict.fromkeys(kinds, 0), set()
-    wanted, ports = set(mark), dict.fromkeys(kinds, 0)
-    for a, b, rate, delay in topology.links():
-        names = {f"{end}:{ports[end]}" for end in (a, b)}
-        for end in (a, b):
-            ports[end] += 1
+    hosts_at: dict[str, int] = dict.fromkeys(kinds, 0)
+    marked: dict[int, list[Arrow]] = {}
+    captions = dict(mark) if isinstance(mark, Mapping) else dict.fromkeys(mark, "")
+    for (a, b, rate, delay), ports in zip(topology.links(), topology.ports(), strict=True):
         if not with_hosts and "host" in {kinds[a], kinds[b]}:
             hosts_at[a if kinds[a] == "switch" else b] += 1
             continue
-        if names & wanted:
-            marked.add(len(links))
-        links.append((a, b, f"{' – '.join(sorted(names))}: {format_rate(rate)}, {delay:g} µs"))
+        arrows = [Arrow(bool(back), captions[port]) for back, port in enumerate(ports) if port in captions]
+        if arrows:
+            marked[len(links)] = arrows
+        links.append((a, b, f"{' – '.join(ports)}: {format_rate(rate)}, {delay:g} µs"))
     drawn = {name: kind for name, kind in kinds.items() if with_hosts or kind == "switch"}
     places = _places(drawn, {name: levels[name] for name in drawn}, links, layout)
     return Drawing(places, drawn, links, hosts_at, marked)
 
 
 def _places(
-    kinds: dict[str, str], levels: dict[str, int | None], links: list[tuple[str, str, str]], layout: Layout
+    kinds: dict[str, str], levels: Mapping[str, int | None], links: list[tuple[str, str, str]], layout: Layout
 ) -> dict[str, tuple[float, float]]:
     leveled = all(level is not None for name, level in levels.items() if kinds[name] == "switch")
     if layout == "levels" and not leveled:
@@ -145,30 +164,74 @@ def _tooltip(drawing: Drawing, name: str) -> str:
 
 def to_svg(drawing: Drawing, title: str = "") -> str:
     """A drawing that browsers, LaTeX and word processors take."""
-    root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"-20 -20 {SIZE + 40} {SIZE + 40}", role="img")
+    # Room for the names above the top row and beside the outer columns.
+    box = f"-60 -40 {SIZE + 120} {SIZE + 80}"
+    root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=box, role="img")
     ET.SubElement(root, "title").text = title or "topology"
-    at = {name: (f"{x * SIZE:.1f}", f"{(1 - y) * SIZE:.1f}") for name, (x, y) in drawing.places.items()}
+    at = {name: (x * SIZE, (1 - y) * SIZE) for name, (x, y) in drawing.places.items()}
+    radius = max(2.0, min(9.0, 250 / max(len(at), 1) ** 0.75))
+    _draw_lines(root, drawing, at, radius)
+    for name, (x, y) in at.items():
+        switch = drawing.kinds[name] == "switch"
+        size = f"{radius if switch else radius * 0.7:.1f}"
+        dot = ET.SubElement(root, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=size, fill=SWITCH if switch else HOST)
+        ET.SubElement(dot, "title").text = _tooltip(drawing, name)
+    style = {"fill": "#222", "font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
+    labels = ET.SubElement(root, "g", style)
+    if len(at) <= 60:
+        for name, (x, y) in at.items():
+            ET.SubElement(labels, "text", x=f"{x:.1f}", y=f"{y - radius - 3:.1f}").text = name
+    if hidden := _hidden(drawing):
+        ET.SubElement(labels, "text", x=f"{SIZE / 2}", y=f"{SIZE + 30}").text = hidden
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _hidden(drawing: Drawing) -> str:
+    """What is not drawn."""
+    hosts = sum(drawing.hosts_at.values())
+    return f"{hosts} hosts are not drawn; point at a switch for its number" if hosts else ""
+
+
+def _draw_lines(root: ET.Element, drawing: Drawing, at: dict[str, tuple[float, float]], radius: float) -> None:
+    """The links, those that stand out last, with arrows along what is sent over them."""
     width = max(0.3, min(1.5, 400 / max(len(drawing.links), 1)))
     lines = ET.SubElement(root, "g", {"stroke": LINK, "stroke-width": f"{width:.2f}"})
     for number in sorted(range(len(drawing.links)), key=lambda link: link in drawing.marked):
         a, b, text = drawing.links[number]
-        (x1, y1), (x2, y2) = at[a], at[b]
+        ends = {"x1": f"{at[a][0]:.1f}", "y1": f"{at[a][1]:.1f}", "x2": f"{at[b][0]:.1f}", "y2": f"{at[b][1]:.1f}"}
         style = {"stroke": MARKED, "stroke-width": "3"} if number in drawing.marked else {}
-        line = ET.SubElement(lines, "line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2} | style)
+        line = ET.SubElement(lines, "line", ends | style)
         ET.SubElement(line, "title").text = text
-    radius = max(2.0, min(9.0, 250 / max(len(at), 1) ** 0.75))
-    for name, (x, y) in at.items():
-        switch = drawing.kinds[name] == "switch"
-        dot = ET.SubElement(
-            root, "circle", cx=x, cy=y, r=f"{radius if switch else radius * 0.7:.1f}", fill=SWITCH if switch else HOST
-        )
-        ET.SubElement(dot, "title").text = _tooltip(drawing, name)
-    if len(at) <= 60:
-        style = {"fill": "#222", "font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
-        labels = ET.SubElement(root, "g", style)
-        for name, (x, y) in at.items():
-            ET.SubElement(labels, "text", x=x, y=f"{float(y) - radius - 3:.1f}").text = name
-    return ET.tostring(root, encoding="unicode") + "\n"
+    if not drawing.marked:
+        return
+    heads = ET.SubElement(root, "g", {"class": "arrows", "fill": "#8c1517"})
+    captions = ET.SubElement(root, "g", {"fill": "#8c1517", "font-family": "sans-serif", "font-size": "10"})
+    for number, arrows in drawing.marked.items():
+        a, b, _ = drawing.links[number]
+        for arrow in arrows:
+            start, end = (at[b], at[a]) if arrow.backwards else (at[a], at[b])
+            _draw_arrow(heads, captions, start, end, radius, arrow.caption)
+
+
+def _draw_arrow(
+    heads: ET.Element,
+    captions: ET.Element,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    radius: float,
+    caption: str,
+) -> None:
+    """A head at the receiving end; the caption at two thirds of the way, so that two directions stand apart."""
+    (x1, y1), (x2, y2) = start, end
+    length = math.hypot(x2 - x1, y2 - y1) or 1.0
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    tip = (x2 - dx * radius, y2 - dy * radius)
+    left, right = ((tip[0] - 14 * dx - side * dy, tip[1] - 14 * dy + side * dx) for side in (5, -5))
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (tip, left, right))
+    ET.SubElement(heads, "polygon", points=points)
+    if caption:
+        x, y = x1 + (x2 - x1) * 0.66 + 6, y1 + (y2 - y1) * 0.66 - 4
+        ET.SubElement(captions, "text", x=f"{x:.1f}", y=f"{y:.1f}").text = caption
 
 
 def to_html(drawing: Drawing, title: str = "") -> str:
@@ -187,6 +250,12 @@ def to_html(drawing: Drawing, title: str = "") -> str:
 
     plain = [number for number in range(len(drawing.links)) if number not in drawing.marked]
     figure = go.Figure([lines(plain, LINK, 0.6), lines(sorted(drawing.marked), MARKED, 3)])
+    for number, arrows in drawing.marked.items():
+        a, b, _ = drawing.links[number]
+        for arrow in arrows:
+            (x1, y1), (x2, y2) = (drawing.places[end] for end in ((b, a) if arrow.backwards else (a, b)))
+            head = {"x": (x1 + 2 * x2) / 3, "y": (y1 + 2 * y2) / 3, "ax": x1, "ay": y1, "axref": "x", "ayref": "y"}
+            figure.add_annotation(**head, text=arrow.caption, arrowhead=2, arrowcolor=MARKED, arrowwidth=2)
     for kind, colour, size in (("host", HOST, 6), ("switch", SWITCH, 10)):
         names = [name for name, own in drawing.kinds.items() if own == kind]
         if names:
@@ -199,5 +268,7 @@ def to_html(drawing: Drawing, title: str = "") -> str:
                 hoverinfo="text",
             )
     hidden = {"visible": False}
+    if note := _hidden(drawing):
+        title = f"{title} ({note})"
     figure.update_layout(title=title, showlegend=False, xaxis=hidden, yaxis=hidden, plot_bgcolor="white")
     return str(figure.to_html(include_plotlyjs=True, full_html=True))

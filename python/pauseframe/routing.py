@@ -10,17 +10,34 @@
 
 from __future__ import annotations
 
+import csv
+import difflib
+import io
 import json
+import random
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._core import Routes, plan_routes, read_routes
+from pauseframe._core import Routes, plan_routes, read_routes, update_routes
 from pauseframe.draw import draw
 
-__all__ = ["Routes", "plan_routes", "read_routes", "write_plan"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "Routes",
+    "plan_routes",
+    "read_groups",
+    "read_routes",
+    "tree_ports",
+    "update_routes",
+    "what_ifs",
+    "write_plan",
+    "write_update",
+]
 
 SUMMARY = "plan.json"
 
@@ -34,13 +51,15 @@ def write_plan(
     rows_budget: int | None = None,
     by_switch: bool = False,
     force: bool = False,
+    json_tables: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
-    The folder has `tables.csv` and `tables.json` (the same tables), `topology.graphml`, `topology.svg` and `plan.json`:
-    what was asked for (`about`), the report of the verifier, and the rows that the switches need. Tables that can
-    deadlock, circle, leave a pair out or do not fit `rows_budget` are not written: FabricError.
+    The folder has `tables.csv`, with `json_tables` also `tables.json` (the same tables), `topology.graphml`,
+    `topology.svg` and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the
+    switches need. Tables that can deadlock, circle, leave a pair out or do not fit `rows_budget` are not written:
+    FabricError.
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
@@ -55,12 +74,13 @@ def write_plan(
     if not report["clean"]:
         raise _core.FabricError(f"the tables were not written, since they are not right:\n{report['text']}")
     summary = {"program": "pauseframe", **(about or {}), "rows": routes.table_use(), "vlans": routes.vlans}
+    summary["notes"] = routes.notes
     summary["report"] = {key: value for key, value in report.items() if key != "text"}
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        for kind in ("csv", "json"):
-            (partial / f"tables.{kind}").write_text(routes.write(kind), encoding="utf-8")
+        for kind in ("csv", "json")[: 1 + json_tables]:
+            routes.write_file(str(partial / f"tables.{kind}"), kind)
         (partial / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
@@ -85,3 +105,160 @@ def _swap(new: Path, place: Path) -> None:
         old.rename(place)
         raise
     shutil.rmtree(old)
+
+
+def write_update(update: dict[str, Any], folder: str | Path, *, force: bool = False) -> dict[str, Any]:
+    """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
+
+    `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
+    steps, `diff.csv` the rows that differ, `during.csv` the rows between the first step and the last, and `update.json`
+    the summary.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not force or not (folder / "update.json").is_file()) and any(folder.iterdir()):
+        raise _core.InputError(f"the folder {folder} is not empty: name another one; --force replaces an update only")
+    during = update["during"].check()
+    if not update["mixes"] or during["can_deadlock"] or during["loops"]["count"]:
+        raise _core.FabricError(
+            f"the update was not written: old and new rows together are not right:\n{during['text']}"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        write_plan(update["routes"], update["topology"], partial / "plan")
+        _write_steps(update, partial)
+        summary = _summary(update)
+        (partial / "update.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        partial.chmod(0o755)
+        _swap(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return summary
+
+
+def _write_steps(update: dict[str, Any], folder: Path) -> None:
+    lanes = dict(update["during"].vlans)
+    kept = set(update["kept"])
+    added: list[list[str]] = []
+    removed: list[list[str]] = []
+    differ: list[list[Any]] = []
+    for switch, destination, before, after in update["changes"]:
+        differ.append([switch, destination, *(before or ("", "")), *(after or ("", ""))])
+    for tables, rows in ((update["after"], added), (update["before"], removed)):
+        rows += [row for row in _rows(tables) if int(row[1]) not in kept]
+    # In a VLAN that keeps its number only rows for hosts that come or go differ: nobody sends to those.
+    before, after = (
+        {tuple(row) for row in _rows(update[state]) if int(row[1]) in kept} for state in ("before", "after")
+    )
+    added += map(list, sorted(after - before))
+    removed += map(list, sorted(before - after))
+    header = ["switch", "vlan", "destination", "port"]
+    # A port that changes its cable has two names on the graph of both topologies, and one in the switch.
+    added = [[*row[:3], row[3].removesuffix(" (new)")] for row in added]
+    _write_csv(folder / "1-add-rows.csv", header, added)
+    senders = [[old if old else "", new if new else "", lanes.get(new, "")] for old, new in update["renumbered"]]
+    _write_csv(folder / "2-senders.csv", ["leave_vlan", "use_vlan", "in_lane"], senders)
+    _write_csv(folder / "3-remove-rows.csv", header, removed)
+    _write_csv(
+        folder / "diff.csv", ["switch", "destination", "vlan_before", "port_before", "vlan_after", "port_after"], differ
+    )
+    (folder / "during.csv").write_text(update["during"].write("csv"), encoding="utf-8")
+    (folder / "during.graphml").write_text(update["union"].write("graphml"), encoding="utf-8")
+
+
+def _rows(tables: Routes) -> list[list[str]]:
+    """The rows of tables: switch, VLAN, destination, port."""
+    lines = csv.reader(io.StringIO(tables.write("csv")))
+    return [line for line in lines if len(line) == 4 and line[1] != "vlan"]
+
+
+def _write_csv(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _summary(update: dict[str, Any]) -> dict[str, Any]:
+    changes = update["changes"]
+    new = [vlan for _, vlan in update["renumbered"] if vlan]
+    old = [vlan for vlan, _ in update["renumbered"] if vlan]
+    steps = [
+        {"do": "connect what is new; add rows", "file": "1-add-rows.csv", "vlans": new,
+         "safe": "nobody sends in these VLANs, or to these hosts"},
+        {"do": "senders leave the old VLANs for the new ones", "file": "2-senders.csv", "vlans": new,
+         "safe": "all rows are there, and old and new routes together have no cycle"},
+        {"do": "wait until no packet is left in the old VLANs", "vlans": old, "safe": "nothing changes"},
+        {"do": "remove rows; disconnect what is gone", "file": "3-remove-rows.csv", "vlans": old,
+         "safe": "nobody sends in these VLANs, or to these hosts"},
+    ]  # fmt: skip
+    return {
+        "program": "pauseframe",
+        "steps": steps,
+        "kept": update["kept"],
+        "renumbered": update["renumbered"],
+        "moved_hosts": update["moved_hosts"],
+        "pairs_lost_before": update["lost_before"],
+        "rows_added": sum(before is None for _, _, before, _ in changes),
+        "rows_removed": sum(after is None for *_, after in changes),
+        "rows_changed": sum(before is not None and after is not None for _, _, before, after in changes),
+        "notes": update["routes"].notes,
+    }
+
+
+def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
+    """Links that fail together: a CSV file with the header group,port, a port of each link in every line.
+
+    Ports are named as reports name them, "leaf0:eth3". Returns the numbers of the links, group by group.
+    """
+    links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
+    groups: dict[str, list[int]] = {}
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        for line, row in enumerate(csv.reader(file), 1):
+            if line == 1 and row == ["group", "port"]:
+                continue
+            if line == 1 or len(row) != 2:
+                raise _core.FabricError(f"{path}, line {line}: write group,port, with that header")
+            group, port = (word.strip() for word in row)
+            if port not in links:
+                near = difflib.get_close_matches(port, links, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise _core.FabricError(f"{path}, line {line}: there is no port {port!r}{hint}")
+            groups.setdefault(group, []).append(links[port])
+    return list(groups.values())
+
+
+def tree_ports(routes: Routes, topology: _core.Topology, vlan: int, to: str) -> list[str]:
+    """The ports that packets for host `to` leave by in a VLAN, from every host that may send to it."""
+    hosts = [name for name, kind, _ in topology.nodes() if kind == "host" and name != to]
+    return sorted({port for host in hosts for port in routes.route(vlan, host, to)})
+
+
+def what_ifs(
+    routes: Routes, topology: _core.Topology, *, groups: str | Path | None = None, pairs: int = 0
+) -> dict[str, dict[str, Any]]:
+    """What failures of several links at once cost while nobody computes new routes.
+
+    Tried are groups of a file (read_groups), and random pairs of links between switches (seed 1). Each has `tried`,
+    `harmless` and `worst` (what fails, and the ordered pairs of switches that lose their last route).
+    """
+    kinds = {name: kind for name, kind, _ in topology.nodes()}
+    fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
+    cases = {"a group of links": read_groups(groups, topology) if groups is not None else []}
+    draw = random.Random(1)
+    cases["two links"] = [draw.sample(fabric, 2) for _ in range(pairs if len(fabric) > 1 else 0)]
+    ports = topology.ports()
+    result = {}
+    for what, failures in cases.items():
+        if not failures:
+            continue
+        lost = [routes.pairs_lost(links)[0] for links in failures]
+        worst = max(range(len(lost)), key=lost.__getitem__)
+        name = ", ".join(" - ".join(ports[link]) for link in failures[worst])
+        result[what] = {
+            "tried": len(lost),
+            "harmless": lost.count(0),
+            "worst": [name, lost[worst]] if lost[worst] else None,
+        }
+    return result

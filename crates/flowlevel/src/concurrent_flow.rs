@@ -41,6 +41,15 @@ impl Default for ConcurrentFlow {
     }
 }
 
+impl ConcurrentFlow {
+    /// Stops at this gap. The phases it takes grow with the square of its inverse, and so does their limit.
+    pub fn within(gap: f64) -> ConcurrentFlow {
+        let usual = ConcurrentFlow::default();
+        let more = (usual.gap / gap).powi(2).max(1.0);
+        ConcurrentFlow { gap, phases_max: (usual.phases_max as f64 * more) as usize }
+    }
+}
+
 /// What all pairs can have at once, in bits per second each.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bounds {

@@ -5,17 +5,22 @@ use crate::{Resolved, RunError, scenario_error};
 use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
+use pauseframe_topology::routing::update::{RowChange, Update, UpdateSettings};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
-use pauseframe_topology::routing::{ENGINES, EngineSettings, SwitchGraph, TableUse, engine};
+use pauseframe_topology::routing::{
+    ENGINES, Effort, EngineSettings, Protect, RoutingError, SwitchGraph, TableUse, engine, levels_of_nodes,
+    plannable,
+};
 use pauseframe_topology::watch::Watch;
-use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, files, generate};
-use pauseframe_units::{BitRate, Id, LinkId, NodeId, Span};
+use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
+use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -124,6 +129,11 @@ impl Topology {
         self.graph.links().iter().map(row).collect()
     }
 
+    fn ports(&self) -> Vec<(String, String)> {
+        let name = |id, end| self.labels.port_name(&self.graph, PortId::of_link(id, end));
+        self.graph.links().ids().map(|id| (name(id, 0), name(id, 1))).collect()
+    }
+
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let graph = Arc::clone(&self.graph);
         let statistics = compute_or_stop(py, None, move |_| Statistics::of(&graph))?;
@@ -139,16 +149,50 @@ impl Topology {
         if let Some(link) = links.iter().find(|link| **link >= self.graph.links().len()) {
             return Err(wrong(format!("there is no link {link}: there are {}", self.graph.links().len())));
         }
-        let mut graph = Graph::new();
-        for node in self.graph.nodes() {
-            graph.add_node(node.name.clone(), node.kind, node.level);
+        let failed: Vec<LinkId> = links.into_iter().map(LinkId::from_index).collect();
+        let (graph, labels) = self.labels.without_links(&self.graph, &failed);
+        Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: Vec::new() })
+    }
+
+    fn levels(&self) -> Option<BTreeMap<String, u32>> {
+        let levels = levels_of_nodes(&self.graph)?;
+        Some(self.graph.nodes().iter().map(|node| node.name.clone()).zip(levels).collect())
+    }
+
+    fn with_single_ports(&self) -> Topology {
+        let (graph, labels, split) = self.labels.split_hosts(&self.graph);
+        let mut notes = self.notes.clone();
+        if split > 0 {
+            notes.push(format!(
+                "{split} hosts have several links: each of their ports is a host of its own (\"NAME.PORT\")"
+            ));
         }
-        for (id, link) in self.graph.links().iter_enumerated() {
-            if !links.contains(&id.index()) {
-                graph.add_asymmetric_link(link.ends[0], link.ends[1], link.channels);
+        Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes }
+    }
+
+    #[pyo3(signature = (per_switch, *, rate="10 Gbps", delay="1 us"))]
+    fn with_hosts(&self, per_switch: usize, rate: &str, delay: &str) -> PyResult<Topology> {
+        if self.graph.hosts().next().is_some() {
+            return Err(wrong("the topology has hosts already: leave --hosts-per-switch out"));
+        }
+        if per_switch.saturating_mul(self.graph.nodes().len()) as u64 > generate::LINKS_MAX {
+            return Err(wrong(format!("there would be more than {} hosts", generate::LINKS_MAX)));
+        }
+        let channel = defaults(rate, delay)?.channel;
+        let (mut graph, mut labels) = ((*self.graph).clone(), (*self.labels).clone());
+        for switch in self.graph.switches() {
+            let name = self.graph.nodes()[switch].name.clone();
+            // A further port shall not change what the others are called.
+            for port in &self.graph.nodes()[switch].ports {
+                labels.name_port(*port, self.labels.port_or_default(&self.graph, *port));
+            }
+            for number in 1..=per_switch {
+                let host = graph.add_node(format!("{name}-host{number}"), NodeKind::Host, None);
+                let link = graph.add_link(host, switch, channel);
+                labels.name_port(PortId::of_link(link, 1), format!("host{number}"));
             }
         }
-        Ok(Topology::of_graph(graph))
+        Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: self.notes.clone() })
     }
 
     fn __repr__(&self) -> String {
@@ -187,9 +231,12 @@ impl Routes {
         examples: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = Options { rows_budget, what_ifs: what_if, examples };
         let (graph, tables) = (Arc::clone(&self.graph), Arc::clone(&self.tables));
-        let verify = move |watch: &mut dyn Watch| verify_watched(&graph, &tables, &options, watch);
+        let labels = Arc::clone(&self.labels);
+        let verify = move |watch: &mut dyn Watch| {
+            let options = Options { rows_budget, what_ifs: what_if, examples, labels: Some(&labels) };
+            verify_watched(&graph, &tables, &options, watch)
+        };
         let report = compute_or_stop(py, progress.as_ref(), verify)?.map_err(wrong)?;
         let result = plain(py, &report)?;
         result.set_item("clean", report.is_clean())?;
@@ -231,7 +278,7 @@ impl Routes {
         };
         let (source, destination) = (find(source)?, find(destination)?);
         let ports = guarded(|| Ok(self.tables.route(vlan, source, destination)))?;
-        Ok(ports.into_iter().map(|port| self.graph.port_name(port)).collect())
+        Ok(ports.into_iter().map(|port| self.labels.port_name(&self.graph, port)).collect())
     }
 
     fn write(&self, py: Python<'_>, format: &str) -> PyResult<String> {
@@ -239,6 +286,18 @@ impl Routes {
         let (tables, graph, labels) =
             (Arc::clone(&self.tables), Arc::clone(&self.graph), Arc::clone(&self.labels));
         compute_or_stop(py, None, move |_| tables_io::write(&tables, format, &graph, &labels))?.map_err(wrong)
+    }
+
+    fn write_file(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
+        let format = table_format(format)?;
+        let (tables, graph, labels) =
+            (Arc::clone(&self.tables), Arc::clone(&self.graph), Arc::clone(&self.labels));
+        let write = move |_: &mut dyn Watch| {
+            let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
+            let written = tables_io::write_to(&tables, format, &graph, &labels, &mut file);
+            file.flush().map(|()| written)
+        };
+        compute_or_stop(py, None, write)??.map_err(wrong)
     }
 
     fn __repr__(&self) -> String {
@@ -259,8 +318,8 @@ fn table_format(name: &str) -> PyResult<TableFormat> {
 /// Plans tables.
 #[pyfunction]
 #[pyo3(signature = (
-    topology, engine_name="order_pair", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None, root=None,
-    seed=1, first_vlan=1, progress=None
+    topology, engine_name="auto", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None,
+    backup_vlans=None, protect=None, groups=None, effort=None, root=None, seed=1, first_vlan=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 fn plan_routes(
@@ -271,26 +330,47 @@ fn plan_routes(
     vlans: Option<usize>,
     sampled_vlans: Option<usize>,
     sample_percent: Option<u32>,
+    backup_vlans: Option<usize>,
+    protect: Option<&str>,
+    groups: Option<Vec<Vec<usize>>>,
+    effort: Option<&str>,
     root: Option<&str>,
     seed: u64,
     first_vlan: u16,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Routes> {
     let root = root.map(|name| topology.node(name)).transpose()?;
-    let settings = EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed };
+    let links = |group: Vec<usize>| group.into_iter().map(LinkId::from_index).collect();
+    let protect = match groups {
+        Some(groups) => Some(Protect::Groups(groups.into_iter().map(links).collect())),
+        None => protect.map(str::parse).transpose().map_err(|error: String| wrong(error))?,
+    };
+    let effort = effort.map(str::parse::<Effort>).transpose().map_err(wrong)?;
+    let settings = EngineSettings {
+        lanes,
+        vlans,
+        sampled_vlans,
+        sample_percent,
+        backup_vlans,
+        protect,
+        effort,
+        root,
+        seed,
+    };
     let (graph, labels) = (Arc::clone(&topology.graph), Arc::clone(&topology.labels));
     let (fabric, engine_name) = (Arc::clone(&graph), engine_name.to_owned());
     let planned = compute_or_stop(py, progress.as_ref(), move |watch| {
+        plannable(&fabric).map_err(|error| error.to_string())?;
         let graph = SwitchGraph::new(&fabric).map_err(|error| error.to_string())?;
         let engine = engine(&engine_name, &settings).map_err(|error| error.to_string())?;
         let plan = engine.plan_watched(&fabric, &graph, watch).map_err(|error| error.to_string())?;
         if usize::from(first_vlan) + plan.vlans() > 4095 || first_vlan == 0 {
             return Err(format!("VLANs are 1 to 4094: {} from {first_vlan} on do not fit", plan.vlans()));
         }
-        Ok(Tables::of_plan(&plan, first_vlan))
+        Ok((Tables::of_plan(&plan, first_vlan), plan.notes().to_vec()))
     })?;
-    let tables = Arc::new(planned.map_err(wrong)?);
-    Ok(Routes { graph, labels, tables, notes: Vec::new() })
+    let (tables, notes) = planned.map_err(wrong)?;
+    Ok(Routes { graph, labels, tables: Arc::new(tables), notes })
 }
 
 /// Reads tables.
@@ -307,7 +387,7 @@ fn read_routes(
     let format = format.map(table_format).transpose()?;
     let mut labels = (*topology.labels).clone();
     if let Some(file) = addresses {
-        let text = files::read_text(&file)?;
+        let text = interchange::read_text(&file).map_err(wrong)?;
         let name = file.display().to_string();
         guarded(|| tables_io::read_addresses(&name, &text, &topology.graph, &mut labels).map_err(wrong))?;
     }
@@ -320,6 +400,59 @@ fn read_routes(
         import.tables.assign_lanes(&lanes).map_err(missing)?;
     }
     Ok(Routes { graph, labels, tables: Arc::new(import.tables), notes: import.notes })
+}
+
+/// Plans an update.
+#[pyfunction]
+#[pyo3(signature = (routes, topology, *, lanes=None, failed=false, progress=None))]
+fn update_routes<'py>(
+    py: Python<'py>,
+    routes: &Routes,
+    topology: &Topology,
+    lanes: Option<usize>,
+    failed: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let settings = UpdateSettings { lanes: lanes.unwrap_or(routes.tables.lanes() + 1), failed };
+    let (old_graph, old_labels) = (Arc::clone(&routes.graph), Arc::clone(&routes.labels));
+    let (new_graph, new_labels) = (Arc::clone(&topology.graph), Arc::clone(&topology.labels));
+    let tables = Arc::clone(&routes.tables);
+    let planned = compute_or_stop(py, progress.as_ref(), move |watch| {
+        let (old, new) = ((&*old_graph, &*old_labels), (&*new_graph, &*new_labels));
+        let update = Update::plan(old, &tables, new, settings, watch)?;
+        let (mixes, after) = (update.mixes()?, update.on_new(&new_graph)?);
+        Ok::<_, RoutingError>((update, mixes, after))
+    })?;
+    let (update, mixes, after) = planned.map_err(wrong)?;
+    let labels = Arc::new(update.labels(&topology.labels));
+    let graph = Arc::clone(&topology.graph);
+    let result = PyDict::new(py);
+    let notes = topology.notes.clone();
+    result
+        .set_item("topology", Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes })?;
+    result.set_item("routes", Routes { graph, labels, tables: Arc::new(after), notes: update.notes.clone() })?;
+    result.set_item("mixes", mixes)?;
+    result.set_item("kept", &update.kept)?;
+    result.set_item("renumbered", &update.renumbered)?;
+    result.set_item("moved_hosts", &update.union.moved)?;
+    result.set_item("lost_before", update.lost_before)?;
+    let row = |row: RowChange| (row.switch, row.destination, row.before, row.after);
+    result.set_item("changes", update.changes().into_iter().map(row).collect::<Vec<_>>())?;
+    let (graph, labels) = (Arc::new(update.union.topology.clone()), Arc::new(update.union.labels.clone()));
+    let state = |tables: Tables| Routes {
+        graph: Arc::clone(&graph),
+        labels: Arc::clone(&labels),
+        tables: Arc::new(tables),
+        notes: Vec::new(),
+    };
+    result.set_item("before", state(update.before.clone()))?;
+    result.set_item("during", state(update.during()))?;
+    result.set_item("after", state(update.after.clone()))?;
+    result.set_item(
+        "union",
+        Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes: Vec::new() },
+    )?;
+    Ok(result)
 }
 
 /// Engines by name.
@@ -340,6 +473,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Routes>()?;
     module.add_function(wrap_pyfunction!(plan_routes, module)?)?;
     module.add_function(wrap_pyfunction!(read_routes, module)?)?;
+    module.add_function(wrap_pyfunction!(update_routes, module)?)?;
     module.add_function(wrap_pyfunction!(engines, module)?)?;
     module.add_function(wrap_pyfunction!(families, module)?)
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Largest file that is read: 256 MiB.
-pub const FILE_MAX: u64 = 256 << 20;
+/// Largest file that is read: 1 GiB. A topology of a million links needs a tenth of that, tables of 2,000 switches a seventh.
+pub const FILE_MAX: u64 = 1 << 30;
 
 /// Opens a regular file of at most [`FILE_MAX`] bytes.
 ///

@@ -150,7 +150,8 @@ fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
         if best.weight[0] <= best.weight[1] { (0, best.weight[0]) } else { (1, best.weight[1]) };
     let uplink = |host| topology.channel(graph.uplink(host)).rate.0;
     let inside = graph.attachments().iter().filter(|switch| best.side[**switch as usize] == smaller);
-    let rate: u64 = inside.flat_map(|switch| graph.hosts(*switch)).map(|host| uplink(*host)).sum();
+    let rate =
+        inside.flat_map(|switch| graph.hosts(*switch)).map(|host| uplink(*host)).fold(0, u64::saturating_add);
     let at_most_bps = best.capacity();
     Some(Bisection { at_most_bps, per_host_rate: at_most_bps as f64 / rate as f64, hosts })
 }
@@ -205,14 +206,14 @@ impl<'a> Cut<'a> {
             let [a, b] = edge.ends.map(|end| self.side[end as usize]);
             a != b
         });
-        crossing.map(|edge| self.rate[PortId::of_link(edge.link, 0).0 as usize]).sum()
+        crossing.map(|edge| self.rate[PortId::of_link(edge.link, 0).0 as usize]).fold(0, u64::saturating_add)
     }
 
     /// What the cut loses if `switch` changes sides.
-    fn gain(&self, switch: u32) -> i64 {
+    fn gain(&self, switch: u32) -> i128 {
         let arcs = self.graph.arcs(switch).iter();
         arcs.map(|arc| {
-            let rate = self.rate[arc.port.0 as usize] as i64;
+            let rate = i128::from(self.rate[arc.port.0 as usize]);
             if self.side[arc.to as usize] == self.side[switch as usize] { -rate } else { rate }
         })
         .sum()
@@ -235,24 +236,24 @@ impl<'a> Cut<'a> {
     }
 
     /// Moves every switch once, the best first, and goes back to the best balanced moment; returns what that won.
-    fn pass(&mut self) -> i64 {
+    fn pass(&mut self) -> i128 {
         let widest = self.graph.attachments().iter().map(|switch| self.hosts(*switch)).max().unwrap_or(0);
         let slack = self.apart + 2 * widest;
-        let mut gains: Vec<i64> = (0..self.graph.len() as u32).map(|switch| self.gain(switch)).collect();
+        let mut gains: Vec<i128> = (0..self.graph.len() as u32).map(|switch| self.gain(switch)).collect();
         let mut heaps = [BinaryHeap::new(), BinaryHeap::new()];
         for (switch, gain) in gains.iter().enumerate() {
             heaps[usize::from(self.side[switch])].push((*gain, switch as u32));
         }
         let mut moved = vec![false; self.graph.len()];
-        let (mut moves, mut won) = (Vec::new(), 0_i64);
-        let (mut best, mut best_moves) = (0_i64, 0);
+        let (mut moves, mut won) = (Vec::new(), 0_i128);
+        let (mut best, mut best_moves) = (0_i128, 0);
         while let Some(switch) = self.next_move(&mut heaps, &gains, &moved, slack) {
             won += gains[switch as usize];
             moved[switch as usize] = true;
             self.flip(switch);
             moves.push(switch);
             for arc in self.graph.arcs(switch) {
-                let rate = 2 * self.rate[arc.port.0 as usize] as i64;
+                let rate = 2 * i128::from(self.rate[arc.port.0 as usize]);
                 let same = self.side[arc.to as usize] == self.side[switch as usize];
                 gains[arc.to as usize] += if same { -rate } else { rate };
                 if !moved[arc.to as usize] {
@@ -272,8 +273,8 @@ impl<'a> Cut<'a> {
     /// The switch whose move wins most and leaves the sides within `slack` hosts. Out of date entries are dropped.
     fn next_move(
         &self,
-        heaps: &mut [BinaryHeap<(i64, u32)>; 2],
-        gains: &[i64],
+        heaps: &mut [BinaryHeap<(i128, u32)>; 2],
+        gains: &[i128],
         moved: &[bool],
         slack: usize,
     ) -> Option<u32> {

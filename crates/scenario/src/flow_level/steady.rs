@@ -63,9 +63,8 @@ pub fn steady(
         };
         let rates = solver.solve(&capacity, Flows::equal(&paths)).map_err(|error| wrong(&error))?;
         let report = Report::new(&capacity, &paths, rates, hosts);
-        let bounds = bound.map(|gap| {
-            ConcurrentFlow { gap, ..ConcurrentFlow::default() }.solve_watched(topology, &graph, &pairs, watch)
-        });
+        let bounds =
+            bound.map(|gap| ConcurrentFlow::within(gap).solve_watched(topology, &graph, &pairs, watch));
         all.push(Steady { seed: *seed, pairs, paths, vlans, report, bounds });
     }
     Ok(all)

@@ -157,7 +157,10 @@ fn blame(error: &RoutingError) -> (&'static str, &'static str) {
         RoutingError::Parameter { parameter, .. } => (parameter, ""),
         RoutingError::TooLarge { .. } | RoutingError::Rows { .. } => ("kind", "use fewer VLANs"),
         RoutingError::Engine { .. } | RoutingError::Setting { .. } | RoutingError::Stopped(_) => ("kind", ""),
-        RoutingError::Unreachable { .. } | RoutingError::HostLinks { .. } => ("kind", "mend the topology"),
+        RoutingError::Unreachable { .. }
+        | RoutingError::HostLinks { .. }
+        | RoutingError::Nothing(_)
+        | RoutingError::Graph(_) => ("kind", "mend the topology"),
     }
 }
 
@@ -219,7 +222,12 @@ fn order_pair(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let sample_percent = t.or_in("sample_percent", 60, 1..=100, "That part of the links, per cent");
     let seed = seed(t);
     let spec = RoutingEngineSpec::OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed };
-    planned(t, fabric, spec, &OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed })
+    planned(
+        t,
+        fabric,
+        spec,
+        &OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed, ..OrderPair::default() },
+    )
 }
 
 fn dfsssp(t: &mut Table, fabric: &Fabric) -> Option<Planned> {

@@ -188,7 +188,7 @@ fn files_have_a_largest_size() {
     assert!(read_text(home.path()).unwrap_err().to_string().contains("a folder"));
     // Sparse: it takes no room on the disk.
     std::fs::File::create(&path).unwrap().set_len(FILE_MAX + 1).unwrap();
-    assert!(read_text(&path).unwrap_err().to_string().contains("up to 256 MiB"));
+    assert!(read_text(&path).unwrap_err().to_string().contains("up to 1024 MiB"));
 }
 
 /// All mistakes of a flow list at once, by the lines of its file.

@@ -11,6 +11,8 @@ use super::{
 use crate::interchange::did_you_mean;
 use crate::{Channel, Topology};
 use pauseframe_units::{BitRate, Span};
+use std::error::Error;
+use std::num::ParseIntError;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -28,11 +30,11 @@ pub enum NamedError {
 /// The families and their parameters, for help texts.
 pub const FAMILIES: [(&str, &str); 11] = [
     ("fat_tree", "k"),
-    ("xgft", "m, w (lists)"),
-    ("pgft", "m, w, p (lists)"),
+    ("xgft", "m, w (lists: m=4x4,w=1x2)"),
+    ("pgft", "m, w, p (lists: m=4x4,w=1x2,p=1x2)"),
     ("leaf_spine", "leaves, spines, hosts_per_leaf"),
     ("jellyfish", "switches, network_ports (or ports, of all kinds), hosts_per_switch, seed = 1"),
-    ("torus", "lengths (list), hosts_per_switch = 1"),
+    ("torus", "lengths (a list: lengths=4x4), hosts_per_switch = 1"),
     ("dragonfly", "p, a, h, g"),
     ("dumbbell", "left, right"),
     ("star", "hosts"),
@@ -138,25 +140,33 @@ impl Parameters {
         Some(self.left.remove(place).1)
     }
 
-    fn optional<T: FromStr<Err: std::fmt::Display>>(&mut self, key: &str) -> Result<Option<T>, NamedError> {
+    fn optional<T: FromStr<Err: Error + 'static>>(&mut self, key: &str) -> Result<Option<T>, NamedError> {
         let Some(value) = self.text(key) else { return Ok(None) };
-        let wrong = |why: T::Err| NamedError::Text(format!("{}: {key} = {value:?}: {why}", self.family));
+        let family = &self.family;
+        let wrong = |why: T::Err| match (&why as &dyn Error).downcast_ref::<ParseIntError>() {
+            Some(_) => {
+                NamedError::Text(format!("{family}: {key} = {value:?} is not a whole number in its range"))
+            }
+            None => NamedError::Text(format!("{family}: {key} = {value:?}: {why}")),
+        };
         value.parse().map(Some).map_err(wrong)
     }
 
-    fn or<T: FromStr<Err: std::fmt::Display>>(&mut self, key: &str, default: T) -> Result<T, NamedError> {
+    fn or<T: FromStr<Err: Error + 'static>>(&mut self, key: &str, default: T) -> Result<T, NamedError> {
         Ok(self.optional(key)?.unwrap_or(default))
     }
 
-    fn take<T: FromStr<Err: std::fmt::Display>>(&mut self, key: &str) -> Result<T, NamedError> {
+    fn take<T: FromStr<Err: Error + 'static>>(&mut self, key: &str) -> Result<T, NamedError> {
         self.optional(key)?.ok_or_else(|| self.missing(key))
     }
 
     fn list(&mut self, key: &str) -> Result<Vec<u32>, NamedError> {
         let text = self.text(key).ok_or_else(|| self.missing(key))?;
-        let wrong =
-            |why| NamedError::Text(format!("{}: {key} = {text:?}, a list such as 8x2: {why}", self.family));
-        text.split('x').map(|item| item.parse().map_err(|why: std::num::ParseIntError| wrong(why))).collect()
+        let family = &self.family;
+        let wrong = |_| {
+            NamedError::Text(format!("{family}: {key} = {text:?} is not a list of whole numbers such as 8x2"))
+        };
+        text.split('x').map(|item| item.parse().map_err(wrong)).collect()
     }
 
     fn missing(&self, key: &str) -> NamedError {

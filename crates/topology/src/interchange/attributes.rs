@@ -139,7 +139,7 @@ fn add_edge(draft: &mut Draft, edge: &RawEdge) -> Result<(), String> {
     let link = draft.link(nodes, channels(&edge.attributes)?);
     for (end, key) in ["source_port", "target_port"].into_iter().enumerate() {
         if let Some(name) = edge.attributes.get(key) {
-            draft.labels.name_port(PortId::of_link(link, end), name);
+            draft.name_port(PortId::of_link(link, end), name)?;
         }
     }
     Ok(())

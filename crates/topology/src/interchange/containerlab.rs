@@ -7,11 +7,12 @@
 
 use super::attributes::{Attributes, channels, kind_name, of_channels};
 use super::draft::{Draft, number};
+use super::guard::{DEPTH_MAX, check_name};
 use super::{Defaults, Flaw, Import, Labels};
 use crate::{NodeKind, Topology};
 use pauseframe_units::PortId;
 use saphyr::{MarkedYaml, YamlData, YamlLoader};
-use saphyr_parser::Parser;
+use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -36,6 +37,7 @@ struct LinkEntry {
 }
 
 pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
+    bound(text)?;
     let mut loader = YamlLoader::<Yaml<'_>>::default();
     // Scalars stay texts: a node may be called 7 or no.
     loader.early_parse(false);
@@ -64,6 +66,47 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
         draft.notes.push(format!("{left_out} links lead out of the lab or nowhere: they were left out"));
     }
     Ok(draft.finish())
+}
+
+/// The most nodes of a document with every alias written out.
+const NODES_MAX: usize = 10_000_000;
+
+/// Refuses what would exhaust the stack (the loader calls itself for every level) or, by aliases of aliases, the memory.
+fn bound(text: &str) -> Result<(), Flaw> {
+    // The anchor of every open collection and how many nodes came before it.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut count = 0_usize;
+    for event in Parser::new_from_str(text) {
+        // What is wrong with the syntax the loader says.
+        let Ok((event, span)) = event else { return Ok(()) };
+        match event {
+            Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) => open.push((anchor, count)),
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some((anchor, before)) = open.pop() {
+                    sizes.insert(anchor, count - before + 1);
+                }
+            }
+            Event::Scalar(_, _, anchor, _) => drop(sizes.insert(anchor, 1)),
+            Event::Alias(anchor) => count = count.saturating_add(sizes.get(&anchor).copied().unwrap_or(0)),
+            _ => continue,
+        }
+        count = count.saturating_add(1);
+        let line = span.start.line();
+        if open.len() > DEPTH_MAX {
+            return Err(Flaw::line(
+                line,
+                format!("the document is nested more than {DEPTH_MAX} levels deep"),
+            ));
+        }
+        if count > NODES_MAX {
+            return Err(Flaw::line(
+                line,
+                format!("the document has more than {NODES_MAX} nodes, aliases written out"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn line(yaml: &Yaml<'_>) -> usize {
@@ -181,9 +224,10 @@ fn add_link(draft: &mut Draft, link: &LinkEntry) -> Result<(), String> {
     let id = draft.link(nodes, channels(&link.labels)?);
     for (end, entry) in link.ends.iter().enumerate() {
         if !entry.interface.is_empty() {
-            draft.labels.name_port(PortId::of_link(id, end), &entry.interface);
+            draft.name_port(PortId::of_link(id, end), &entry.interface)?;
         }
         if let Some(mac) = &entry.mac {
+            check_name(mac)?;
             draft.labels.add_address(mac, nodes[end], 0);
         }
     }

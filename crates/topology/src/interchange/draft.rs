@@ -1,8 +1,9 @@
 //! A topology while a file is read: names are looked up, gaps are filled with the defaults and counted.
 
+use super::guard::check_name;
 use super::{Defaults, Flaw, Import, Labels};
 use crate::{Channel, NodeKind, Topology};
-use pauseframe_units::{BitRate, LinkId, NodeId, Span};
+use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use std::collections::BTreeMap;
 
 /// What a file says about one direction of a link.
@@ -37,11 +38,12 @@ impl Draft {
         }
     }
 
-    /// Adds a node; the message if the name is empty or taken.
+    /// Adds a node; the message if the name is empty, taken or no name at all.
     pub(super) fn node(&mut self, name: &str, kind: NodeKind, level: Option<u8>) -> Result<NodeId, String> {
         if name.is_empty() {
             return Err("a node has no name".to_owned());
         }
+        check_name(name)?;
         if self.names.contains_key(name) {
             return Err(format!("a second node is called {name:?}: give each node its own name"));
         }
@@ -63,6 +65,13 @@ impl Draft {
         let Channel { rate, delay } = self.defaults.channel;
         let full = |c: Partial| Channel { rate: c.rate.unwrap_or(rate), delay: c.delay.unwrap_or(delay) };
         self.topology.add_asymmetric_link(ends[0], ends[1], channels.map(full))
+    }
+
+    /// Calls a port as the file does; the message if that is no name.
+    pub(super) fn name_port(&mut self, port: PortId, name: &str) -> Result<(), String> {
+        check_name(name)?;
+        self.labels.name_port(port, name);
+        Ok(())
     }
 
     /// The result, with a note on every default that was used.

@@ -61,6 +61,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
                 state.open(&start, true)?;
             }
             Event::Empty(start) => {
+                graphs += usize::from(start.local_name().as_ref() == "graph");
                 state.open(&start, false)?;
                 state.close(start.local_name().as_ref());
             }

@@ -35,6 +35,8 @@ impl<'a> Words<'a> {
 }
 
 struct Naming {
+    /// Of the comment, if there is one.
+    line: Option<usize>,
     name: String,
     level: Option<u8>,
 }
@@ -60,8 +62,10 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     }
     let names = namings(lines(), &kinds)?;
     let mut draft = Draft::new(defaults);
-    for (kind, Naming { name, level }) in kinds.into_iter().zip(names) {
-        draft.node(&name, kind, level).map_err(Flaw::of_file)?;
+    for (kind, Naming { line, name, level }) in kinds.into_iter().zip(names) {
+        let flaw =
+            |message: String| line.map_or(Flaw::of_file(message.clone()), |line| Flaw::line(line, message));
+        draft.node(&name, kind, level).map_err(flaw)?;
     }
     let mut lossy = 0;
     for _ in 0..links {
@@ -109,7 +113,7 @@ fn namings<'a>(
 ) -> Result<Vec<Naming>, Flaw> {
     let default = |(id, kind): (usize, &NodeKind)| {
         let prefix = if *kind == NodeKind::Host { "host" } else { "switch" };
-        Naming { name: format!("{prefix}{id}"), level: None }
+        Naming { line: None, name: format!("{prefix}{id}"), level: None }
     };
     let mut names: Vec<_> = kinds.iter().enumerate().map(default).collect();
     for (line, text) in lines {
@@ -124,7 +128,8 @@ fn namings<'a>(
             _ => return Err(bad()),
         };
         let id = id.parse::<usize>().map_err(|_| bad())?;
-        *names.get_mut(id).ok_or_else(|| out_of_range(line, id, kinds.len()))? = Naming { name, level };
+        *names.get_mut(id).ok_or_else(|| out_of_range(line, id, kinds.len()))? =
+            Naming { line: Some(line), name, level };
     }
     Ok(names)
 }

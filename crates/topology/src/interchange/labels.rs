@@ -3,9 +3,9 @@
 //! A [`Topology`] knows ports by position only. Tables of real switches name them as the switch does, so an
 //! import keeps those names beside the graph.
 
-use crate::Topology;
-use pauseframe_units::{NodeId, PortId};
-use std::collections::BTreeMap;
+use crate::{NodeKind, Topology};
+use pauseframe_units::{LinkId, NodeId, PortId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of ports and addresses of nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,6 +40,81 @@ impl Labels {
     pub fn port_or_default(&self, topology: &Topology, port: PortId) -> String {
         let position = || topology.nodes()[topology.owner(port)].ports.iter().position(|p| *p == port);
         self.port(port).map_or_else(|| format!("eth{}", position().unwrap_or(0) + 1), str::to_owned)
+    }
+
+    /// The full name of a port, as tables and reports have it: its node, a colon, its name at the node. Where only some
+    /// ports of a node have names, the others are called by position, from 0.
+    pub fn port_name(&self, topology: &Topology, port: PortId) -> String {
+        let node = &topology.nodes()[topology.owner(port)];
+        let nameless = self.port(port).is_none();
+        if nameless && node.ports.iter().any(|other| self.port(*other).is_some()) {
+            return topology.port_name(port);
+        }
+        format!("{}:{}", node.name, self.port_or_default(topology, port))
+    }
+
+    /// `topology` without some links, and its labels. Where a node loses a link, the ports that stay keep the names they
+    /// had, given or by position.
+    pub fn without_links(&self, topology: &Topology, failed: &[LinkId]) -> (Topology, Labels) {
+        let (mut graph, mut labels) = (Topology::new(), Labels::default());
+        labels.addresses.clone_from(&self.addresses);
+        for node in topology.nodes() {
+            graph.add_node(node.name.clone(), node.kind, node.level);
+        }
+        let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
+        let loses =
+            |node: NodeId| topology.nodes()[node].ports.iter().any(|port| failed.contains(&port.link()));
+        for (id, link) in topology.links().iter_enumerated().filter(|(id, _)| !failed.contains(id)) {
+            let kept = graph.add_asymmetric_link(link.ends[0], link.ends[1], link.channels);
+            for (end, node) in link.ends.into_iter().enumerate() {
+                let port = PortId::of_link(id, end);
+                let by_position = || loses(node).then(|| self.port_or_default(topology, port));
+                if let Some(name) = self.port(port).map(str::to_owned).or_else(by_position) {
+                    labels.name_port(PortId::of_link(kept, end), name);
+                }
+            }
+        }
+        (graph, labels)
+    }
+
+    /// The same graph with every port of a host that has several as a host of its own, "h1.eth1" and "h1.eth2", and how
+    /// many hosts that were. A host does not forward, so to the fabric its ports are as many hosts; what joins them (a bond,
+    /// a second address) is left out.
+    pub fn split_hosts(&self, topology: &Topology) -> (Topology, Labels, usize) {
+        let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
+        // The node of each port: the first for switches.
+        let mut nodes: Vec<Vec<NodeId>> = Vec::new();
+        for node in topology.nodes() {
+            let several = node.kind == NodeKind::Host && node.ports.len() > 1;
+            split += usize::from(several);
+            let parts = if several { node.ports.iter().map(Some).collect() } else { vec![None] };
+            let named = |port: Option<&PortId>| {
+                let port = port.map(|port| self.port_or_default(topology, *port));
+                port.map_or_else(|| node.name.clone(), |port| format!("{}.{port}", node.name))
+            };
+            nodes.push(
+                parts.into_iter().map(|port| graph.add_node(named(port), node.kind, node.level)).collect(),
+            );
+        }
+        let part = |port: PortId| {
+            let node = topology.owner(port);
+            let position = topology.nodes()[node].ports.iter().position(|own| *own == port).unwrap_or(0);
+            let parts = &nodes[node.0 as usize];
+            parts[position.min(parts.len() - 1)]
+        };
+        for (id, link) in topology.links().iter_enumerated() {
+            let ports = [0, 1].map(|end| PortId::of_link(id, end));
+            graph.add_asymmetric_link(part(ports[0]), part(ports[1]), link.channels);
+            for port in ports {
+                if let Some(name) = self.port(port) {
+                    labels.name_port(port, name);
+                }
+            }
+        }
+        for (text, address) in self.addresses() {
+            labels.add_address(text, nodes[address.node.0 as usize][0], address.path);
+        }
+        (graph, labels, split)
     }
 
     /// Gives `node` a further address. Letter case does not count.

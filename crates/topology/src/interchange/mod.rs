@@ -17,6 +17,7 @@ mod attributes;
 mod containerlab;
 mod draft;
 mod graphml;
+mod guard;
 mod hpcc;
 mod htsim;
 mod htsim_write;
@@ -25,6 +26,8 @@ mod labels;
 mod node_link;
 
 pub(crate) use draft::did_you_mean;
+use guard::check_name;
+pub use guard::read_text;
 pub use labels::{Address, Labels};
 
 use crate::{Channel, Topology};
@@ -188,7 +191,7 @@ pub fn read_file(
     defaults: Defaults,
 ) -> Result<Import, InterchangeError> {
     let file = path.display().to_string();
-    let text = crate::files::read_text(path).map_err(|e| Flaw::of_file(e.to_string()).in_file(&file))?;
+    let text = read_text(path)?;
     let format = format.or_else(|| Format::of(path, &text)).ok_or_else(|| {
         let all: Vec<_> =
             FORMATS.iter().map(|(_, name, extensions)| format!("{name} .{}", extensions[0])).collect();
@@ -226,16 +229,13 @@ pub fn write_labelled(
     written.map_err(|flaw| flaw.in_file(&format.to_string()))
 }
 
-/// Names tell nodes apart in every format, and control characters are not allowed in most.
+/// Names tell nodes apart in every format; what no reader takes is not written.
 fn writable_names(topology: &Topology) -> Result<(), Flaw> {
     let mut names = std::collections::BTreeSet::new();
     for node in topology.nodes() {
-        if node.name.is_empty() || node.name.chars().any(char::is_control) {
-            return Err(Flaw::of_file(format!(
-                "the name {:?} can not be written: give the node a name without control characters",
-                node.name
-            )));
-        }
+        let named =
+            if node.name.is_empty() { Err("a node has no name".to_owned()) } else { check_name(&node.name) };
+        named.map_err(|message| Flaw::of_file(format!("this topology can not be written: {message}")))?;
         if !names.insert(&node.name) {
             return Err(Flaw::of_file(format!(
                 "two nodes are called {:?}: give each its own name",

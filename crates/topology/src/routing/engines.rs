@@ -2,15 +2,20 @@
 
 use super::verify::Tables;
 use super::{
-    Dfsssp, Lash, OrderPair, Packing, RoutingEngine, RoutingError, ShortestPath, SpanningTrees, UpDown,
+    Auto, Dfsssp, Effort, Lash, OrderPair, Packing, Protect, RoutingEngine, RoutingError, ShortestPath,
+    SpanningTrees, UpDown,
 };
 use crate::Topology;
 use crate::interchange::did_you_mean;
 use pauseframe_units::NodeId;
 
 /// The engines by name, with a line of help.
-pub const ENGINES: [(&str, &str); 8] = [
-    ("order_pair", "two lanes, shortest routes: an order of the switches and its reverse (default)"),
+pub const ENGINES: [(&str, &str); 9] = [
+    (
+        "auto",
+        "by the graph: one lane where there are levels, else order_pair or lash in two; says why (default)",
+    ),
+    ("order_pair", "short routes in one lane or two, a good order of the switches in each; with backups"),
     ("up_down", "one lane: up*/down* (Autonet 1991)"),
     ("edst", "edge-disjoint spanning trees, as many as there are (TCP-Bolt 2014)"),
     ("edst_hub", "the same, each tree grown around hubs: shorter routes on random graphs"),
@@ -31,6 +36,12 @@ pub struct EngineSettings {
     pub sampled_vlans: Option<usize>,
     /// `order_pair`: that part, in percent.
     pub sample_percent: Option<u32>,
+    /// `order_pair`, `auto`: VLANs for failures.
+    pub backup_vlans: Option<usize>,
+    /// `order_pair`, `auto`: the failures that cost no pair its last route.
+    pub protect: Option<Protect>,
+    /// `order_pair`, `auto`: how long to look for good orders.
+    pub effort: Option<Effort>,
     /// `up_down`: the root.
     pub root: Option<NodeId>,
     /// Draws orders, trees and ties.
@@ -42,14 +53,18 @@ pub struct EngineSettings {
 /// # Errors
 /// If there is none, or a setting is given that it does not have.
 pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
-    let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed } = *settings;
+    let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed, .. } = *settings;
+    let ordered = matches!(name, "order_pair" | "auto");
     let trees = matches!(name, "edst" | "edst_hub" | "edst_heuristic");
     let layered = matches!(name, "dfsssp" | "lash");
     let unused = [
         ("lanes", lanes.is_some_and(|lanes| lanes != 1) && matches!(name, "up_down" | "shortest_path")),
         ("vlans", vlans.is_some() && layered),
-        ("sampled_vlans", sampled_vlans.is_some() && name != "order_pair"),
-        ("sample_percent", sample_percent.is_some() && name != "order_pair"),
+        ("sampled_vlans", sampled_vlans.is_some() && !ordered),
+        ("sample_percent", sample_percent.is_some() && !ordered),
+        ("backup_vlans", settings.backup_vlans.is_some() && !ordered),
+        ("protect", settings.protect.is_some() && !ordered),
+        ("effort", settings.effort.is_some() && !ordered),
         ("root", root.is_some() && name != "up_down"),
     ];
     if let Some((setting, _)) = unused.into_iter().find(|(_, unused)| *unused) {
@@ -58,15 +73,9 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
     if trees {
         return spanning_trees(name, lanes.unwrap_or(8), vlans, seed);
     }
-    let usual = OrderPair::default();
     Ok(match name {
-        "order_pair" => Box::new(OrderPair {
-            lanes: lanes.unwrap_or(usual.lanes),
-            vlans: vlans.unwrap_or(usual.vlans),
-            sampled_vlans: sampled_vlans.unwrap_or(usual.sampled_vlans),
-            sample_percent: sample_percent.unwrap_or(usual.sample_percent),
-            seed,
-        }),
+        "auto" => Box::new(Auto { orders: order_pair(settings) }),
+        "order_pair" => Box::new(order_pair(settings)),
         "up_down" => Box::new(UpDown { vlans: vlans.unwrap_or(8), root, seed }),
         "dfsssp" => Box::new(Dfsssp { lanes_max: lanes.unwrap_or(8), seed }),
         "shortest_path" => Box::new(ShortestPath { vlans: vlans.unwrap_or(1), seed }),
@@ -77,6 +86,20 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
             return Err(RoutingError::Engine { name: name.to_owned(), hint: near, all: names.join(", ") });
         }
     })
+}
+
+fn order_pair(settings: &EngineSettings) -> OrderPair {
+    let usual = OrderPair::default();
+    OrderPair {
+        lanes: settings.lanes.unwrap_or(usual.lanes),
+        vlans: settings.vlans.unwrap_or(usual.vlans),
+        sampled_vlans: settings.sampled_vlans.unwrap_or(usual.sampled_vlans),
+        sample_percent: settings.sample_percent.unwrap_or(usual.sample_percent),
+        backup_vlans: settings.backup_vlans.unwrap_or(usual.backup_vlans),
+        protect: settings.protect.clone().unwrap_or(usual.protect),
+        effort: settings.effort.unwrap_or(usual.effort),
+        seed: settings.seed,
+    }
 }
 
 fn spanning_trees(

@@ -9,6 +9,7 @@ pub(crate) struct GrowingOrder {
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
     added: Vec<[u32; 2]>,
+    patience: usize,
     seen: Vec<bool>,
 }
 
@@ -19,8 +20,55 @@ impl GrowingOrder {
             out: vec![Vec::new(); nodes],
             into: vec![Vec::new(); nodes],
             added: Vec::new(),
+            patience: usize::MAX,
             seen: vec![false; nodes],
         }
+    }
+
+    /// Without edges, ordered by `place`; equal ones by number. The better the places, the less has to be moved later.
+    pub(crate) fn placed(place: &[u32]) -> GrowingOrder {
+        let mut order = GrowingOrder::new(place.len());
+        let mut sorted: Vec<u32> = (0..place.len() as u32).collect();
+        sorted.sort_by_key(|node| place[*node as usize]);
+        for (at, node) in sorted.into_iter().enumerate() {
+            order.place[node as usize] = at as u32;
+        }
+        order
+    }
+
+    /// Gives an edge up if more nodes than this would have to be looked at to find out whether it closes a cycle.
+    pub(crate) fn with_patience(mut self, nodes: usize) -> GrowingOrder {
+        self.patience = nodes;
+        self
+    }
+
+    /// With these edges from the start, each named once; none if they hold a cycle (Kahn, CACM 1962).
+    pub(crate) fn of(nodes: usize, edges: Vec<[u32; 2]>) -> Option<GrowingOrder> {
+        let mut order = GrowingOrder::new(nodes);
+        for [from, to] in &edges {
+            order.out[*from as usize].push(*to);
+            order.into[*to as usize].push(*from);
+        }
+        let mut left: Vec<usize> = order.into.iter().map(Vec::len).collect();
+        let mut sorted: Vec<u32> = (0..nodes as u32).filter(|node| left[*node as usize] == 0).collect();
+        let mut head = 0;
+        while let Some(at) = sorted.get(head).copied() {
+            order.place[at as usize] = head as u32;
+            head += 1;
+            for to in &order.out[at as usize] {
+                left[*to as usize] -= 1;
+                if left[*to as usize] == 0 {
+                    sorted.push(*to);
+                }
+            }
+        }
+        order.added = edges;
+        (sorted.len() == nodes).then_some(order)
+    }
+
+    /// Whether an edge fits without a change of the order.
+    pub(crate) fn rises(&self, from: u32, to: u32) -> bool {
+        self.place[from as usize] < self.place[to as usize]
     }
 
     /// How many different edges there are.
@@ -28,7 +76,7 @@ impl GrowingOrder {
         self.added.len()
     }
 
-    /// Adds an edge; false, and nothing is added, if it closes a cycle.
+    /// Adds an edge; false, and nothing is added, if it closes a cycle or patience ends.
     pub(crate) fn add(&mut self, from: u32, to: u32) -> bool {
         if self.out[from as usize].contains(&to) {
             return true;
@@ -51,15 +99,18 @@ impl GrowingOrder {
     }
 
     /// Makes room for an edge against the order: what `to` reaches moves behind what reaches `from`, within
-    /// the places that these nodes hold together. False if `to` reaches `from`.
+    /// the places that these nodes hold together. False if `to` reaches `from`, or finding out took too long.
     fn reorder(&mut self, from: u32, to: u32) -> bool {
         let (lowest, highest) = (self.place[to as usize], self.place[from as usize]);
         let within = |place: u32| (lowest..=highest).contains(&place);
-        let mut after = Self::reach(&self.out, &self.place, &mut self.seen, to, within);
-        if after.contains(&from) {
+        let mut after = Self::reach(&self.out, &self.place, &mut self.seen, to, within, self.patience);
+        if after.len() >= self.patience || after.contains(&from) {
             return false;
         }
-        let mut before = Self::reach(&self.into, &self.place, &mut self.seen, from, within);
+        let mut before = Self::reach(&self.into, &self.place, &mut self.seen, from, within, self.patience);
+        if before.len() >= self.patience {
+            return false;
+        }
         for list in [&mut before, &mut after] {
             list.sort_unstable_by_key(|node| self.place[*node as usize]);
         }
@@ -79,11 +130,12 @@ impl GrowingOrder {
         seen: &mut [bool],
         start: u32,
         within: impl Fn(u32) -> bool,
+        patience: usize,
     ) -> Vec<u32> {
         let mut reached = vec![start];
         seen[start as usize] = true;
         let mut head = 0;
-        while head < reached.len() {
+        while head < reached.len() && reached.len() < patience {
             for next in &edges[reached[head] as usize] {
                 if !seen[*next as usize] && within(place[*next as usize]) {
                     seen[*next as usize] = true;

@@ -1,10 +1,12 @@
 //! LASH: layered shortest-path routing (Skeie, Lysne, Theiss, IPDPS 2002).
 //!
 //! The pairs of switches, in random order, each go into the first layer where their route closes no cycle of
-//! dependencies with the routes before it.
+//! dependencies with the routes before it. Whether one does is looked for among at most a thousand channels or so; beyond
+//! that the layer counts as full for this route, which only a thousand switches and more feel.
 
 use super::growing_order::GrowingOrder;
 use super::layers::{Pair, ShortestTrees};
+use super::turn_order::TurnOrder;
 use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
@@ -14,6 +16,9 @@ use pauseframe_units::PortId;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
+
+/// Channels that are looked at for one dependency.
+const PATIENCE: usize = 1024;
 
 /// LASH, with as many lanes as it needs.
 #[derive(Clone, Debug)]
@@ -46,13 +51,26 @@ impl RoutingEngine for Lash {
             if let Some(pairs) = fits {
                 pairs.push(pair);
             } else {
-                let mut order = GrowingOrder::new(graph.port_count());
+                let mut order =
+                    GrowingOrder::placed(&self.places(graph, layers.len())).with_patience(PATIENCE);
                 add_route(&mut order, &route);
                 layers.push((order, vec![pair]));
             }
         }
         let layers: Vec<Vec<Pair>> = layers.into_iter().map(|(_, pairs)| pairs).collect();
         trees.tables(topology, &layers, self.lanes_max)
+    }
+}
+
+impl Lash {
+    /// Where the channels of a layer stand at first: by an order of the switches, in every second layer by its reverse.
+    fn places(&self, graph: &SwitchGraph, layer: usize) -> Vec<u32> {
+        let mut rank: Vec<u32> = (0..graph.len() as u32).collect();
+        rank.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ (layer as u64 / 2)));
+        if layer % 2 == 1 {
+            rank.iter_mut().for_each(|rank| *rank = graph.len() as u32 - 1 - *rank);
+        }
+        TurnOrder::of_ranks(graph, &rank).into_places()
     }
 }
 

@@ -5,6 +5,9 @@
 //! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan can not
 //! deadlock.
 
+mod annealing;
+mod auto;
+mod backup;
 mod cdg;
 mod dfsssp;
 mod disjoint_sets;
@@ -13,6 +16,7 @@ mod engines;
 mod growing_order;
 mod lash;
 mod layers;
+mod levels;
 mod order_pair;
 mod ordered_trees;
 mod shortest_path;
@@ -21,15 +25,22 @@ mod switch_graph;
 mod tables;
 pub mod tables_io;
 mod tree_packing;
+mod turn_order;
 mod up_down;
+pub mod update;
+mod used_turns;
 pub mod verify;
 mod vlan_sets;
 
+pub use annealing::Effort;
+pub use auto::Auto;
+pub use backup::Protect;
 pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};
 pub use dfsssp::Dfsssp;
 pub use ecmp::{NextHops, ecmp_index};
 pub use engines::{ENGINES, EngineSettings, TableUse, engine};
 pub use lash::Lash;
+pub use levels::levels_of_nodes;
 pub use order_pair::{OrderPair, Orders};
 pub use shortest_path::ShortestPath;
 pub use spanning_trees::SpanningTrees;
@@ -85,6 +96,12 @@ pub enum RoutingError {
         /// How many links it has.
         count: usize,
     },
+    /// There is nothing to plan for.
+    #[error("there is nothing to plan: {0}")]
+    Nothing(&'static str),
+    /// The graph is not one that packets can be sent over.
+    #[error("the topology can not be planned for: {0}")]
+    Graph(String),
     /// A plan needs more lanes than there are.
     #[error("{needed} lanes are needed; only {allowed} are allowed{}", first_left_over(pair.as_ref()))]
     Lanes {
@@ -106,7 +123,10 @@ pub enum RoutingError {
         allowed: &'static str,
     },
     /// The tables would not fit.
-    #[error("the tables would have {rows} rows; at most {most} are allowed")]
+    #[error(
+        "the tables would have {rows} rows, {} GiB of memory at four bytes each; at most {most} are allowed",
+        rows >> 28
+    )]
     TooLarge {
         /// Rows wanted.
         rows: u64,
@@ -184,6 +204,26 @@ fn host_name(topology: &Topology, graph: &SwitchGraph, row: u32) -> String {
 fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> RoutingError {
     let host = |row| host_name(topology, graph, row);
     RoutingError::Unreachable { from: host(from), to: host(to) }
+}
+
+/// Refuses a graph that no plan can be for: no hosts, no switches, a link from a node to itself, two nodes of one name.
+///
+/// # Errors
+/// With what would do.
+pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
+    if topology.hosts().next().is_none() {
+        return Err(RoutingError::Nothing(
+            "the topology has no hosts; give every switch some (hosts_per_switch)",
+        ));
+    }
+    if topology.switches().next().is_none() {
+        return Err(RoutingError::Nothing("there are no switches, and hosts back to back need no tables"));
+    }
+    let fatal = crate::check(topology).into_iter().find(|problem| {
+        use crate::TopologyError::{DuplicateName, SelfLoop, ZeroRate};
+        matches!(problem, DuplicateName { .. } | SelfLoop { .. } | ZeroRate { .. })
+    });
+    fatal.map_or(Ok(()), |problem| Err(RoutingError::Graph(problem.to_string())))
 }
 
 /// The switches that the hosts can reach, by number; an error if not all hosts can reach each other.

@@ -1,21 +1,25 @@
-//! Order pairs: shortest routes without deadlock in two lanes.
+//! Order pairs: short routes without deadlock in two lanes.
 //!
-//! Lanes come in pairs, an order of the switches and its reverse, each with the turn rule of
-//! [`super::ordered_trees`]. A switch can not be ranked below both its neighbours in an order and in the
-//! reverse as well, so every route of at most two links is legal in one of the two: all shortest routes of a
-//! graph of diameter two. Longer routes survive by chance (three links: one time in three for each lane), so
-//! further pairs of lanes are drawn until every pair of switches has a legal shortest route or the lanes are
-//! used up. Tree-like fabrics need one lane, ranked by level.
+//! A lane has an order of the switches, and with it the rule of [`super::turn_order`]. With an order in one lane and its
+//! reverse in another, every route of at most two links is legal in one of the two, since a switch can not be ranked below
+//! both its neighbours in both: all shortest routes of a graph of diameter two. Where routes are longer the two orders
+//! part and are improved by [`super::annealing`]. Clos networks, whose levels the graph itself shows, and trees need one
+//! lane. Further lanes are used only while pairs are left without a shortest route.
 //!
 //! Each VLAN holds, for every destination, a tree of next hops that is legal in the lane of the VLAN and
-//! balanced against all trees before it. As VLANs these trees hold loops, so learning and flooding must be
-//! off.
+//! balanced against all trees before it; the last VLANs are for failures ([`super::backup`]). As VLANs these trees hold
+//! loops, so learning and flooding must be off.
 //!
-//! Recomputing after failures inside the same [`Orders`] needs no drain: old and new routes obey the same
-//! rule, so their union has no cycle either. This scheme is our own; it has no paper.
+//! New tables inside the same [`Orders`] never deadlock together with the old ones, in whatever mixture: both obey the
+//! same static rule. That alone makes no update safe: a half-updated VLAN can still circle or lose packets, so rows change
+//! in VLANs that nobody sends in. This scheme is our own; it has no paper.
 
-use super::ordered_trees::{Growth, TreeGrower, legal_distances, rank_from_root};
-use super::up_down::{rank_by_level, widest_switch};
+use super::annealing::{Effort, Search};
+use super::backup::{self, Cuts, Protect, add_detours};
+use super::levels::rank_by_level;
+use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
+use super::turn_order::TurnOrder;
+use super::up_down::widest_switch;
 use super::{ForwardingTables, RoutingEngine, RoutingError, SwitchGraph};
 use super::{bound_parameter, reachable_switches, unreachable};
 use crate::Topology;
@@ -25,16 +29,16 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// How many random orders are compared where the first does not give every pair a shortest route.
-const CANDIDATES: usize = 8;
+/// How many random orders are compared to begin with.
+const CANDIDATES: usize = 4;
 
-/// How many destinations the comparison looks at. With all of 2,000 it took three quarters of the planning time.
-const SAMPLE: usize = 256;
+/// The mean detour up to which the levels of a Clos network with failed links do in one lane.
+const DETOUR_MAX: f64 = 0.02;
 
 /// The order-pair planner.
 #[derive(Clone, Debug)]
 pub struct OrderPair {
-    /// The most lanes to use: 1, or an even number up to 8. Fewer are used where fewer give every pair a
+    /// The most lanes to use, up to 8. Fewer are used where fewer give every pair a
     /// shortest route.
     pub lanes: usize,
     /// VLANs: at least the number of lanes, at most 4094.
@@ -43,14 +47,29 @@ pub struct OrderPair {
     pub sampled_vlans: usize,
     /// The part of the links that such a VLAN uses, in percent.
     pub sample_percent: u32,
+    /// How many of the VLANs, the last ones, are backups.
+    pub backup_vlans: usize,
+    /// What they are for.
+    pub protect: Protect,
+    /// How long to look for good orders.
+    pub effort: Effort,
     /// Draws orders, samples and ties.
     pub seed: u64,
 }
 
 impl Default for OrderPair {
-    /// Two lanes and sixteen VLANs, all of them on all links.
+    /// Two lanes and sixteen VLANs, four of them backups.
     fn default() -> OrderPair {
-        OrderPair { lanes: 2, vlans: 16, sampled_vlans: 0, sample_percent: 60, seed: 1 }
+        OrderPair {
+            lanes: 2,
+            vlans: 16,
+            sampled_vlans: 0,
+            sample_percent: 60,
+            backup_vlans: 4,
+            protect: Protect::Link,
+            effort: Effort::Normal,
+            seed: 1,
+        }
     }
 }
 
@@ -84,9 +103,10 @@ impl RoutingEngine for OrderPair {
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         let orders = self.draw_orders(topology, graph, watch)?;
-        match self.plan_under(topology, graph, &orders, watch) {
+        match self.plan_under(topology, graph, &orders, true, watch) {
             Err(RoutingError::Unreachable { .. }) => {
-                self.plan_under(topology, graph, &self.rooted_orders(graph, self.lanes), watch)
+                let orders = self.rooted_orders(graph, watch)?;
+                self.plan_under(topology, graph, &orders, true, watch)
             }
             result => result,
         }
@@ -109,48 +129,58 @@ impl OrderPair {
         watch: &mut dyn Watch,
     ) -> Result<Orders, RoutingError> {
         self.check_settings()?;
+        backup::check(&self.protect, graph)?;
         reachable_switches(topology, graph)?;
-        if let Some(rank) = rank_by_level(topology, graph)
-            && Coverage::of_all(graph).with(graph, &[&rank]).missing() == 0
-        {
-            return Ok(Orders { ranks: vec![rank], down_first: true });
-        }
-        if self.lanes == 1 {
-            return Ok(self.rooted_orders(graph, 1));
-        }
-        let mut rng = Pcg64::seed_from_u64(self.seed);
-        let mut coverage = Coverage::of_some(graph);
-        let mut ranks: Vec<Vec<u32>> = Vec::new();
-        while ranks.len() < self.lanes {
-            watch.step("drawing orders", ranks.len() as u64, self.lanes as u64)?;
-            let (rank, reverse, better) = best_pair(graph, &coverage, &mut rng);
-            coverage = better;
-            ranks.extend([rank, reverse]);
-            // The sample may be covered before all is.
-            let all = || ranks.iter().map(Vec::as_slice).collect::<Vec<_>>();
-            if coverage.missing() == 0
-                && (coverage.is_of_all(graph) || Coverage::of_all(graph).with(graph, &all()).missing() == 0)
-            {
-                break;
+        let by_level = rank_by_level(topology, graph);
+        let rooted = rank_from_root(graph, widest_switch(graph));
+        for (rank, detour) in by_level.iter().map(|rank| (rank, DETOUR_MAX)).chain([(&rooted, 0.0)]) {
+            if Search::new(graph, std::slice::from_ref(rank), 0, self.seed).stretch() <= detour {
+                return Ok(Orders { ranks: vec![rank.clone()], down_first: true });
             }
         }
-        Ok(Orders { ranks, down_first: false })
+        if self.lanes == 1 {
+            return self.improved(graph, vec![rooted], 0, watch);
+        }
+        let mut rng = Pcg64::seed_from_u64(self.seed);
+        let random = (0..CANDIDATES).map(|_| random_rank(graph.len(), &mut rng));
+        let starts =
+            by_level.into_iter().chain([rooted]).chain(random).map(|rank| vec![reversed(&rank), rank]);
+        let start = starts.min_by_key(|ranks| Search::new(graph, ranks, 0, self.seed).cost());
+        self.improved(graph, start.unwrap_or_default(), 0, watch)
     }
 
-    /// The first order by distance from a root, so that its lane serves every pair; the further pairs random.
-    fn rooted_orders(&self, graph: &SwitchGraph, lanes: usize) -> Orders {
-        let rank = rank_from_root(graph, widest_switch(graph));
-        let mut rng = Pcg64::seed_from_u64(self.seed);
-        let mut ranks = vec![rank.clone(), reversed(&rank)];
-        while ranks.len() < lanes {
+    /// The orders of a search from these, with further lanes while they are of use.
+    fn improved(
+        &self,
+        graph: &SwitchGraph,
+        mut ranks: Vec<Vec<u32>>,
+        fixed: usize,
+        watch: &mut dyn Watch,
+    ) -> Result<Orders, RoutingError> {
+        let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x006c_616e_6573);
+        loop {
+            let mut search = Search::new(graph, &ranks, fixed, self.seed);
+            search.improve(self.effort, watch)?;
+            ranks = search.ranks();
+            if search.cost() == 0 || ranks.len() >= self.lanes {
+                return Ok(Orders { ranks, down_first: fixed > 0 });
+            }
             let rank = random_rank(graph.len(), &mut rng);
             ranks.extend([reversed(&rank), rank]);
+            ranks.truncate(self.lanes);
         }
-        ranks.truncate(lanes);
-        Orders { ranks, down_first: true }
     }
 
-    /// Tables under given orders, such as those of a plan that was made before some links failed.
+    /// The first order by distance from a root, so that its lane serves every pair; the others improved beside it.
+    fn rooted_orders(&self, graph: &SwitchGraph, watch: &mut dyn Watch) -> Result<Orders, RoutingError> {
+        let rank = rank_from_root(graph, widest_switch(graph));
+        let mut ranks = vec![rank.clone(), reversed(&rank)];
+        ranks.truncate(self.lanes);
+        self.improved(graph, ranks, 1, watch)
+    }
+
+    /// Tables under given orders, such as those of a plan that was made before some links failed. No route is beyond the
+    /// rules of the lanes.
     ///
     /// # Errors
     /// If a setting is out of its bounds, the tables do not fit, or a pair has no legal route under these orders.
@@ -163,7 +193,7 @@ impl OrderPair {
         graph: &SwitchGraph,
         orders: &Orders,
     ) -> Result<ForwardingTables, RoutingError> {
-        self.plan_under(topology, graph, orders, &mut Unwatched)
+        self.plan_under(topology, graph, orders, false, &mut Unwatched)
     }
 
     fn plan_under(
@@ -171,6 +201,7 @@ impl OrderPair {
         topology: &Topology,
         graph: &SwitchGraph,
         orders: &Orders,
+        detours: bool,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         self.check_settings()?;
@@ -178,15 +209,18 @@ impl OrderPair {
             orders.ranks.iter().all(|rank| rank.len() == graph.len()),
             "the orders are for another set of switches"
         );
-        let lanes = (0..self.vlans).map(|vlan| (vlan % orders.lanes()) as u8).collect();
+        let rules: Vec<TurnOrder> =
+            orders.ranks.iter().map(|rank| TurnOrder::of_ranks(graph, rank)).collect();
+        let lanes = (0..self.vlans).map(|vlan| (vlan % rules.len()) as u8).collect();
         let mut tables = ForwardingTables::new(graph, lanes)?;
         let mut grower = TreeGrower::new(graph);
         let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x706c_616e);
         let links = graph.port_count() / 2;
         let mut rows: Vec<u32> = (0..graph.attachments().len() as u32).collect();
-        for vlan in 0..self.vlans {
+        let usual = self.vlans - self.backup_vlans();
+        for vlan in 0..usual {
             let growth = if vlan == 0 && orders.down_first { Growth::DownFirst } else { Growth::Nearest };
-            let sampled = vlan + self.sampled_vlans >= self.vlans;
+            let sampled = vlan + self.sampled_vlans >= usual;
             let usable: Vec<bool> =
                 (0..links).map(|_| !sampled || rng.random_range(0..100) < self.sample_percent).collect();
             let may_use = |port: PortId| usable[port.link().index()];
@@ -198,46 +232,64 @@ impl OrderPair {
                     (self.vlans * rows.len()) as u64,
                 )?;
                 let to = graph.attachments()[*row as usize];
-                let rank = &orders.ranks[vlan % orders.lanes()];
-                grower.grow(rank, to, growth, may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
+                let rule = &rules[vlan % rules.len()];
+                grower.grow(rule, to, growth, may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
             }
         }
-        let missing = first_unserved(&tables);
-        missing.map_or(Ok(tables), |(from, to)| Err(unreachable(topology, graph, from, to)))
+        if let Some((from, to)) = first_unserved(&tables) {
+            return Err(unreachable(topology, graph, from, to));
+        }
+        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, detours, watch)?;
+        Ok(tables)
+    }
+
+    /// As many backups as there may be beside one other VLAN a lane.
+    fn backup_vlans(&self) -> usize {
+        self.backup_vlans.min(self.vlans - self.sampled_vlans - self.lanes)
+    }
+
+    fn add_backups(
+        &self,
+        tables: &mut ForwardingTables,
+        rules: &[TurnOrder],
+        grower: &mut TreeGrower<'_>,
+        rng: &mut Pcg64,
+        detours: bool,
+        watch: &mut dyn Watch,
+    ) -> Result<(), RoutingError> {
+        let backups = self.vlans - self.backup_vlans()..self.vlans;
+        if backups.is_empty() {
+            return Ok(());
+        }
+        let mut cuts = Cuts::of(tables, backups.start, &self.protect);
+        let graph = tables.graph().clone();
+        let mut avoided = vec![false; graph.port_count()];
+        // The last one of each lane is for what the rules do not allow.
+        let last = if detours { rules.len().min(backups.len() / 2) } else { 0 };
+        let ruled = backups.start..backups.end - last;
+        for vlan in ruled.clone() {
+            for row in 0..graph.attachments().len() as u32 {
+                watch.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
+                cuts.avoid(&graph, row, vlan - ruled.start > rules.len(), rng, &mut avoided);
+                let (to, rule) = (graph.attachments()[row as usize], &rules[vlan % rules.len()]);
+                let may_use = |port: PortId| !avoided[port.0 as usize];
+                grower.grow(rule, to, Growth::Nearest, may_use, rng.next_u64(), tables.tree_mut(vlan, row));
+                if cuts.any(row) {
+                    cuts.mend(tables, vlan, row);
+                }
+            }
+        }
+        add_detours(tables, &mut cuts, ruled.end..backups.end, watch)
     }
 
     fn check_settings(&self) -> Result<(), RoutingError> {
-        bound_parameter("lanes", self.lanes, 1..=8, "it must be 1, 2, 4, 6 or 8")?;
-        if self.lanes > 1 {
-            bound_parameter("lanes", self.lanes % 2, 0..=0, "it must be 1, 2, 4, 6 or 8")?;
-        }
+        bound_parameter("lanes", self.lanes, 1..=8, "it must be 1 to 8")?;
         let allowed = "it must be at least the number of lanes and at most 4094";
         bound_parameter("vlans", self.vlans, self.lanes..=4094, allowed)?;
         let allowed = "some VLANs, at least one a lane, must use all links";
         bound_parameter("sampled_vlans", self.sampled_vlans, 0..=self.vlans - self.lanes, allowed)?;
         bound_parameter("sample_percent", self.sample_percent as usize, 1..=100, "it must be 1 to 100")
     }
-}
-
-/// The pair of orders, among a few drawn, that gives most pairs of switches a shortest route.
-fn best_pair(graph: &SwitchGraph, before: &Coverage, rng: &mut Pcg64) -> (Vec<u32>, Vec<u32>, Coverage) {
-    let mut draw = || {
-        let rank = random_rank(graph.len(), rng);
-        let reverse = reversed(&rank);
-        let coverage = before.with(graph, &[&rank, &reverse]);
-        (rank, reverse, coverage)
-    };
-    let mut best = draw();
-    for _ in 1..CANDIDATES {
-        if best.2.missing() == 0 {
-            break;
-        }
-        let next = draw();
-        if next.2.missing() < best.2.missing() {
-            best = next;
-        }
-    }
-    best
 }
 
 fn random_rank(switches: usize, rng: &mut Pcg64) -> Vec<u32> {
@@ -259,57 +311,4 @@ fn first_unserved(tables: &ForwardingTables) -> Option<(u32, u32)> {
     let served = |pair: &usize| (0..tables.vlans()).any(|vlan| lengths[vlan * pairs + pair] != u16::MAX);
     let missing = (0..pairs).find(|pair| !served(pair))?;
     Some(((missing % sources) as u32, (missing / sources) as u32))
-}
-
-/// Which pairs (destination, source row) have a legal route as short as any.
-#[derive(Clone, Debug)]
-struct Coverage {
-    /// The switches that count as destinations.
-    destinations: Vec<u32>,
-    covered: Vec<bool>,
-}
-
-impl Coverage {
-    /// With all switches that have hosts as destinations.
-    fn of_all(graph: &SwitchGraph) -> Coverage {
-        Coverage::of(graph, graph.attachments().to_vec())
-    }
-
-    /// With at most [`SAMPLE`] of them, evenly spread: enough to compare orders, which are random.
-    fn of_some(graph: &SwitchGraph) -> Coverage {
-        let all = graph.attachments();
-        let count = all.len().min(SAMPLE);
-        Coverage::of(graph, (0..count).map(|i| all[i * all.len() / count]).collect())
-    }
-
-    fn of(graph: &SwitchGraph, destinations: Vec<u32>) -> Coverage {
-        let covered = vec![false; destinations.len() * graph.attachments().len()];
-        Coverage { destinations, covered }
-    }
-
-    fn is_of_all(&self, graph: &SwitchGraph) -> bool {
-        self.destinations.len() == graph.attachments().len()
-    }
-
-    fn missing(&self) -> usize {
-        self.covered.iter().filter(|covered| !**covered).count()
-    }
-
-    /// What is covered with lanes of these orders added.
-    fn with(&self, graph: &SwitchGraph, ranks: &[&[u32]]) -> Coverage {
-        let mut coverage = self.clone();
-        let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
-        let attachments = graph.attachments();
-        for (row, to) in self.destinations.iter().enumerate() {
-            graph.distances(*to, &mut distance, &mut queue);
-            for rank in ranks {
-                let legal = legal_distances(graph, rank, *to);
-                let covered = &mut coverage.covered[row * attachments.len()..][..attachments.len()];
-                for (covered, from) in covered.iter_mut().zip(attachments) {
-                    *covered |= legal[*from as usize] == distance[*from as usize];
-                }
-            }
-        }
-        coverage
-    }
 }

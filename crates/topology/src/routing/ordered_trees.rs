@@ -1,11 +1,8 @@
-//! In-trees under the turn rule of an order of the switches.
-//!
-//! Every switch has a rank. A route may go up in rank and then down, never down and then up: the turn a, m, b
-//! is forbidden if m is ranked below both. Along a legal route the ranks rise and then fall, so the
-//! dependencies of all legal routes form no cycle, whatever the order (up*/down*, Autonet: Schroeder et al.
-//! 1991). Under one VLAN each switch has one next hop for a destination, so the routes to it form an in-tree.
+//! In-trees under the rule of a lane ([`super::turn_order`]). Under one VLAN each switch has one next hop for a
+//! destination, so the routes to it form an in-tree.
 
 use super::SwitchGraph;
+use super::turn_order::TurnOrder;
 use crate::routing::ecmp::mix;
 use pauseframe_units::PortId;
 
@@ -26,8 +23,8 @@ pub(crate) struct TreeGrower<'a> {
     /// Pairs of hosts whose route uses a port, over all trees grown.
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// For a switch without a place, the best port so far: (load, tie break, port).
-    best: Vec<Option<(u64, u64, PortId)>>,
+    /// For a switch without a place, the best port so far: (leads up, load, tie break, port).
+    best: Vec<Option<(bool, u64, u64, PortId)>>,
     levels: Vec<Vec<u32>>,
     /// How many switches have no place yet.
     waiting: usize,
@@ -49,7 +46,7 @@ impl<'a> TreeGrower<'a> {
     /// `may_use`. Equal choices are made by `salt`.
     pub(crate) fn grow(
         &mut self,
-        rank: &[u32],
+        order: &TurnOrder,
         to: u32,
         growth: Growth,
         may_use: impl Fn(PortId) -> bool,
@@ -59,28 +56,24 @@ impl<'a> TreeGrower<'a> {
         self.levels.clear();
         self.levels.push(vec![to]);
         self.waiting = self.graph.len() - 1;
-        let above = |a: u32, b: u32| rank[a as usize] > rank[b as usize];
+        let legal = |port: PortId, next: PortId| next == PortId::NONE || order.allows(port, next);
         match growth {
-            Growth::Nearest => {
-                // What hangs on `at` must not come from above if the next hop of `at` goes up.
-                let legal = |from: u32, at: u32, next: Option<u32>| {
-                    next.is_none_or(|next| above(at, from) || above(at, next))
-                };
-                self.expand(to, legal, &may_use, salt, tree);
-            }
+            Growth::Nearest => self.expand(to, order, legal, &may_use, salt, tree),
             Growth::DownFirst => {
-                self.expand(to, |from, at, _| above(from, at), &may_use, salt, tree);
-                self.expand(to, |from, at, _| above(at, from), &may_use, salt, tree);
+                self.expand(to, order, |port, _| order.is_down(port), &may_use, salt, tree);
+                self.expand(to, order, legal, &may_use, salt, tree);
             }
         }
         self.count_routes(to, tree);
     }
 
-    /// Hangs switches on, level by level: `legal(from, at, next hop of at)`.
+    /// Hangs switches on, level by level, by links that are `legal(link, next hop of its head)`. Of equally short ways one
+    /// down is better: others may then come from above as well as from below.
     fn expand(
         &mut self,
         to: u32,
-        legal: impl Fn(u32, u32, Option<u32>) -> bool,
+        order: &TurnOrder,
+        legal: impl Fn(PortId, PortId) -> bool,
         may_use: impl Fn(PortId) -> bool,
         salt: u64,
         tree: &mut [PortId],
@@ -89,17 +82,22 @@ impl<'a> TreeGrower<'a> {
         let mut found: Vec<u32> = Vec::new();
         while level < self.levels.len() && self.waiting > 0 {
             for at in &self.levels[level] {
-                let next = if *at == to { None } else { self.graph.head(tree[*at as usize]) };
+                let next = if *at == to { PortId::NONE } else { tree[*at as usize] };
                 for arc in self.graph.arcs(*at) {
                     let (from, port) = (arc.to, arc.port.reverse());
                     if tree[from as usize] != PortId::NONE
                         || from == to
-                        || !legal(from, *at, next)
+                        || !legal(port, next)
                         || !may_use(port)
                     {
                         continue;
                     }
-                    let place = (self.load[port.0 as usize], mix(salt ^ u64::from(port.0)), port);
+                    let place = (
+                        !order.is_down(port),
+                        self.load[port.0 as usize],
+                        mix(salt ^ u64::from(port.0)),
+                        port,
+                    );
                     let best = &mut self.best[from as usize];
                     if best.is_none() {
                         found.push(from);
@@ -114,7 +112,7 @@ impl<'a> TreeGrower<'a> {
             }
             self.waiting -= found.len();
             for from in found.drain(..) {
-                if let Some((_, _, port)) = self.best[from as usize].take() {
+                if let Some((_, _, _, port)) = self.best[from as usize].take() {
                     tree[from as usize] = port;
                     self.levels[level + 1].push(from);
                 }
@@ -137,51 +135,6 @@ impl<'a> TreeGrower<'a> {
             }
         }
     }
-}
-
-/// The lengths of the shortest legal routes to switch `to` under an order, `u32::MAX` where there is none.
-pub(crate) fn legal_distances(graph: &SwitchGraph, rank: &[u32], to: u32) -> Vec<u32> {
-    let above = |a: u32, b: u32| rank[a as usize] > rank[b as usize];
-    let mut levels = vec![vec![to]];
-    let mut down = vec![u32::MAX; graph.len()];
-    down[to as usize] = 0;
-    let mut level = 0;
-    while level < levels.len() {
-        let mut next = Vec::new();
-        for at in &levels[level] {
-            for arc in graph.arcs(*at).iter().filter(|arc| above(arc.to, *at)) {
-                if down[arc.to as usize] == u32::MAX {
-                    down[arc.to as usize] = level as u32 + 1;
-                    next.push(arc.to);
-                }
-            }
-        }
-        if !next.is_empty() {
-            levels.push(next);
-        }
-        level += 1;
-    }
-    // A switch may stand in two levels: that of its way down, and a nearer one that begins with a way up.
-    let mut distance = vec![u32::MAX; graph.len()];
-    let mut level = 0;
-    while level < levels.len() {
-        let mut next = Vec::new();
-        for at in &levels[level] {
-            if distance[*at as usize] != u32::MAX {
-                continue;
-            }
-            distance[*at as usize] = level as u32;
-            let below = graph.arcs(*at).iter().map(|arc| arc.to).filter(|from| above(*at, *from));
-            next.extend(below.filter(|from| distance[*from as usize] == u32::MAX));
-        }
-        match levels.get_mut(level + 1) {
-            Some(later) => later.extend(next),
-            None if !next.is_empty() => levels.push(next),
-            None => {}
-        }
-        level += 1;
-    }
-    distance
 }
 
 /// Ranks by distance from `root`, nearer ranked higher: every other switch has a higher neighbour. Switches

@@ -21,6 +21,8 @@ pub struct ForwardingTables {
     next: Vec<PortId>,
     /// Which (VLAN, destination row, source row) may be sent, one bit each; all, where there is no list.
     usable: Option<Vec<u64>>,
+    /// What the planner has to say.
+    notes: Vec<String>,
 }
 
 /// Why a packet does not arrive.
@@ -89,12 +91,28 @@ impl ForwardingTables {
     pub fn new(graph: &SwitchGraph, lanes: Vec<u8>) -> Result<ForwardingTables, RoutingError> {
         bound_rows(&[lanes.len(), graph.attachments().len(), graph.len()])?;
         let rows = lanes.len() * graph.attachments().len() * graph.len();
-        Ok(ForwardingTables { graph: graph.clone(), lanes, next: vec![PortId::NONE; rows], usable: None })
+        Ok(ForwardingTables {
+            graph: graph.clone(),
+            lanes,
+            next: vec![PortId::NONE; rows],
+            usable: None,
+            notes: Vec::new(),
+        })
     }
 
     /// The switches that the tables are for.
     pub fn graph(&self) -> &SwitchGraph {
         &self.graph
+    }
+
+    /// Adds a sentence for whoever asked for the plan.
+    pub fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    /// What the planner tried and why it chose this, one sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// How many VLANs there are.

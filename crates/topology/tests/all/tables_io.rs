@@ -83,7 +83,7 @@ fn mistakes_name_file_line_and_remedy() {
         ),
         (
             "leaf0,1,host3,2\nleaf0,1,host3,3",
-            "plan.csv, line 3: \"leaf0\" sends packets for \"host3\" in VLAN 1 to leaf0:3 here and to leaf0:2 in line 2: remove one",
+            "plan.csv, line 3: \"leaf0\" sends packets for \"host3\" in VLAN 1 to leaf0:eth4 here and to leaf0:eth3 in line 2: remove one",
         ),
         (
             "leaf0,one,host3,2",

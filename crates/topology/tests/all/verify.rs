@@ -14,7 +14,7 @@ use petgraph::graphmap::DiGraphMap;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const EVERYTHING: Options = Options { rows_budget: Some(100), what_ifs: true, examples: 5 };
+const EVERYTHING: Options<'_> = Options { rows_budget: Some(100), what_ifs: true, examples: 5, labels: None };
 
 fn check(topology: &Topology, tables: &Tables) -> Report {
     verify(topology, tables, &EVERYTHING).unwrap()

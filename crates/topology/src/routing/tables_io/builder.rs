@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The lanes that files may name: 0 to 7 on Ethernet, to 14 on InfiniBand.
 const LANE_MAX: u8 = 15;
 
+/// IEEE 802.1Q reserves 4095. 0 is a bridge without VLANs.
+const VLAN_MAX: u16 = 4094;
+
 /// "Switch `switch` sends packets of `vlan` for `destination` out of `port`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,19 +72,21 @@ pub(super) struct Builder<'a> {
     topology: &'a Topology,
     labels: &'a Labels,
     graph: SwitchGraph,
-    names: BTreeMap<&'a String, NodeId>,
+    names: BTreeMap<&'a str, NodeId>,
     ports: Vec<BTreeMap<String, PortId>>,
     lanes: BTreeMap<u16, u8>,
     rewrites: BTreeMap<(u16, NodeId), u8>,
     columns: BTreeMap<(u16, NodeId), Column>,
     senders: BTreeMap<(u16, u32), Vec<u64>>,
+    /// The switch and the destination of the last row.
+    last_row: (u32, Option<NodeId>),
     pub(super) notes: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
     pub(super) fn new(topology: &'a Topology, labels: &'a Labels) -> Result<Builder<'a>, Flaw> {
         let graph = SwitchGraph::new(topology).map_err(|error| Flaw::of_file(error.to_string()))?;
-        let names = topology.nodes().iter_enumerated().map(|(id, node)| (&node.name, id)).collect();
+        let names = topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
         let ports = (0..graph.len() as u32).map(|s| labels.ports_by_name(topology, graph.node(s))).collect();
         Ok(Builder {
             topology,
@@ -93,15 +98,16 @@ impl<'a> Builder<'a> {
             rewrites: BTreeMap::new(),
             columns: BTreeMap::new(),
             senders: BTreeMap::new(),
+            last_row: (0, None),
             notes: Vec::new(),
         })
     }
 
     /// The node with this name.
     pub(super) fn node(&self, name: &str) -> Result<NodeId, String> {
-        let near = || did_you_mean(name, self.names.keys().copied());
+        let near = || did_you_mean(name, self.topology.nodes().iter().map(|node| &node.name));
         let missing = || format!("{name:?} is not in the topology{}", near());
-        self.names.get(&name.to_owned()).copied().ok_or_else(missing)
+        self.names.get(name).copied().ok_or_else(missing)
     }
 
     /// The switch with this name.
@@ -157,6 +163,7 @@ impl<'a> Builder<'a> {
         port: PortId,
     ) -> Result<(), String> {
         let name = |node: NodeId| &self.topology.nodes()[node].name;
+        check_vlan(vlan)?;
         let Some(at) = self.graph.number(switch) else { return Err(format!("{:?} is a host", name(switch))) };
         let empty = || vec![(PortId::NONE, 0); self.graph.len()];
         let column = self.columns.entry((vlan, destination)).or_insert_with(empty);
@@ -166,8 +173,8 @@ impl<'a> Builder<'a> {
                 "{:?} sends packets for {:?} in VLAN {vlan} to {} here and to {} in {} {other}: remove one",
                 name(switch),
                 name(destination),
-                self.topology.port_name(port),
-                self.topology.port_name(known),
+                self.labels.port_name(self.topology, port),
+                self.labels.port_name(self.topology, known),
                 place.0
             ));
         }
@@ -175,15 +182,33 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds a row by names.
-    pub(super) fn named_row(&mut self, place: (&str, u32), row: &Row) -> Result<(), String> {
-        let switch = self.switch(&row.switch)?;
-        let destination = self.node(&row.destination)?;
-        let port = self.port(switch, &row.port)?;
-        self.row(place, switch, row.vlan, destination, port)
+    /// Adds a row by names. Most files go through the switches of one destination after the other, so those that come
+    /// next are tried before any name is looked up.
+    pub(super) fn named_row(
+        &mut self,
+        place: (&str, u32),
+        [switch, destination, port]: [&str; 3],
+        vlan: u16,
+    ) -> Result<(), String> {
+        let named = |node: NodeId, name: &str| self.topology.nodes()[node].name == name;
+        let next = self.last_row.0 + 1;
+        let expected =
+            Some(next).filter(|next| (*next as usize) < self.graph.len()).map(|next| self.graph.node(next));
+        let switch = match expected.filter(|node| named(*node, switch)) {
+            Some(node) => node,
+            None => self.switch(switch)?,
+        };
+        let destination = match self.last_row.1.filter(|node| named(*node, destination)) {
+            Some(node) => node,
+            None => self.node(destination)?,
+        };
+        self.last_row = (self.graph.number(switch).unwrap_or(0), Some(destination));
+        let port = self.port(switch, port)?;
+        self.row(place, switch, vlan, destination, port)
     }
 
     pub(super) fn lane(&mut self, Lane { vlan, lane }: &Lane) -> Result<(), String> {
+        check_vlan(*vlan)?;
         let known = *self.lanes.entry(*vlan).or_insert(check_lane(*lane)?);
         same_lane(&format!("VLAN {vlan}"), known, *lane)
     }
@@ -277,6 +302,10 @@ impl<'a> Builder<'a> {
     }
 }
 
+fn check_vlan(vlan: u16) -> Result<(), String> {
+    if vlan <= VLAN_MAX { Ok(()) } else { Err(format!("there is no VLAN {vlan}: write 1 to {VLAN_MAX}")) }
+}
+
 fn check_lane(lane: u8) -> Result<u8, String> {
     if lane <= LANE_MAX { Ok(lane) } else { Err(format!("there is no lane {lane}: write 0 to {LANE_MAX}")) }
 }
@@ -299,19 +328,39 @@ fn few(names: &[&str]) -> String {
     shown.join(", ") + more
 }
 
-/// The rows of `tables` by name; all hosts of a switch that have the same rows become one destination.
-pub(super) fn flatten(tables: &Tables, topology: &Topology, labels: &Labels) -> Flat {
+/// The lanes, rewrites and senders of `tables` by name, without the rows.
+pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Flat {
     let graph = tables.graph();
     let name = |node: NodeId| topology.nodes()[node].name.clone();
     let mut flat = Flat::default();
-    let restricted = tables.trees.iter().any(|tree| tree.senders.is_some());
-    let port_names = port_names(topology, labels);
     for vlan in tables.vlans() {
         flat.lanes.push(Lane { vlan: vlan.id, lane: vlan.lane });
         let rewrite =
             |(switch, lane): (&NodeId, &u8)| Rewrite { switch: name(*switch), vlan: vlan.id, lane: *lane };
         flat.rewrites.extend(vlan.lane_at.iter().map(rewrite));
     }
+    if tables.trees.iter().any(|tree| tree.senders.is_some()) {
+        let at = |row: u32| name(graph.node(graph.attachments()[row as usize]));
+        for tree in &tables.trees {
+            let vlan = tables.vlans()[tree.vlan].id;
+            let senders = (0..graph.attachments().len() as u32).filter(|from| tree.allows(*from));
+            flat.senders.extend(senders.map(|from| Sender { vlan, from: at(from), to: at(tree.row) }));
+        }
+    }
+    flat
+}
+
+/// Shows every row by name: switch, VLAN, destination, port. All hosts of a switch that have the same rows are one
+/// destination. A table of millions of rows is never in memory as text.
+pub(super) fn for_each_row(
+    tables: &Tables,
+    topology: &Topology,
+    labels: &Labels,
+    mut show: impl FnMut(&str, u16, &str, &str) -> Result<(), Flaw>,
+) -> Result<(), Flaw> {
+    let graph = tables.graph();
+    let name = |node: NodeId| topology.nodes()[node].name.as_str();
+    let port_names = port_names(topology, labels);
     for tree in &tables.trees {
         let vlan = tables.vlans()[tree.vlan].id;
         let attachment = graph.attachments()[tree.row as usize];
@@ -321,31 +370,38 @@ pub(super) fn flatten(tables: &Tables, topology: &Topology, labels: &Labels) -> 
             && tree.hosts == graph.hosts(attachment)
             && tree.next[attachment as usize] == DELIVER
             && topology.nodes()[graph.node(attachment)].kind == NodeKind::Switch;
-        let destinations = if whole { vec![graph.node(attachment)] } else { tree.hosts.clone() };
+        let own = graph.node(attachment);
+        let destinations = if whole { std::slice::from_ref(&own) } else { &tree.hosts[..] };
         for destination in destinations {
             for (number, port) in tree.next.iter().enumerate() {
                 let port = match *port {
                     PortId::NONE => continue,
                     DELIVER if whole => continue,
-                    DELIVER => graph.uplink(destination).reverse(),
+                    DELIVER => graph.uplink(*destination).reverse(),
                     port => port,
                 };
-                let (switch, port) = (name(graph.node(number as u32)), port_names[&port].clone());
-                flat.rows.push(Row { switch, vlan, destination: name(destination), port });
+                let switch = name(graph.node(number as u32));
+                show(switch, vlan, name(*destination), &port_names[port.0 as usize])?;
             }
         }
-        if restricted {
-            let senders = (0..graph.attachments().len() as u32).filter(|from| tree.allows(*from));
-            let at = |row: u32| name(graph.node(graph.attachments()[row as usize]));
-            flat.senders.extend(senders.map(|from| Sender { vlan, from: at(from), to: at(tree.row) }));
-        }
     }
-    flat
+    Ok(())
+}
+
+/// Everything by name, the rows too.
+pub(super) fn flatten(tables: &Tables, topology: &Topology, labels: &Labels) -> Result<Flat, Flaw> {
+    let mut flat = around_rows(tables, topology);
+    for_each_row(tables, topology, labels, |switch, vlan, destination, port| {
+        let [switch, destination, port] = [switch, destination, port].map(str::to_owned);
+        flat.rows.push(Row { switch, vlan, destination, port });
+        Ok(())
+    })?;
+    Ok(flat)
 }
 
 /// What [`Labels::ports_by_name`] understands: the label; `eth1` ... where a switch has none; else the full name.
-fn port_names(topology: &Topology, labels: &Labels) -> BTreeMap<PortId, String> {
-    let mut names = BTreeMap::new();
+fn port_names(topology: &Topology, labels: &Labels) -> Vec<String> {
+    let mut names = vec![String::new(); topology.port_count()];
     for node in topology.nodes() {
         let labelled = node.ports.iter().any(|port| labels.port(*port).is_some());
         for (i, port) in node.ports.iter().enumerate() {
@@ -354,7 +410,7 @@ fn port_names(topology: &Topology, labels: &Labels) -> BTreeMap<PortId, String> 
                 None if labelled => format!("{}:{i}", node.name),
                 None => format!("eth{}", i + 1),
             };
-            names.insert(*port, name);
+            names[port.0 as usize] = name;
         }
     }
     names

@@ -1,9 +1,10 @@
 //! Tables as comma-separated values: blocks, each introduced by its header. Lines that begin with `#` and empty
 //! lines are skipped.
 
-use super::builder::{Builder, Flat, Lane, Rewrite, Row, Sender};
+use super::builder::{Builder, Flat, Lane, Rewrite, Row, Sender, around_rows, for_each_row};
 use crate::Topology;
 use crate::interchange::{Flaw, Labels, did_you_mean};
+use crate::routing::verify::Tables;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -40,8 +41,8 @@ fn not_csv(error: &csv::Error) -> Flaw {
 
 pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     let mut block: Option<(&[&str], Block)> = None;
-    for record in reader(text).into_records() {
-        let record = record.map_err(|error| not_csv(&error))?;
+    let (mut reader, mut record) = (reader(text), csv::StringRecord::new());
+    while reader.read_record(&mut record).map_err(|error| not_csv(&error))? {
         let line = line_of(&record);
         if let Some(found) = HEADERS.into_iter().find(|(header, _)| record.iter().eq(header.iter().copied()))
         {
@@ -53,7 +54,9 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         };
         let place = ("line", line as u32);
         let added = match kind {
-            Block::Rows => fields::<Row>(&record, header).and_then(|row| builder.named_row(place, &row)),
+            Block::Rows => {
+                row(&record, header).and_then(|(names, vlan)| builder.named_row(place, names, vlan))
+            }
             Block::Lanes => fields::<Lane>(&record, header).and_then(|lane| builder.lane(&lane)),
             Block::Rewrites => {
                 fields::<Rewrite>(&record, header).and_then(|rewrite| builder.rewrite(&rewrite))
@@ -63,6 +66,30 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         added.map_err(|message| Flaw::line(line, message))?;
     }
     Ok(())
+}
+
+/// Switch, destination and port, and the VLAN: of these there are millions.
+fn row<'a>(record: &'a csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
+    let fields =
+        (record.get(0), record.get(1).and_then(|vlan| vlan.parse().ok()), record.get(2), record.get(3));
+    match fields {
+        (Some(switch), Some(vlan), Some(destination), Some(port)) if record.len() == 4 => {
+            Ok(([switch, destination, port], vlan))
+        }
+        _ => fields_of_row(record, header),
+    }
+}
+
+/// What is wrong with a row.
+fn fields_of_row<'a>(record: &csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
+    let wrong = || {
+        Err(format!(
+            "{:?} does not fit the header {:?}",
+            record.iter().collect::<Vec<_>>().join(","),
+            header.join(",")
+        ))
+    };
+    fields::<Row>(record, header).map_or_else(Err, |_| wrong())
 }
 
 fn fields<T: DeserializeOwned>(record: &csv::StringRecord, header: &[&str]) -> Result<T, String> {
@@ -101,16 +128,34 @@ pub(super) fn read_addresses(text: &str, topology: &Topology, labels: &mut Label
     Ok(())
 }
 
-pub(super) fn write(flat: &Flat) -> Result<String, Flaw> {
-    let mut text = String::new();
-    let blocks = [block(&flat.lanes)?, block(&flat.rewrites)?, block(&flat.rows)?, block(&flat.senders)?];
-    for block in blocks.into_iter().flatten() {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text += &block;
+/// Writes the blocks, the rows one by one.
+pub(super) fn write(
+    tables: &Tables,
+    topology: &Topology,
+    labels: &Labels,
+    out: &mut dyn std::io::Write,
+) -> Result<(), Flaw> {
+    let Flat { lanes, rewrites, senders, .. } = around_rows(tables, topology);
+    let flaw = |error: &dyn std::error::Error| Flaw::of_file(error.to_string());
+    let before: Vec<String> = [block(&lanes)?, block(&rewrites)?].into_iter().flatten().collect();
+    out.write_all(before.join("\n").as_bytes()).map_err(|error| flaw(&error))?;
+    if !before.is_empty() {
+        out.write_all(b"\n").map_err(|error| flaw(&error))?;
     }
-    Ok(text)
+    let mut writer = csv::Writer::from_writer(&mut *out);
+    let mut started = false;
+    for_each_row(tables, topology, labels, |switch, vlan, destination, port| {
+        if !std::mem::replace(&mut started, true) {
+            writer.write_record(HEADERS[2].0).map_err(|error| flaw(&error))?;
+        }
+        writer.write_record([switch, &vlan.to_string(), destination, port]).map_err(|error| flaw(&error))
+    })?;
+    writer.flush().map_err(|error| flaw(&error))?;
+    drop(writer);
+    if let Some(block) = block(&senders)? {
+        out.write_all(b"\n").and_then(|()| out.write_all(block.as_bytes())).map_err(|error| flaw(&error))?;
+    }
+    Ok(())
 }
 
 /// The header and the lines; nothing if there are no lines.

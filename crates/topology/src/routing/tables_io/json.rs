@@ -16,7 +16,11 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         at("rewrites", i, builder.rewrite(rewrite))?;
     }
     for (i, row) in flat.rows.iter().enumerate() {
-        at("rows", i, builder.named_row(("row", i as u32), row))?;
+        at(
+            "rows",
+            i,
+            builder.named_row(("row", i as u32), [&row.switch, &row.destination, &row.port], row.vlan),
+        )?;
     }
     for (i, sender) in flat.senders.iter().enumerate() {
         at("senders", i, builder.sender(sender))?;

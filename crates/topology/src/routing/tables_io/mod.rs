@@ -13,7 +13,7 @@ mod opensm;
 
 use super::verify::Tables;
 use crate::Topology;
-use crate::interchange::{Flaw, InterchangeError, Labels};
+use crate::interchange::{Flaw, InterchangeError, Labels, read_text};
 use builder::Builder;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -107,10 +107,13 @@ pub fn read_path(
 ) -> Result<TableImport, InterchangeError> {
     let file = path.display().to_string();
     let wrong = |path: &Path, message: String| Flaw::of_file(message).in_file(&path.display().to_string());
-    let load = |path: &Path| crate::files::read_text(path).map_err(|error| wrong(path, error.to_string()));
     let plan = path.join("tables.csv");
     if path.is_dir() && plan.is_file() {
         return read_path(&plan, Some(TableFormat::Csv), topology, labels);
+    }
+    if !path.exists() {
+        let message = "there is no such file or folder: name tables, or the folder of a plan";
+        return Err(wrong(path, message.into()));
     }
     if !path.is_dir() {
         let format = format.or_else(|| TableFormat::of(path));
@@ -120,7 +123,7 @@ pub fn read_path(
                 "the extension tells no format: use .csv, .json or .lft, or a folder of bridge tables".into(),
             )
         })?;
-        return read(&file, &load(path)?, format, topology, labels);
+        return read(&file, &read_text(path)?, format, topology, labels);
     }
     let mut outputs = BTreeMap::new();
     for entry in std::fs::read_dir(path).map_err(|error| wrong(path, error.to_string()))? {
@@ -128,7 +131,7 @@ pub fn read_path(
         if path.extension().is_some_and(|extension| extension == "json")
             && let Some(switch) = path.file_stem().and_then(|stem| stem.to_str())
         {
-            outputs.insert(switch.to_owned(), load(&path)?);
+            outputs.insert(switch.to_owned(), read_text(&path)?);
         }
     }
     if outputs.is_empty() {
@@ -160,11 +163,29 @@ pub fn write(
     topology: &Topology,
     labels: &Labels,
 ) -> Result<String, InterchangeError> {
-    let flat = builder::flatten(tables, topology, labels);
-    match format {
-        TableFormat::Csv => delimited::write(&flat),
-        TableFormat::Json => json::write(&flat),
+    let mut bytes = Vec::new();
+    write_to(tables, format, topology, labels, &mut bytes)?;
+    String::from_utf8(bytes).map_err(|error| Flaw::of_file(error.to_string()).in_file("tables"))
+}
+
+/// The same into a file or the like; CSV row by row, so that large tables need no further memory.
+///
+/// # Errors
+/// As [`write()`], and if `out` takes no more.
+pub fn write_to(
+    tables: &Tables,
+    format: TableFormat,
+    topology: &Topology,
+    labels: &Labels,
+    out: &mut dyn std::io::Write,
+) -> Result<(), InterchangeError> {
+    let written = match format {
+        TableFormat::Csv => delimited::write(tables, topology, labels, out),
+        TableFormat::Json => builder::flatten(tables, topology, labels).and_then(|flat| {
+            let text = json::write(&flat)?;
+            out.write_all(text.as_bytes()).map_err(|error| Flaw::of_file(error.to_string()))
+        }),
         TableFormat::OpenSm => Err(Flaw::of_file("LFT dumps can be read only: write csv or json")),
-    }
-    .map_err(|flaw| flaw.in_file("tables"))
+    };
+    written.map_err(|flaw| flaw.in_file("tables"))
 }

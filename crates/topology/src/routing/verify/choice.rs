@@ -25,7 +25,7 @@ impl Tables {
     /// The port of a switch (by its dense number) for `host` in the VLAN at this position; [`PortId::NONE`] without a row.
     #[inline]
     pub fn look_up(&self, vlan: usize, switch: u32, host: NodeId) -> PortId {
-        match self.tree_of[vlan * self.nodes + host.0 as usize] {
+        match self.tree_of[vlan * self.nodes() + host.0 as usize] {
             u32::MAX => PortId::NONE,
             tree => match self.trees[tree as usize].next[switch as usize] {
                 DELIVER => self.graph.uplink(host).reverse(),

@@ -23,6 +23,7 @@ pub use tables::{Tables, Vlan};
 
 use super::{BufferChannel, Dependency, DependencyGraph, RoutingError, SwitchGraph};
 use crate::Topology;
+use crate::interchange::Labels;
 use crate::watch::{Unwatched, Watch};
 use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,18 +31,20 @@ use walk::{DependencySet, End, walk};
 
 /// What to look at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     /// The most rows (VLAN, host) that a switch can hold.
     pub rows_budget: Option<u64>,
     /// Whether to try every single failure.
     pub what_ifs: bool,
     /// How many examples of each finding to name.
     pub examples: usize,
+    /// What the tables call ports; positions at the nodes ("leaf0:3") without.
+    pub labels: Option<&'a Labels>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { rows_budget: None, what_ifs: false, examples: 10 }
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { rows_budget: None, what_ifs: false, examples: 10, labels: None }
     }
 }
 
@@ -64,7 +67,7 @@ pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<Depen
 ///
 /// # Errors
 /// If there are too many pairs of buffers to keep.
-pub fn verify(topology: &Topology, tables: &Tables, options: &Options) -> Result<Report, RoutingError> {
+pub fn verify(topology: &Topology, tables: &Tables, options: &Options<'_>) -> Result<Report, RoutingError> {
     verify_watched(topology, tables, options, &mut Unwatched)
 }
 
@@ -75,7 +78,7 @@ pub fn verify(topology: &Topology, tables: &Tables, options: &Options) -> Result
 pub fn verify_watched(
     topology: &Topology,
     tables: &Tables,
-    options: &Options,
+    options: &Options<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Report, RoutingError> {
     let graph = &tables.graph;
@@ -87,7 +90,7 @@ pub fn verify_watched(
     components.sort_unstable_by(|a, b| b.cmp(a));
     let cycle = if components.is_empty() { None } else { dependencies.shortest_cycle() };
 
-    let names = Names { topology, tables };
+    let names = Names { topology, tables, labels: options.labels };
     let classes = classes(tables);
     let routes = count_routes(tables, &ends, options.examples, &names);
     Ok(Report {
@@ -212,7 +215,7 @@ fn lane_violations(tables: &Tables, names: &Names<'_>) -> Vec<LaneViolation> {
     tables.vlans.iter().map(violation).filter(|violation| violation.lanes.len() > 1).collect()
 }
 
-fn table_sizes(tables: &Tables, options: &Options, names: &Names<'_>) -> TableSizes {
+fn table_sizes(tables: &Tables, options: &Options<'_>, names: &Names<'_>) -> TableSizes {
     let rows = tables.rows();
     let of = |(switch, rows): (usize, &u64)| SwitchRows {
         switch: names.node(tables.graph.node(switch as u32)),
@@ -233,9 +236,17 @@ fn table_sizes(tables: &Tables, options: &Options, names: &Names<'_>) -> TableSi
 struct Names<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
+    labels: Option<&'a Labels>,
 }
 
 impl Names<'_> {
+    fn port(&self, port: PortId) -> String {
+        match self.labels {
+            Some(labels) => labels.port_name(self.topology, port),
+            None => self.topology.port_name(port),
+        }
+    }
+
     fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
@@ -246,18 +257,18 @@ impl Names<'_> {
     }
 
     fn link(&self, port: PortId) -> String {
-        [port, port.reverse()].map(|port| self.topology.port_name(port)).join(" - ")
+        [port, port.reverse()].map(|port| self.port(port)).join(" - ")
     }
 
     fn route(&self, vlan: u16, from: NodeId, to: NodeId) -> Route {
-        let ports = self.tables.route(vlan, from, to).into_iter().map(|port| self.topology.port_name(port));
+        let ports = self.tables.route(vlan, from, to).into_iter().map(|port| self.port(port));
         let ports = ports.collect();
         Route { from: self.node(from), to: self.node(to), vlan, ports }
     }
 
     fn cycle_arc(&self, arc: &Dependency) -> CycleArc {
         let buffer = |channel: BufferChannel| Buffer {
-            port: self.topology.port_name(channel.port),
+            port: self.port(channel.port),
             to: self.node(self.topology.peer(channel.port)),
             lane: channel.lane,
         };

@@ -37,7 +37,7 @@ pub struct Pair {
     pub to: String,
 }
 
-/// A route, by the names of its egress ports ("leaf0:3"), the sender's first.
+/// A route, by the names of its egress ports ("leaf0:eth3"), the sender's first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Route {
     /// The sending host.
@@ -108,7 +108,7 @@ pub struct TableSizes {
 /// What fails, and what that costs while nobody recomputes the tables.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failure {
-    /// The switch, or the two ends of the link ("leaf0:3 - spine1:0").
+    /// The switch, or the two ends of the link ("leaf0:eth4 - spine1:eth1").
     pub what: String,
     /// Ordered pairs of hosts that lose all routes.
     pub pairs_lost: u64,

@@ -53,7 +53,7 @@ pub struct Tables {
     pub(crate) trees: Vec<Tree>,
     /// VLAN position x nodes + host; `u32::MAX` where no switch has a row.
     pub(super) tree_of: Vec<u32>,
-    pub(super) nodes: usize,
+    nodes: usize,
 }
 
 impl Tables {
@@ -90,6 +90,11 @@ impl Tables {
         let vlans = (0..plan.vlans()).map(vlan).collect();
         let nodes = graph.attachment_rows_of_nodes().len();
         Tables::new(graph.clone(), nodes, vlans, trees)
+    }
+
+    /// How many nodes the topology has.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// The switches and links that the tables are for.

@@ -1,0 +1,464 @@
+//! Good orders of the switches: simulated annealing on the lengths of the routes that they allow.
+//!
+//! The cost of some orders, one a lane, is what the shortest tree route of each pair in any lane has in links beyond a
+//! shortest path, summed over pairs. Routes are those of the trees that [`super::ordered_trees`] grows. A move puts one
+//! switch between two of its neighbours in one order; a worse result is kept with the probability of Metropolis et al.
+//! (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
+//!
+//! Trees to 64 destinations at a time grow level by level in the bits of a word, and a move is dropped at the level
+//! where its cost is too high. Work is counted in words, not seconds, so a seed gives the same orders everywhere.
+
+use super::SwitchGraph;
+use super::{RoutingError, bound_parameter};
+use crate::watch::Watch;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use std::str::FromStr;
+
+/// How long to search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Effort {
+    /// A tenth of a second or so.
+    Fast,
+    /// Seconds.
+    #[default]
+    Normal,
+    /// Ten times that.
+    Best,
+}
+
+impl FromStr for Effort {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Effort, String> {
+        match text {
+            "fast" => Ok(Effort::Fast),
+            "normal" => Ok(Effort::Normal),
+            "best" => Ok(Effort::Best),
+            _ => Err(format!("there is no effort {text:?}: use fast, normal or best")),
+        }
+    }
+}
+
+impl Effort {
+    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500.
+    fn work(self, switches: usize) -> u64 {
+        let switches = switches as u64;
+        let scale = switches.max((8 * switches).min(500));
+        scale
+            * match self {
+                Effort::Fast => 500_000,
+                Effort::Normal => 5_000_000,
+                Effort::Best => 50_000_000,
+            }
+    }
+}
+
+/// The most destinations that are looked at at once; others come in with each new sample.
+const SAMPLE: usize = 256;
+/// How often the sample is drawn anew.
+const SAMPLES: u64 = 8;
+/// The temperature at the start, as a part of the mean distance over all pairs of the sample.
+const HEAT: f64 = 0.002;
+/// The least distance of two keys that a third goes between.
+const GAP_MIN: f64 = 1e-6;
+/// The cost of a pair without a route, in switches of the graph.
+const UNSERVED: u64 = 2;
+
+/// Orders under improvement, as one key for each lane and switch: the higher key is the higher rank.
+pub(crate) struct Search<'a> {
+    graph: &'a SwitchGraph,
+    keys: Vec<Vec<f64>>,
+    /// How many lanes from the first on stay as they are.
+    fixed: usize,
+    rng: Pcg64,
+    sample: Sample,
+    lanes: Vec<Reach>,
+    scratch: Reach,
+    cost: u64,
+}
+
+/// Destinations, one a bit.
+struct Sample {
+    destinations: Vec<u32>,
+    words: usize,
+    /// How many pairs are further apart than each number of links.
+    beyond: Vec<u64>,
+    sources: Vec<u32>,
+}
+
+/// What the trees of one lane have reached, level by level: (level x switches + switch) x words.
+#[derive(Clone, Default)]
+struct Reach {
+    placed: Vec<u64>,
+    levels: usize,
+    /// The last level, in two kinds: next hop down (or the destination itself), next hop up.
+    down: Vec<u64>,
+    up: Vec<u64>,
+    next_down: Vec<u64>,
+    next_up: Vec<u64>,
+}
+
+impl<'a> Search<'a> {
+    /// A search from `ranks`, one a lane, that leaves the first `fixed` lanes alone.
+    pub(crate) fn new(graph: &'a SwitchGraph, ranks: &[Vec<u32>], fixed: usize, seed: u64) -> Search<'a> {
+        let mut rng = Pcg64::seed_from_u64(seed ^ 0x616e_6e65);
+        let sample = Sample::draw(graph, SAMPLE, &mut rng);
+        let keys = ranks.iter().map(|rank| keys_of(rank)).collect();
+        let lanes = vec![Reach::default(); ranks.len()];
+        let mut search =
+            Search { graph, keys, fixed, rng, sample, lanes, scratch: Reach::default(), cost: 0 };
+        search.look_again();
+        search
+    }
+
+    /// The cost over the pairs of the sample.
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// The mean detour, as a part of the mean distance.
+    pub(crate) fn stretch(&self) -> f64 {
+        self.cost as f64 / self.sample.distance().max(1) as f64
+    }
+
+    /// The ranks of every lane.
+    pub(crate) fn ranks(&self) -> Vec<Vec<u32>> {
+        self.keys.iter().map(|keys| ranks_of(keys)).collect()
+    }
+
+    /// Improves until nothing is left to win or the work is done.
+    ///
+    /// # Errors
+    /// [`RoutingError::Stopped`].
+    pub(crate) fn improve(&mut self, effort: Effort, watch: &mut dyn Watch) -> Result<(), RoutingError> {
+        bound_parameter("lanes", self.keys.len(), 1..=8, "it must be 1 to 8")?;
+        if self.fixed == self.keys.len() || self.graph.len() < 2 {
+            return Ok(());
+        }
+        let work = effort.work(self.graph.len());
+        let heat = HEAT * self.sample.distance() as f64;
+        let (mut done, mut samples) = (0_u64, 0);
+        let mut best = (self.cost, self.keys.clone());
+        while done < work && best.0 > 0 {
+            watch.step("improving orders", done, work)?;
+            if !self.sample.is_whole(self.graph) && done * SAMPLES >= work * (samples + 1) {
+                samples += 1;
+                self.sample = Sample::draw(self.graph, SAMPLE, &mut self.rng);
+                self.look_again();
+                best = (self.cost, self.keys.clone());
+            }
+            let cold = 1.0 - done as f64 / work as f64;
+            done += self.step(heat * cold * cold);
+            if self.cost < best.0 {
+                best = (self.cost, self.keys.clone());
+            }
+        }
+        self.keys = best.1;
+        self.look_again();
+        Ok(())
+    }
+
+    /// Tries one move; the words looked at.
+    fn step(&mut self, temperature: f64) -> u64 {
+        let lane = self.rng.random_range(self.fixed..self.keys.len());
+        let switch = self.rng.random_range(0..self.graph.len() as u32);
+        let key = self.propose(lane, switch);
+        let old = std::mem::replace(&mut self.keys[lane][switch as usize], key);
+        // Metropolis: the draw first, so that the trees need not be grown beyond the cost that it allows.
+        let draw: f64 = self.rng.random_range(f64::MIN_POSITIVE..1.0);
+        let limit = self.cost as f64 - temperature * draw.ln();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (cost, work) = self.grow(lane, &mut scratch, limit);
+        match cost {
+            Some(cost) => {
+                self.cost = cost;
+                std::mem::swap(&mut self.lanes[lane], &mut scratch);
+            }
+            None => self.keys[lane][switch as usize] = old,
+        }
+        self.scratch = scratch;
+        work + 64
+    }
+
+    /// A key for `switch` in another gap between its neighbours.
+    fn propose(&mut self, lane: usize, switch: u32) -> f64 {
+        let (low, high) = loop {
+            let gap = self.gap(lane, switch);
+            // Two equal keys would allow turns in both directions.
+            if gap.1 - gap.0 > GAP_MIN {
+                break gap;
+            }
+            self.keys[lane] = keys_of(&ranks_of(&self.keys[lane]));
+        };
+        low + (high - low) * self.rng.random_range(0.01..0.99)
+    }
+
+    /// The bounds of a random gap between the keys of the neighbours, other than that of `switch` itself.
+    fn gap(&mut self, lane: usize, switch: u32) -> (f64, f64) {
+        let keys = &self.keys[lane];
+        let own = keys[switch as usize];
+        let mut around: Vec<f64> = self.graph.arcs(switch).iter().map(|arc| keys[arc.to as usize]).collect();
+        around.sort_unstable_by(f64::total_cmp);
+        around.dedup();
+        let (Some(lowest), Some(highest)) = (around.first(), around.last()) else { return (own, own + 1.0) };
+        let (ends, below) = ((lowest - 1.0, highest + 1.0), around.partition_point(|key| *key < own));
+        let gap = self.rng.random_range(0..around.len());
+        let gap = if gap >= below { gap + 1 } else { gap };
+        let low = gap.checked_sub(1).map_or(ends.0, |below| around[below]);
+        (low, around.get(gap).copied().unwrap_or(ends.1))
+    }
+
+    /// All lanes and the cost from the start.
+    fn look_again(&mut self) {
+        for lane in 0..self.keys.len() {
+            let mut reach = std::mem::take(&mut self.lanes[lane]);
+            reach.start(self.graph, &self.sample);
+            while reach.advance(self.graph, &self.keys[lane], self.sample.words) {}
+            self.lanes[lane] = reach;
+        }
+        let mut first = std::mem::take(&mut self.lanes[0]);
+        let (cost, _) = self.grow(0, &mut first, f64::INFINITY);
+        self.lanes[0] = first;
+        self.cost = cost.unwrap_or(u64::MAX);
+    }
+
+    /// Grows the trees of one lane into `reach` beside those of the other lanes; the cost of all, unless it is above
+    /// `limit`, and the words looked at.
+    fn grow(&self, lane: usize, reach: &mut Reach, limit: f64) -> (Option<u64>, u64) {
+        let Search { graph, sample, .. } = self;
+        // A visit of a link costs as much as two words.
+        let words_a_level = (graph.edges().len() * 2 * (sample.words + 2)) as u64;
+        reach.start(graph, sample);
+        let others =
+            || self.lanes.iter().enumerate().filter(move |(other, _)| *other != lane).map(|(_, reach)| reach);
+        let deepest = others().map(|reach| reach.levels).max().unwrap_or(1);
+        let (mut cost, mut level, mut growing) = (0, 0, true);
+        loop {
+            let missing = sample.missing(graph, reach, others(), level);
+            cost += missing - sample.beyond.get(level).copied().unwrap_or(0).min(missing);
+            let done = !growing && level + 1 >= deepest;
+            if done {
+                cost += missing * UNSERVED * graph.len() as u64;
+            }
+            let work = words_a_level * (level as u64 + 1);
+            if cost as f64 > limit {
+                return (None, work);
+            }
+            if done || missing == 0 {
+                // What this lane reaches later counts once another lane changes.
+                while growing && self.lanes.len() > 1 {
+                    growing = reach.advance(graph, &self.keys[lane], sample.words);
+                }
+                return (Some(cost), work);
+            }
+            growing = growing && reach.advance(graph, &self.keys[lane], sample.words);
+            level += 1;
+        }
+    }
+}
+
+impl Sample {
+    fn draw(graph: &SwitchGraph, most: usize, rng: &mut Pcg64) -> Sample {
+        let mut destinations = graph.attachments().to_vec();
+        if destinations.len() > most {
+            destinations.shuffle(rng);
+            destinations.truncate(most);
+        }
+        let words = destinations.len().div_ceil(64).next_power_of_two();
+        let mut sample =
+            Sample { destinations, words, beyond: Vec::new(), sources: graph.attachments().to_vec() };
+        sample.measure(graph);
+        sample
+    }
+
+    fn is_whole(&self, graph: &SwitchGraph) -> bool {
+        self.destinations.len() == graph.attachments().len()
+    }
+
+    /// How many pairs are further apart than 0, 1, 2 ... links.
+    fn measure(&mut self, graph: &SwitchGraph) {
+        let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
+        for to in &self.destinations {
+            graph.distances(*to, &mut distance, &mut queue);
+            for from in &self.sources {
+                let links = distance[*from as usize];
+                let links = if links == u32::MAX { 0 } else { links as usize };
+                if self.beyond.len() < links {
+                    self.beyond.resize(links, 0);
+                }
+                self.beyond[..links].iter_mut().for_each(|pairs| *pairs += 1);
+            }
+        }
+    }
+
+    /// The sum of the distances.
+    fn distance(&self) -> u64 {
+        self.beyond.iter().sum()
+    }
+
+    /// Pairs that no lane has reached at this level.
+    fn missing<'r>(
+        &self,
+        graph: &SwitchGraph,
+        own: &Reach,
+        others: impl Iterator<Item = &'r Reach> + Clone,
+        level: usize,
+    ) -> u64 {
+        let size = graph.len() * self.words;
+        let at = |reach: &'r Reach| &reach.placed[level.min(reach.levels - 1) * size..][..size];
+        let mine = &own.placed[level.min(own.levels - 1) * size..][..size];
+        let others: Vec<&[u64]> = others.map(at).collect();
+        let mut reached = 0;
+        for source in &self.sources {
+            let start = *source as usize * self.words;
+            for word in start..start + self.words {
+                let all = others.iter().fold(mine[word], |all, other| all | other[word]);
+                reached += u64::from(all.count_ones());
+            }
+        }
+        (self.sources.len() * self.destinations.len()) as u64 - reached
+    }
+}
+
+impl Reach {
+    fn start(&mut self, graph: &SwitchGraph, sample: &Sample) {
+        let size = graph.len() * sample.words;
+        self.levels = 1;
+        for bits in [&mut self.placed, &mut self.down, &mut self.up, &mut self.next_down, &mut self.next_up] {
+            bits.clear();
+            bits.resize(size, 0);
+        }
+        for (bit, to) in sample.destinations.iter().enumerate() {
+            let word = *to as usize * sample.words + bit / 64;
+            self.placed[word] |= 1 << (bit % 64);
+            self.down[word] |= 1 << (bit % 64);
+        }
+    }
+
+    /// One more level; false if nothing was left to reach, and then there is none.
+    fn advance(&mut self, graph: &SwitchGraph, keys: &[f64], words: usize) -> bool {
+        match words {
+            1 => self.advance_by::<1>(graph, keys),
+            2 => self.advance_by::<2>(graph, keys),
+            _ => self.advance_by::<4>(graph, keys),
+        }
+    }
+
+    fn advance_by<const WORDS: usize>(&mut self, graph: &SwitchGraph, keys: &[f64]) -> bool {
+        let size = graph.len() * WORDS;
+        let last = (self.levels - 1) * size;
+        self.placed.resize(last + 2 * size, 0);
+        let (before, after) = self.placed[last..].split_at_mut(size);
+        let (down, _) = self.down.as_chunks::<WORDS>();
+        let (up, _) = self.up.as_chunks::<WORDS>();
+        let (next_down, _) = self.next_down.as_chunks_mut::<WORDS>();
+        let (next_up, _) = self.next_up.as_chunks_mut::<WORDS>();
+        let (before, _) = before.as_chunks::<WORDS>();
+        let (after, _) = after.as_chunks_mut::<WORDS>();
+        let mut any = 0;
+        for at in 0..graph.len() {
+            let (mut by_down, mut by_up, own) = ([0; WORDS], [0; WORDS], keys[at]);
+            for arc in graph.arcs(at as u32) {
+                let there = arc.to as usize;
+                // A packet that comes down must go on down; one that goes up may do as it likes.
+                let upward = if keys[there] < own { 0 } else { u64::MAX };
+                for word in 0..WORDS {
+                    by_down[word] |= down[there][word] & !upward;
+                    by_up[word] |= (down[there][word] | up[there][word]) & upward;
+                }
+            }
+            for word in 0..WORDS {
+                let placed = before[at][word];
+                by_down[word] &= !placed;
+                by_up[word] &= !(placed | by_down[word]);
+                any |= by_down[word] | by_up[word];
+                after[at][word] = placed | by_down[word] | by_up[word];
+            }
+            (next_down[at], next_up[at]) = (by_down, by_up);
+        }
+        if any == 0 {
+            self.placed.truncate(last + size);
+            return false;
+        }
+        std::mem::swap(&mut self.down, &mut self.next_down);
+        std::mem::swap(&mut self.up, &mut self.next_up);
+        self.levels += 1;
+        true
+    }
+}
+
+fn keys_of(rank: &[u32]) -> Vec<f64> {
+    rank.iter().map(|rank| f64::from(*rank)).collect()
+}
+
+fn ranks_of(keys: &[f64]) -> Vec<u32> {
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by(|a, b| keys[*a].total_cmp(&keys[*b]).then(a.cmp(b)));
+    let mut rank = vec![0; keys.len()];
+    for (place, switch) in order.into_iter().enumerate() {
+        rank[switch] = place as u32;
+    }
+    rank
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Jellyfish, jellyfish};
+    use crate::routing::ordered_trees::{Growth, TreeGrower};
+    use crate::routing::turn_order::TurnOrder;
+    use crate::watch::Unwatched;
+    use crate::{Channel, Topology};
+    use pauseframe_units::{BitRate, PortId, Span};
+
+    fn random_graph(switches: u32, network_ports: u32) -> Topology {
+        let link = Channel { rate: BitRate::gbps(1), delay: Span::ZERO };
+        jellyfish(Jellyfish { switches, network_ports, hosts_per_switch: 1 }, 3, link, link).unwrap()
+    }
+
+    /// The cost by growing every tree and walking it.
+    fn walked(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> u64 {
+        let (mut cost, mut distance) = (0, vec![0; graph.len()]);
+        for to in graph.attachments() {
+            graph.distances(*to, &mut distance, &mut Vec::new());
+            let trees: Vec<Vec<PortId>> = ranks
+                .iter()
+                .map(|rank| {
+                    let mut tree = vec![PortId::NONE; graph.len()];
+                    let order = TurnOrder::of_ranks(graph, rank);
+                    TreeGrower::new(graph).grow(&order, *to, Growth::Nearest, |_| true, 1, &mut tree);
+                    tree
+                })
+                .collect();
+            for from in graph.attachments() {
+                let length = |tree: &Vec<PortId>| {
+                    let (mut at, mut links) = (*from, 0);
+                    while at != *to {
+                        at = graph.head(*tree.get(at as usize).filter(|port| **port != PortId::NONE)?)?;
+                        links += 1;
+                    }
+                    Some(links)
+                };
+                let shortest = trees.iter().filter_map(length).min();
+                cost += u64::from(shortest.map_or(1_000_000, |links| links - distance[*from as usize]));
+            }
+        }
+        cost
+    }
+
+    #[test]
+    fn the_cost_is_that_of_the_trees_that_are_grown() {
+        for (switches, network_ports) in [(12, 3), (30, 4), (70, 3)] {
+            let topology = random_graph(switches, network_ports);
+            let graph = SwitchGraph::new(&topology).unwrap();
+            let rank: Vec<u32> = (0..switches).collect();
+            let ranks = vec![rank.iter().rev().copied().collect(), rank];
+            let mut search = Search::new(&graph, &ranks, 0, 1);
+            let before = search.cost();
+            search.improve(Effort::Fast, &mut Unwatched).unwrap();
+            assert!(search.cost() < before);
+            assert_eq!(search.cost(), walked(&graph, &search.ranks()));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The engine that looks at the graph first.
+//!
+//! Clos networks and trees are planned in one lane by their levels. Elsewhere two orders are improved; if they give every
+//! pair a shortest route, that is the plan, since it has several routes a pair and backups. If not, LASH is tried, which
+//! needs no orders but has one route a pair; where the lanes do not suffice for it, the orders stay.
+
+use super::levels::rank_by_level;
+use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, SwitchGraph};
+use crate::Topology;
+use crate::watch::Watch;
+
+/// Order pairs, or LASH where orders cost detours and its lanes suffice.
+#[derive(Clone, Debug, Default)]
+pub struct Auto {
+    /// Lanes, VLANs, backups, effort, seed.
+    pub orders: OrderPair,
+}
+
+impl RoutingEngine for Auto {
+    fn plan_watched(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
+        let mut plan = self.orders.plan_watched(topology, graph, watch)?;
+        if plan.lanes() == 1 {
+            let why = match rank_by_level(topology, graph) {
+                Some(_) => "the switches have levels, which one lane suffices for",
+                None => "one lane gives every pair a shortest route",
+            };
+            plan.note(format!("auto chose order_pair: {why}"));
+            return Ok(plan);
+        }
+        let detour = detour(&plan);
+        if detour == 0.0 {
+            plan.note(format!(
+                "auto chose order_pair: there are no levels, and {} orders give every pair a shortest route",
+                plan.lanes()
+            ));
+            return Ok(plan);
+        }
+        let orders = format!("{} orders cost a mean detour of {:.2} %", plan.lanes(), detour * 100.0);
+        let lash = Lash { lanes_max: self.orders.lanes, seed: self.orders.seed };
+        match lash.plan_watched(topology, graph, watch) {
+            Ok(mut lash) => {
+                lash.note(format!(
+                    "auto chose lash: {orders}; lash needs {} lanes for shortest routes, one a pair and without backups",
+                    lash.lanes()
+                ));
+                Ok(lash)
+            }
+            Err(RoutingError::Lanes { needed, .. }) => {
+                plan.note(format!("auto chose order_pair: {orders}, and lash would need {needed} lanes"));
+                Ok(plan)
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// The mean over pairs of what the shortest route is longer than a shortest path, as a part of the latter.
+fn detour(plan: &ForwardingTables) -> f64 {
+    let graph = plan.graph();
+    let (lengths, rows) = (plan.lengths(), graph.attachments().len());
+    let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
+    let (mut all, mut shortest) = (0_u64, 0_u64);
+    for (to, target) in graph.attachments().iter().enumerate() {
+        graph.distances(*target, &mut distance, &mut queue);
+        for (from, source) in graph.attachments().iter().enumerate() {
+            let pair = to * rows + from;
+            let best = (0..plan.vlans()).map(|vlan| lengths[vlan * rows * rows + pair]).min().unwrap_or(0);
+            all += u64::from(best);
+            shortest += u64::from(distance[*source as usize]);
+        }
+    }
+    if shortest == 0 { 0.0 } else { all as f64 / shortest as f64 - 1.0 }
+}

@@ -1,0 +1,289 @@
+//! Backup VLANs: no single failure shall cost a pair of hosts its last route.
+//!
+//! Balanced shortest trees do not see to that: two neighbours use the link between them in every VLAN. So after the
+//! other VLANs are planned, each destination has a list of cuts, those failures that all routes of some switch have in
+//! common. A backup VLAN grows its tree to that destination without a random half of what is cut there; what it has
+//! mended leaves the list, and the next backup VLAN goes on with the rest. All of it under the rules of the lanes, so
+//! that nothing has to be proven anew. For what the rules forbid, the last VLANs get single routes whose turns close no cycle
+//! with those in use ([`super::used_turns`]). Only bridges of the graph and what fits in no lane stay on the list.
+
+use super::used_turns::UsedTurns;
+use super::{Dependencies, ForwardingTables, RoutingError, SwitchGraph};
+use crate::watch::Watch;
+use pauseframe_units::{LinkId, PortId};
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::str::FromStr;
+
+/// What may fail, one at a time, without costing a pair its last route.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Protect {
+    /// Any link between switches.
+    #[default]
+    Link,
+    /// Any link, and any switch on the way.
+    Switch,
+    /// Any link, and any of these groups of links that share a fate (a conduit, a line card).
+    Groups(Vec<Vec<LinkId>>),
+    /// Any two links.
+    TwoLinks,
+}
+
+impl FromStr for Protect {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Protect, String> {
+        match text {
+            "link" => Ok(Protect::Link),
+            "switch" => Ok(Protect::Switch),
+            "two_links" => Ok(Protect::TwoLinks),
+            _ => Err(format!("nothing is protected against {text:?}: use link, switch or two_links")),
+        }
+    }
+}
+
+/// One failure, or two at once.
+type Cut = [u32; 2];
+const NONE: u32 = u32::MAX;
+
+/// What still cuts pairs off: destination row, then source row.
+pub(crate) struct Cuts {
+    /// The failures that take a directed link: its own link, the switch it leads to, its groups.
+    units: Vec<Vec<u32>>,
+    /// The first number of a switch.
+    first_switch: u32,
+    cuts: Vec<BTreeMap<u32, Vec<Cut>>>,
+}
+
+impl Cuts {
+    /// The cuts of the first `vlans` of `tables`.
+    pub(crate) fn of(tables: &ForwardingTables, vlans: usize, protect: &Protect) -> Cuts {
+        let graph = tables.graph();
+        let rows = graph.attachments().len();
+        let mut cuts = Cuts {
+            units: units(graph, protect),
+            first_switch: graph.port_count() as u32 / 2,
+            cuts: vec![BTreeMap::new(); rows],
+        };
+        let mut routes: Vec<Vec<u32>> = Vec::new();
+        for row in 0..rows as u32 {
+            for from in (0..rows as u32).filter(|from| *from != row) {
+                routes.clear();
+                for vlan in 0..vlans {
+                    let mut route = Vec::new();
+                    if cuts.follow(tables, vlan, from, row, &mut route) {
+                        routes.push(route);
+                    }
+                    if routes.len() == 2 && *protect != Protect::TwoLinks && disjoint(&routes) {
+                        break;
+                    }
+                }
+                let found = common(&routes, *protect == Protect::TwoLinks);
+                if !found.is_empty() {
+                    cuts.cuts[row as usize].insert(from, found);
+                }
+            }
+        }
+        cuts
+    }
+
+    /// Whether no failure cuts any pair off.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cuts.iter().all(BTreeMap::is_empty)
+    }
+
+    /// The source rows that something cuts off from a destination, each with what does.
+    pub(crate) fn at(&self, row: u32) -> impl Iterator<Item = (u32, BTreeSet<u32>)> {
+        let units = |cuts: &Vec<Cut>| cuts.iter().flatten().copied().filter(|unit| *unit != NONE).collect();
+        self.cuts[row as usize].iter().map(move |(from, cuts)| (*from, units(cuts)))
+    }
+
+    /// Whether a directed link is hit by one of these failures.
+    pub(crate) fn hits(&self, units: &BTreeSet<u32>, port: PortId, to: u32) -> bool {
+        self.units[port.0 as usize].iter().any(|unit| *unit != self.first_switch + to && units.contains(unit))
+    }
+
+    /// What the next tree to a destination does without, by port: all that is cut there, or a random half of it if more
+    /// than half of the destination's own links are, or if `half` is asked for.
+    pub(crate) fn avoid(
+        &self,
+        graph: &SwitchGraph,
+        row: u32,
+        half: bool,
+        rng: &mut Pcg64,
+        avoided: &mut [bool],
+    ) {
+        avoided.fill(false);
+        let cuts = &self.cuts[row as usize];
+        let cut: BTreeSet<u32> =
+            cuts.values().flatten().flatten().copied().filter(|unit| *unit != NONE).collect();
+        let arcs = graph.arcs(graph.attachments()[row as usize]);
+        let own = arcs.iter().filter(|arc| cut.contains(&arc.port.link().0)).count();
+        let half = half || own * 2 > arcs.len();
+        let chosen: BTreeMap<u32, bool> = cut.into_iter().map(|unit| (unit, !half || rng.random())).collect();
+        for at in 0..graph.len() as u32 {
+            for arc in graph.arcs(at) {
+                let hit = |unit: &u32| chosen.get(unit) == Some(&true);
+                avoided[arc.port.0 as usize] = self.units[arc.port.0 as usize].iter().any(hit);
+            }
+        }
+        // The destination is not on the way to itself.
+        let to = graph.attachments()[row as usize];
+        if chosen.get(&(self.first_switch + to)) == Some(&true) {
+            for arc in graph.arcs(to) {
+                avoided[arc.port.reverse().0 as usize] = chosen.get(&arc.port.link().0) == Some(&true);
+            }
+        }
+    }
+
+    /// Whether anything cuts pairs off from this destination.
+    pub(crate) fn any(&self, row: u32) -> bool {
+        !self.cuts[row as usize].is_empty()
+    }
+
+    /// Strikes out what the tree of `vlan` to `row` has mended.
+    pub(crate) fn mend(&mut self, tables: &ForwardingTables, vlan: usize, row: u32) {
+        let mut route = Vec::new();
+        let mut cuts = std::mem::take(&mut self.cuts[row as usize]);
+        cuts.retain(|from, cuts| {
+            if self.follow(tables, vlan, *from, row, &mut route) {
+                cuts.retain(|cut| cut.iter().any(|unit| route.contains(unit)));
+            }
+            !cuts.is_empty()
+        });
+        self.cuts[row as usize] = cuts;
+    }
+
+    /// The failures that take the route between two rows, if there is a route.
+    fn follow(
+        &self,
+        tables: &ForwardingTables,
+        vlan: usize,
+        from: u32,
+        to: u32,
+        route: &mut Vec<u32>,
+    ) -> bool {
+        let graph = tables.graph();
+        let tree = tables.tree(vlan, to);
+        let [mut at, target] = [from, to].map(|row| graph.attachments()[row as usize]);
+        route.clear();
+        let mut links = 0;
+        while at != target {
+            let port = tree[at as usize];
+            let Some(next) = (port != PortId::NONE).then(|| graph.head(port)).flatten() else { return false };
+            let own = self.first_switch + target;
+            route.extend(self.units[port.0 as usize].iter().filter(|unit| **unit != own));
+            (at, links) = (next, links + 1);
+            if links > graph.len() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Fills empty VLANs with single routes for the pairs that are still cut off, as far as they close no cycle with the
+/// turns that are in use in the lane.
+///
+/// # Errors
+/// [`RoutingError::Stopped`], or if there are too many turns to keep.
+pub(crate) fn add_detours(
+    tables: &mut ForwardingTables,
+    cuts: &mut Cuts,
+    vlans: Range<usize>,
+    watch: &mut dyn Watch,
+) -> Result<(), RoutingError> {
+    if cuts.is_empty() || vlans.is_empty() {
+        return Ok(());
+    }
+    let graph = tables.graph().clone();
+    let mut lanes = used_turns(tables)?;
+    let rows = graph.attachments().len() as u32;
+    for vlan in vlans {
+        let Some(Some(turns)) = lanes.get_mut(usize::from(tables.lane(vlan))) else { continue };
+        for row in (0..rows).filter(|row| cuts.any(*row)).collect::<Vec<_>>() {
+            watch.step("looking for detours", u64::from(row), u64::from(rows))?;
+            let to = graph.attachments()[row as usize];
+            for (from, units) in cuts.at(row).collect::<Vec<_>>() {
+                let ends = [graph.attachments()[from as usize], to];
+                let may_use = |port: PortId| !cuts.hits(&units, port, to);
+                turns.add_route(&graph, tables.tree_mut(vlan, row), ends, may_use);
+            }
+            cuts.mend(tables, vlan, row);
+        }
+    }
+    Ok(())
+}
+
+/// The turns that the routes of each lane take; none for a lane whose turns hold a cycle.
+pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
+    let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
+    dependencies.add_tables(tables);
+    let found = dependencies.finish();
+    let of_lane = |lane: usize| {
+        let turns = found.dependencies().iter().filter(move |turn| usize::from(turn.from.lane) == lane);
+        UsedTurns::of(tables.graph().port_count(), turns.map(|turn| (turn.from.port, turn.to.port)))
+    };
+    Ok((0..tables.lanes()).map(of_lane).collect())
+}
+
+fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {
+    let links = graph.port_count() as u32 / 2;
+    let mut units: Vec<Vec<u32>> =
+        (0..graph.port_count() as u32).map(|port| vec![PortId(port).link().0]).collect();
+    match protect {
+        Protect::Link | Protect::TwoLinks => {}
+        Protect::Switch => {
+            for (port, units) in units.iter_mut().enumerate() {
+                units.extend(graph.head(PortId(port as u32)).map(|switch| links + switch));
+            }
+        }
+        Protect::Groups(groups) => {
+            for (group, members) in groups.iter().enumerate() {
+                for link in members {
+                    for end in 0..2 {
+                        units[PortId::of_link(*link, end).0 as usize].push(links + group as u32);
+                    }
+                }
+            }
+        }
+    }
+    units
+}
+
+fn disjoint(routes: &[Vec<u32>]) -> bool {
+    !routes[0].iter().any(|unit| routes[1].contains(unit))
+}
+
+/// What all routes have in common; with `two` also the pairs of failures that take them all.
+fn common(routes: &[Vec<u32>], two: bool) -> Vec<Cut> {
+    let Some((first, rest)) = routes.split_first() else { return Vec::new() };
+    let mut found = Vec::new();
+    for unit in first {
+        let left: Vec<&Vec<u32>> = rest.iter().filter(|route| !route.contains(unit)).collect();
+        match left.split_first() {
+            None => found.push([*unit, NONE]),
+            Some((next, rest)) if two => {
+                let others = next.iter().filter(|other| rest.iter().all(|route| route.contains(other)));
+                found.extend(others.map(|other| [*unit, *other]));
+            }
+            Some(_) => {}
+        }
+    }
+    found
+}
+
+/// Checks that groups name links of the graph.
+pub(crate) fn check(protect: &Protect, graph: &SwitchGraph) -> Result<(), RoutingError> {
+    let Protect::Groups(groups) = protect else { return Ok(()) };
+    let links = graph.port_count() / 2;
+    match groups.iter().flatten().find(|link| link.0 as usize >= links) {
+        None => Ok(()),
+        Some(link) => Err(RoutingError::Parameter {
+            parameter: "groups",
+            value: link.0 as usize,
+            allowed: "it must be the number of a link",
+        }),
+    }
+}

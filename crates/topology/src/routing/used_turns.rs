@@ -1,0 +1,135 @@
+//! The turns that a lane's routes take, and further routes that close no cycle with them.
+//!
+//! The rule of a lane ([`super::turn_order`]) forbids more than it must: what matters is that the turns in use have no
+//! cycle. So routes that the rule refuses may still fit (as LASH places them: Skeie, Lysne, Theiss 2002). Backups and
+//! updates add such routes one by one, each as a way through a tree of next hops that begins at a switch without a row.
+
+use super::SwitchGraph;
+use super::growing_order::GrowingOrder;
+use pauseframe_units::PortId;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How many ways are tried for a route before it is given up.
+const TRIES: usize = 8;
+
+/// The turns in use in one lane.
+#[derive(Debug)]
+pub(crate) struct UsedTurns {
+    order: GrowingOrder,
+}
+
+impl UsedTurns {
+    /// From the turns of routes that have no cycle.
+    pub(crate) fn of(ports: usize, turns: impl Iterator<Item = (PortId, PortId)>) -> Option<UsedTurns> {
+        let turns = turns.map(|(first, second)| [first.0, second.0]).collect();
+        GrowingOrder::of(ports, turns).map(|order| UsedTurns { order })
+    }
+
+    /// Takes up the turns of the way that the rows of `tree` lead; false, and nothing is changed, if one closes a cycle or
+    /// the way does not end at `to`.
+    pub(crate) fn add_walk(&mut self, graph: &SwitchGraph, tree: &[PortId], [from, to]: [u32; 2]) -> bool {
+        let before = self.order.edges();
+        let (mut at, mut held) = (from, PortId::NONE);
+        for _ in 0..graph.len() {
+            if at == to {
+                return true;
+            }
+            let port = tree[at as usize];
+            let Some(next) = (port != PortId::NONE).then(|| graph.head(port)).flatten() else { break };
+            if held != PortId::NONE && !self.order.add(held.0, port.0) {
+                break;
+            }
+            (at, held) = (next, port);
+        }
+        self.order.take_back(before);
+        at == to
+    }
+
+    /// Puts rows into `tree`, whose other rows stay, so that packets from `from` arrive at `to` over links that
+    /// `may_use`; false, and nothing is changed, if no such route was found.
+    pub(crate) fn add_route(
+        &mut self,
+        graph: &SwitchGraph,
+        tree: &mut [PortId],
+        [from, to]: [u32; 2],
+        may_use: impl Fn(PortId) -> bool,
+    ) -> bool {
+        if tree[from as usize] != PortId::NONE {
+            return false;
+        }
+        let mut refused = BTreeSet::new();
+        for attempt in 0..TRIES {
+            // First only turns that keep the order as it is.
+            let fits = |a: PortId, b: PortId| {
+                if attempt == 0 { self.order.rises(a.0, b.0) } else { !refused.contains(&(a, b)) }
+            };
+            let Some(route) = search(graph, tree, [from, to], &may_use, fits) else {
+                if attempt == 0 {
+                    continue;
+                }
+                return false;
+            };
+            let before = self.order.edges();
+            match route.windows(2).find(|turn| !self.order.add(turn[0].0, turn[1].0)) {
+                None => {
+                    let mut at = from;
+                    for port in route {
+                        tree[at as usize] = port;
+                        at = graph.head(port).unwrap_or(to);
+                    }
+                    return true;
+                }
+                Some(turn) => drop(refused.insert((turn[0], turn[1]))),
+            }
+            self.order.take_back(before);
+        }
+        false
+    }
+}
+
+/// The ports of a shortest way, over links or along the rows of the tree where there are some.
+fn search(
+    graph: &SwitchGraph,
+    tree: &[PortId],
+    [from, to]: [u32; 2],
+    may_use: impl Fn(PortId) -> bool,
+    fits: impl Fn(PortId, PortId) -> bool,
+) -> Option<Vec<PortId>> {
+    let mut came: Vec<PortId> = vec![PortId::NONE; graph.len()];
+    let mut queue = VecDeque::from([from]);
+    let mut seen = vec![false; graph.len()];
+    seen[from as usize] = true;
+    while let Some(at) = queue.pop_front() {
+        let row = tree[at as usize];
+        let only = (row != PortId::NONE).then_some(row);
+        for arc in graph.arcs(at) {
+            let held = came[at as usize];
+            let open = !seen[arc.to as usize]
+                && only.is_none_or(|row| row == arc.port)
+                && (only.is_some() || may_use(arc.port))
+                && (held == PortId::NONE || fits(held, arc.port));
+            if !open {
+                continue;
+            }
+            seen[arc.to as usize] = true;
+            came[arc.to as usize] = arc.port;
+            if arc.to == to {
+                return Some(way_back(graph, &came, [from, to]));
+            }
+            queue.push_back(arc.to);
+        }
+    }
+    None
+}
+
+fn way_back(graph: &SwitchGraph, came: &[PortId], [from, to]: [u32; 2]) -> Vec<PortId> {
+    let (mut route, mut at) = (Vec::new(), to);
+    while at != from {
+        let port = came[at as usize];
+        route.push(port);
+        let Some(before) = graph.head(port.reverse()) else { break };
+        at = before;
+    }
+    route.reverse();
+    route
+}
