@@ -5,6 +5,7 @@
 
 mod fabrics;
 mod flows;
+mod operate;
 mod watch;
 
 use arrow_array::RecordBatch;
@@ -349,5 +350,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
     fabrics::add_to(module)?;
     flows::add_to(module)?;
+    operate::add_to(module)?;
     Ok(())
 }
