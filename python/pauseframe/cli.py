@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pauseframe import FabricError, RunError, ScenarioError, __version__, cli_fabrics
+from pauseframe import FabricError, RunError, ScenarioError, __version__, cli_fabrics, cli_operate
 
 if TYPE_CHECKING:
     from pauseframe import Resolved
@@ -370,6 +370,7 @@ def reproduce(
 
 
 cli_fabrics.add_to(app)
+cli_operate.add_to(app)
 
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:

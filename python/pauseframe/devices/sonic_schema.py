@@ -140,6 +140,8 @@ TABLES: dict[str, Table] = {
             pfc_asym=one_of("on", "off"), tpid=one_of("0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"), alias=short(128),
             lanes=short(128), description=WORD, role=one_of("Ext", "Int", "Inb", "Rec", "Dpc"),
             mode=one_of("routed", "access", "trunk"), index=number(0, 65535), subport=number(0, 8),
+            dom_polling=ABLE, mux_cable=BOOLEAN, laser_freq=number(-(2**31), 2**31 - 1),
+            tx_power=like(r"-?[0-9]+(\.[0-9])?", "a number with one decimal"),
         ),
         ("speed",),
         open=True,

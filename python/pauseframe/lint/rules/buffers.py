@@ -210,11 +210,14 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
     for switch in reading.fabric.switches.values():
         shapes: dict[str, dict[tuple[int, float], str]] = defaultdict(dict)
         for port in switch.ports.values():
+            judged: set[str] = set()
             for group, name in port.groups.items():
                 profile = switch.profiles.get(name) if name else None
                 if profile is None or not profile.has_headroom or profile.computed:
                     continue
-                yield from _misnamed(switch, port, group, profile)
+                if port.group_rows[group] not in judged:
+                    judged.add(port.group_rows[group])
+                    yield from _misnamed(switch, port, group, profile)
                 if port.speed is not None and port.cable is not None:
                     shapes[profile.name].setdefault((port.speed, port.cable), port.name)
         for name, kinds in shapes.items():

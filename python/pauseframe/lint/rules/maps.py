@@ -60,7 +60,8 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
     for is dropped.
 
     SONiC's AZURE map sends DSCP 3 and 4 alone to lossless groups; guides of NIC vendors mark 24 to 31, or 26. Each is
-    right by itself, and together all RDMA is lossy.
+    right by itself, and together all RDMA is lossy. It is an *error* if no paused priority of the port gets anything, and
+    a *warning* if another one does.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
@@ -71,9 +72,10 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
                 continue
             seen.add(key)
             place = Place(switch.name, "PORT_QOS_MAP", port.qos.key or port.name)
+            severity = Severity.warning if _gets_something(switch, port) else Severity.error
             if not classes:
                 message = f"priority {priority} stops queue {queue_of(switch, port, priority)}, no class uses that"
-                yield Finding("PF021", place, message, consequence=lossy_class(port.speed or 10_000))
+                yield Finding("PF021", place, message, severity=severity, consequence=lossy_class(port.speed or 10_000))
                 continue
             maps = [switch.mapped(port, kind, name) for kind in ("dscp_to_tc", "dot1p_to_tc")
                     if (name := getattr(port.qos, kind))]  # fmt: skip
@@ -86,9 +88,17 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
                 yield Finding(
                     "PF021", Place(switch.name, table, row or ""),
                     f"no code point maps to class {tc}, so none gets into paused priority {priority}",
-                    f'"{priority}": "{tc}" for the code points of lossless traffic',
+                    f'"{priority}": "{tc}" for the code points of lossless traffic', severity,
                     consequence=lossy_class(port.speed or 10_000),
                 )  # fmt: skip
+
+
+def _gets_something(switch: Switch, port: Port) -> bool:
+    """Whether some code point, or some class if no map of code points is known, gets into a paused priority."""
+    points = [lossless_code_points(switch, port, kind) for kind in ("dscp_to_tc", "dot1p_to_tc")]
+    if any(found is not None for found in points):
+        return any(points)
+    return any(classes_of(switch, port, priority) for priority in port.lossless)
 
 
 @rule("PF022", "host-into-lossy-class", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")
