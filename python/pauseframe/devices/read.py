@@ -64,12 +64,13 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
 
 def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
     found = 0
-    for path in sorted(folder.rglob("*")):
+    # A config_db.json comes before what is beside it, whose tables are added to it.
+    for path in sorted(folder.rglob("*"), key=lambda p: (str(p.parent), p.name != "config_db.json", p.name)):
         if path.is_dir() and linux.is_host_folder(path):
             reading.files += linux.read_host(path, reading.fabric)
         if not path.is_file() or path.is_symlink() or path.suffix.lower() not in READ or path.name in SKIPPED:
             continue
-        if linux.is_host_folder(path.parent):
+        if linux.is_host_folder(path.parent) or path.parent.name == "networkd":
             continue
         found += 1
         if found > MOST_FILES:
@@ -103,13 +104,36 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         reading._fdbs.append((name, rows))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
-            _add_switch(document, document.case or name, reading, (path, name))
+            if not _joined(document, path, reading):
+                _add_switch(document, document.case or name, reading, (path, name))
     elif isinstance(value, dict) and not value:
         _add_switch(ConfigDb(str(path)), name, reading, (path, name))
     else:
         known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE"
         reading.fabric.notes.append(f"{shown(path)}: none of what is read ({known}): left out")
         reading.files -= 1
+
+
+def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
+    """Adds the tables of a file beside a config_db.json to it, as `config load` would; whether it was one.
+
+    A file with another hostname is another device.
+    """
+    main = path.parent / "config_db.json"
+    if document.case or path.name == main.name or not main.is_file():
+        return False
+    device = next((name for name, known in reading.databases.items() if known.source == str(main)), None)
+    hostname = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname")
+    if device is None or hostname not in {None, device}:
+        return False
+    known = reading.databases[device]
+    for table, rows in document.tables.items():
+        into = known.tables.setdefault(table, {})
+        for key, row in rows.items():
+            into.setdefault(key, {}).update(row)
+    known.malformed += document.malformed
+    reading.fabric.switches[device] = sonic.switch_of(known, device)
+    return True
 
 
 def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[Path, str]) -> None:

@@ -79,20 +79,25 @@ class Forwarding:
         return {"source": source, "source_port": source_port, "target": self._switch[target.device],
                 "target_port": self._port(target.device, target_port), "rate": f"{self.rates.get(target, 10_000)} Mbps"}  # fmt: skip
 
-    def check(self, lanes: dict[int, set[int]]) -> dict[str, Any]:
-        """The verifier's report over these VLANs: VLAN to the lanes that it is used in. Names are the devices' again."""
+    def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> dict[str, Any]:
+        """The verifier's report over these VLANs: VLAN to the lanes that it is used in, and to the pairs of switches
+        between which hosts use it (a VLAN that is not there: all). Besides: `dangling` rows, and `vlan_of`, the VLANs by
+        the numbers that the report has for them."""
         from pauseframe import _core
 
         topology = self.topology()
         known = {(name, port) for name, ports in self._ports.items() for port in ports}
         homes = {mac: end for end, mac in self.hosts}
         lines, of_lane, dangling = ["switch,vlan,destination,port"], ["vlan,lane"], []
+        of_sender = ["vlan,from,to"]
         number, real = 0, {}
         for vlan, used in sorted(lanes.items()):
             for lane in sorted(used):
                 number += 1
                 real[number] = vlan
                 of_lane.append(f"{number},{lane}")
+                for one, other in sorted(senders.get(vlan, set())):
+                    of_sender.append(f"{number},{self._switch[one]},{self._switch[other]}")
                 for switch, mac, port in self.rows.get(vlan, []):
                     here = port if homes.get(mac) != End(switch, port) else f"{port}\0{mac}"
                     if mac not in self._host or (switch, here) not in known:
@@ -101,7 +106,7 @@ class Forwarding:
                     lines.append(f"{self._switch[switch]},{number},{self._host[mac]},{self._port(switch, here)}")
         with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
             file = Path(folder) / "tables.csv"
-            file.write_text("\n".join([*of_lane, "", *dict.fromkeys(lines), ""]), encoding="ascii")
+            file.write_text("\n".join([*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]), encoding="ascii")
             routes = _core.read_routes(str(file), topology)
             report: dict[str, Any] = routes.check()
         report["dangling"] = dangling
@@ -113,15 +118,30 @@ class Forwarding:
         node, _, number = port.rpartition(":")
         device = self._names.get(node, node)
         ports = self._ports.get(device, [])
-        index = self._order.get(device, []) if hasattr(self, "_order") else []
         position = int(number)
         if device in self._switch and position < len(ports):
-            return device, (index[position] if index else ports[position]).partition("\0")[0]
+            return device, ports[position].partition("\0")[0]
         return device, number
 
     def who(self, node: str) -> str:
         """A node's name."""
         return self._names.get(node, node)
+
+
+def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
+    """Pairs of switches by VLAN between which hosts have static neighbours: where they send. VLANs in which no host has
+    any are left out: nobody says who sends there."""
+    homes = {mac: end.device for end, mac in forwarding.hosts}
+    peers = fabric.peers()
+    found: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    for host in fabric.hosts.values():
+        for nic in host.nics.values():
+            far = peers.get(End(host.name, nic.name))
+            for vlan in nic.vlans.values():
+                for mac in vlan.neighbours.values():
+                    if far is not None and far.device in fabric.switches and mac in homes:
+                        found[vlan.id].add((far.device, homes[mac]))
+    return dict(found)
 
 
 def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pauseframe.devices.model import Host, Place
+from pauseframe.devices.model import Host, HostVlan, Place
 from pauseframe.devices.read import Reading
 from pauseframe.lint.finding import Finding, Severity, rule
 from pauseframe.lint.prove import lossy_class
@@ -86,20 +86,26 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off")
 def check_neighbours(reading: Reading) -> Iterator[Finding]:
-    """A VLAN floods nothing and a host has no static neighbour for another host in it: ARP never gets an answer."""
+    """VLANs flood nothing and a host has in none of them a static neighbour for another host: ARP never gets an answer.
+
+    One VLAN is enough for a pair: a plan need not serve every pair in every VLAN.
+    """
     quiet = {v.id for s in reading.fabric.switches.values() for v in s.vlans.values() if v.flood is False}
-    interfaces: dict[int, list[tuple[Host, str, set[str], set[str]]]] = {}
+    owner: dict[tuple[int, str], str] = {}
     for host in _hosts(reading):
-        for nic in host.nics.values():
-            for vlan in nic.vlans.values():
-                own = {address.partition("/")[0] for address in vlan.addresses}
-                entry = (host, vlan.interface, own, set(vlan.neighbours))
-                interfaces.setdefault(vlan.id, []).append(entry)
-    for number in sorted(quiet & set(interfaces)):
-        everyone = {address: host.name for host, _, own, _ in interfaces[number] for address in own}
-        for host, interface, own, known in interfaces[number]:
-            missing = sorted(a for a, owner in everyone.items() if a not in known | own and owner != host.name)
-            if missing:
-                yield Finding("PF074", Place(host.name, "neighbour", interface),
-                              f"Vlan{number} floods nothing and {len(missing)} neighbours are missing, such as {missing[0]}",
-                              f"ip neigh replace {missing[0]} lladdr MAC dev {interface} nud permanent")  # fmt: skip
+        for vlan in _vlans(host):
+            owner |= {(vlan.id, address.partition("/")[0]): host.name for address in vlan.addresses}
+    for host in _hosts(reading):
+        own = [vlan for vlan in _vlans(host) if vlan.id in quiet]
+        known = {owner.get((vlan.id, address)) for vlan in own for address in vlan.neighbours}
+        shared = {name for (number, _), name in owner.items() if number in {vlan.id for vlan in own}}
+        missing = sorted(shared - known - {host.name})
+        if missing:
+            yield Finding("PF074", Place(host.name, "neighbour", own[0].interface),
+                          f"nothing is flooded and there is no neighbour for {len(missing)} hosts, such as {missing[0]}",
+                          f"ip neigh replace ADDRESS lladdr MAC dev {own[0].interface} nud permanent")  # fmt: skip
+
+
+def _vlans(host: Host) -> Iterator[HostVlan]:
+    for nic in host.nics.values():
+        yield from nic.vlans.values()

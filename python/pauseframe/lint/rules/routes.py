@@ -9,7 +9,7 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Fabric, Place
 from pauseframe.devices.read import Reading
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of
+from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
 from pauseframe.lint.prove import circle
 
 
@@ -47,7 +47,7 @@ def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
     if not lanes:
         return
     try:
-        report = forwarding.check(lanes)
+        report = forwarding.check(lanes, senders_of(fabric, forwarding))
     except FabricError:
         return  # PF061 says so
     if report["can_deadlock"]:
@@ -146,7 +146,8 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
         return
     everything = Place("fabric", "FDB")
     try:
-        report = forwarding.check({vlan: {0} for vlan in forwarding.rows})
+        senders = senders_of(fabric, forwarding)
+        report = forwarding.check({vlan: {0} for vlan in forwarding.rows}, senders)
     except FabricError as error:
         yield Finding("PF061", everything, f"the forwarding rows cannot be followed: {shown(error)}")
         return
@@ -155,7 +156,8 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
                       f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says")  # fmt: skip
     for kind, what in (("loops", "circle"), ("black_holes", "end"), ("unreachable", "have no route")):
         found = report[kind]
-        if found["count"]:
+        # Without a word on who sends, a route that ends does no harm where another VLAN serves the pair.
+        if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
             examples = "; ".join(_example(forwarding, item, report["vlan_of"]) for item in found["examples"][:2])
             place = _first_place(forwarding, found["examples"], everything)
             yield Finding("PF061", place, f"{found['count']} routes {what}: {examples}", "routes of `pauseframe route plan`")
