@@ -1,7 +1,6 @@
 """The commands `lint`, `deploy` and `headroom`: from and to real devices.
 
-Exit codes of `lint` are those of ruff: 0 nothing found (or only warnings with --exit-zero-warnings), 1 findings, 2 what was
-given cannot be read.
+Exit codes of `lint` are those of ruff: 0 nothing found, 1 findings, 2 what was given cannot be read.
 """
 
 from __future__ import annotations
@@ -62,6 +61,9 @@ def lint(
     yang: Annotated[
         Path | None, typer.Option("--yang", metavar="DIR", help="Also validate with yanglint against these models.")
     ] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="DIR", help="Write static forwarding rows as tables for `route check`.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Findings alone: no notes, no summary.")] = False,
 ) -> None:
     """Judge what is deployed: every device at once, schema and meaning, both ends of links, deadlock."""
@@ -80,6 +82,8 @@ def lint(
         if not paths:
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
         report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
+        if export is not None:
+            _export(report, export)
     except (DeviceFileError, ValueError) as error:
         _complain(str(error))
         raise typer.Exit(2) from None
@@ -115,6 +119,13 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
             for note in report.reading.fabric.notes:
                 _complain(f"note: {output.shown(note)}")
             _print(output.summary(report))
+
+
+def _export(report: Any, folder: Path) -> None:
+    from pauseframe.lint.export import export
+
+    rows = export(report.reading, folder)
+    _complain(f"{rows} rows in {folder}; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
 
 
 def _prove(report: Any, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """A plan for Linux switches: a bridge with VLAN filtering, static rows, no learning, no flooding, no spanning tree.
 
-`setup.sh` makes it so; `expected/` has what `bridge -j` and `ip -j` print when it is.
+`setup.sh` makes it so; the JSON files beside it have what `ip -j`, `bridge -j` and `dcb -j` print when it is.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ esac
 
 
 def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
-    """What `ip -j -d link show`, `bridge -j vlan show`, `bridge -j -d link show` and `bridge -j fdb show` say, in the
-    parts that matter."""
+    """What `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb` and `dcb -j pfc` show then, in the parts that matter."""
     macs = {host.name: host.mac for host in plan.hosts}
     ports = plan.ports(switch)
     bridge = {"ifname": BRIDGE, "mtu": settings.port_mtu, "linkinfo": {
@@ -74,6 +73,7 @@ def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
             "info_slave_data": {"learning": False, "flood": False, "mcast_flood": False, "bcast_flood": False}}}
         for port in ports
     ]  # fmt: skip
+    pfc = [{"pfc_cap": 8, "prio_pfc": [n in settings.priorities for n in range(8)]}]
     return {
         "ip-link": [bridge, *slaves],
         "bridge-vlan": [{"ifname": port, "vlans": [{"vlan": vlan} for vlan in sorted(plan.vlans)]} for port in ports],
@@ -81,4 +81,4 @@ def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
             {"mac": macs[host], "ifname": port, "vlan": vlan, "master": BRIDGE, "state": "static", "flags": []}
             for vlan, host, port in plan.rows[switch]
         ],
-    }
+    } | {f"dcb-pfc-{port}": pfc for port in ports}

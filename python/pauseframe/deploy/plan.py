@@ -98,9 +98,10 @@ class Plan:
             for vlan, to, port in rows:
                 onward[vlan, to][switch] = self._ports[switch][port][0].device
         at = {host.name: host.switch for host in self.hosts}
+        racks = set(at.values())
         for (vlan, to), following in onward.items():
             allowed = self.senders.get(vlan)
-            for switch in _arriving(following, to):
+            for switch in _arriving(following, to) & racks:
                 if allowed is None or (switch, at[to]) in allowed:
                     self.used[vlan].add((switch, to))
 

@@ -94,8 +94,9 @@ def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name):
         return None
     found = _json(path / f"dcb-pfc-{name}.json")
-    rows = as_rows(found[0].get("prio_pfc")) if found else {}
-    on = {whole_number(key) for key, value in rows.items() if value is True or value == "on"}
+    value = found[0].get("prio_pfc") if found else None
+    rows = {str(i): item for i, item in enumerate(value)} if isinstance(value, list) else as_rows(value)
+    on = {whole_number(key) for key, item in rows.items() if item is True or item == "on"}
     return frozenset(n for n in on if n is not None) if found else None
 
 

@@ -63,12 +63,14 @@ def _circle_finding(
     hops = [forwarding.name(arc["held"]["port"]) for arc in arcs]
     waits = []
     for arc, hop in zip(arcs, hops, strict=True):
-        route = f"{forwarding.who(arc['from'])} to {forwarding.who(arc['to'])} in VLAN {vlan_of.get(arc['vlan'], arc['vlan'])}"
-        waits.append(f"{':'.join(hop)} ({route})")
+        route = arc["witness"]
+        vlan = vlan_of.get(route["vlan"], route["vlan"])
+        witness = f"{forwarding.who(route['from'])} to {forwarding.who(route['to'])} in VLAN {vlan}"
+        waits.append(f"{':'.join(hop)} ({witness})")
     port = fabric.port(End(*hops[0]))
     return Finding(
         "PF060", Place(hops[0][0], "FDB", hops[0][1]),
-        f"priority {priority}: {len(hops)} buffers wait for each other: " + shown("") + " → ".join(map(shown, waits)) + doubt,
+        f"priority {priority}: {len(hops)} buffers wait for each other: " + " → ".join(map(shown, waits)) + doubt,
         "routes of `pauseframe route plan`, or other priorities for some of these VLANs",
         consequence=circle(hops, (port.speed if port else None) or 10_000),
     )  # fmt: skip

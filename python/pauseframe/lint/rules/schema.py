@@ -117,9 +117,9 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     known = [table for table in limits.refers if table in database.tables]
     if not known and not database.whole:
         return
-    names = [row for table in known for row in database.rows(table)]
-    if item in names:
+    if any(item in database.rows(table) for table in known):
         return
+    names = [row for table in known for row in database.rows(table)]
     near = get_close_matches(item, names, 1)
     tables = " or ".join(limits.refers)
     hint = f"did you mean {shown(near[0])}?" if near else f"add it to {limits.refers[0]}, or name another"
@@ -264,9 +264,9 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
     for device, _, table, spec, key, row in _rows(reading):
         if spec.entries is not None:
             continue
-        for name in row:
+        for name in row.keys() - spec.fields.keys():
             near = get_close_matches(name, spec.fields, 1, 0.8)
-            if name in spec.fields or (spec.open and not near):
+            if spec.open and not near:
                 continue
             hint = f"did you mean {near[0]}?" if near else "remove it"
             place = Place(device, table, key, name)
