@@ -29,6 +29,8 @@ class Forwarding:
     rates: dict[End, int]
     rows: dict[int, list[tuple[str, str, str]]] = field(default_factory=dict)
     """By VLAN: (switch, MAC address, port)."""
+    outside: list[str] = field(default_factory=list)
+    """Devices that rows lead to, that have several addresses behind them and no files here: switches, as it seems."""
 
     @classmethod
     def of(cls, fabric: Fabric) -> Forwarding:
@@ -44,10 +46,16 @@ class Forwarding:
                 end = End(switch.name, row.port)
                 if end not in between:
                     homes.setdefault(row.mac, end)
+        behind: dict[End, set[str]] = defaultdict(set)
+        for switch in fabric.switches.values():
+            for row in switch.fdb:
+                behind[End(switch.name, row.port)].add(row.mac)
+        named = {peers[e].device for e, macs in behind.items() if e in peers and len(macs) > 1}
+        outside = sorted(named - fabric.switches.keys() - fabric.hosts.keys())
         edges = [(e, peers[e]) for e in sorted(between, key=str) if str(e) < str(peers[e])]
         rates = {End(s.name, p.name): p.speed or 10_000 for s, p in fabric.ports()}
         hosts = sorted(((end, mac) for mac, end in homes.items()), key=lambda host: (str(host[0]), host[1]))
-        return cls(sorted(fabric.switches), hosts, edges, rates, dict(rows))
+        return cls(sorted(fabric.switches), hosts, edges, rates, dict(rows), outside)
 
     def __post_init__(self) -> None:
         self._switch = {name: f"s{i}" for i, name in enumerate(self.switches)}

@@ -89,8 +89,10 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
                     f"headroom is {have} B ({shown(where)}), {port.speed / 1000:g} Gb/s over {cable:g} m with "
                     f"{mtu or _IN_DOUBT} B packets needs {need.total} B for {why}: {_terms(need)}"
                 )
-                instead = f"xoff of at least {need.total} in the profile of {shown(port.name)}|{group}"
-                patch = _bigger(switch, port, group, need.total)
+                frame = (mtu or _IN_DOUBT) + FRAME
+                safe = annex_o(port.speed, cable, max_frame=frame, lossless=len(port.lossless), behind=behind).total
+                instead = f"xoff of at least {safe} in the profile of {shown(port.name)}|{group}, for the slowest legal peer"
+                patch = _bigger(switch, port, group, safe)
                 consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
                 yield Finding("PF010", _place(switch, port, group), message, instead, severity, patch=patch,
                               consequence=consequence)  # fmt: skip
@@ -98,13 +100,14 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOperation, ...]:
-    """Raises xoff of the profile, and its reserved size where that holds the headroom."""
+    """Raises xoff of the profile, and its reserved size where that holds the headroom: without a shared pool of it."""
     profile = switch.profiles.get(port.groups.get(group) or "")
     if profile is None:
         return ()
     wanted = -(-total // 1024) * 1024
     patch = (PatchOperation("BUFFER_PROFILE", profile.name, "xoff", str(wanted)),)
-    if profile.size >= profile.xoff > 0:
+    pool = switch.pools.get(profile.pool)
+    if profile.size >= profile.xoff > 0 and pool is not None and pool.xoff == 0:
         size = str(profile.size + wanted - profile.xoff)
         patch += (PatchOperation("BUFFER_PROFILE", profile.name, "size", size),)
     return patch

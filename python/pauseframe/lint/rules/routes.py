@@ -44,7 +44,7 @@ def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
     lanes = {vlan: {lane[p] for p in used if p in lane} for vlan, used in priorities.items()}
     forwarding = Forwarding.of(fabric)
     lanes = {vlan: used for vlan, used in lanes.items() if used and vlan in forwarding.rows}
-    if not lanes:
+    if not lanes or forwarding.outside:
         return
     try:
         report = forwarding.check(lanes, senders_of(fabric, forwarding))
@@ -144,6 +144,10 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     if not any(switch.fdb for switch in fabric.switches.values()):
         return
     forwarding = Forwarding.of(fabric)
+    if forwarding.outside:
+        listed = ", ".join(map(shown, forwarding.outside[:4]))
+        fabric.notes.append(f"static rows lead to {listed}, whose files are not here: routes and deadlock are not decided")
+        return
     if not forwarding.hosts:
         return
     everything = Place("fabric", "FDB")
