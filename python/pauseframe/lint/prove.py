@@ -137,13 +137,13 @@ transport = {{ preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8
 switch = {{ buffer = "1 MB" }}
 
 [host]
-slow_receivers = [{{ host = "host2", rate = "1 Mbps", buffer = "128 KB" }}]
+slow_receivers = [{{ host = "r0", rate = "1 Mbps", buffer = "128 KB" }}]
 
 [[workload]]
 kind = "flows"
 flows = [
-    {{ src = "host0", dst = "host2", size = "4 MB" }},
-    {{ src = "host1", dst = "host3", size = "4 MB", start = "{max(2000, 64_000_000 // speed)} us" }},
+    {{ src = "l0", dst = "r0", size = "4 MB" }},
+    {{ src = "l1", dst = "r1", size = "4 MB", start = "{max(2000, 64_000_000 // speed)} us" }},
 ]
 """
     return Consequence("storm", scenario, shown)
