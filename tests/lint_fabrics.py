@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Tables = dict[str, dict[str, dict[str, str]]]
 QUANTA = {10_000: 67, 25_000: 80, 40_000: 118, 50_000: 147, 100_000: 394, 200_000: 453, 400_000: 905}
@@ -50,40 +53,82 @@ def switch(name: str, ports: dict[str, tuple[int, int, str, str]], *, lookup: bo
     if not lookup:
         for speed, cable in kinds:
             profiles[f"pg_lossless_{speed}_{cable}m_profile"] = {
-                "pool": "ingress_lossless_pool", "size": "18432", "xon": "18432", "xon_offset": "2496",
-                "xoff": str(headroom(speed, cable)), "dynamic_th": "0",
-            }  # fmt: skip
+                "pool": "ingress_lossless_pool",
+                "size": "18432",
+                "xon": "18432",
+                "xon_offset": "2496",
+                "xoff": str(headroom(speed, cable)),
+                "dynamic_th": "0",
+            }
         groups |= {f"{p}|3-4": {"profile": f"pg_lossless_{s}_{c}m_profile"} for p, (s, c, _, _) in ports.items()}
         total = sum(2 * headroom(s, c) for s, c, _, _ in ports.values())
-    queues = {f"{p}|{r}": {"profile": f"egress_{k}_profile"} for p in ports
-              for r, k in (("0-2", "lossy"), ("3-4", "lossless"), ("5-7", "lossy"))}  # fmt: skip
+    queues = {
+        f"{p}|{r}": {"profile": f"egress_{k}_profile"}
+        for p in ports
+        for r, k in (("0-2", "lossy"), ("3-4", "lossless"), ("5-7", "lossy"))
+    }
     return {
         "DEVICE_METADATA": {"localhost": {"hostname": name, "hwsku": "Generic"}},
-        "PORT": {p: {"speed": str(s), "mtu": "9100", "admin_status": "up", "fec": "rs", "lanes": str(i)}
-                 for i, (p, (s, _, _, _)) in enumerate(ports.items())},
+        "PORT": {
+            p: {"speed": str(s), "mtu": "9100", "admin_status": "up", "fec": "rs", "lanes": str(i)}
+            for i, (p, (s, _, _, _)) in enumerate(ports.items())
+        },
         "DEVICE_NEIGHBOR": {p: {"name": n, "port": q} for p, (_, _, n, q) in ports.items()},
         "CABLE_LENGTH": {"AZURE": {p: f"{c}m" for p, (_, c, _, _) in ports.items()}},
         "BUFFER_POOL": {
-            "ingress_lossless_pool": {"type": "ingress", "mode": "dynamic", "size": "48000000", "xoff": str(max(total, 2**20))},
+            "ingress_lossless_pool": {
+                "type": "ingress",
+                "mode": "dynamic",
+                "size": "48000000",
+                "xoff": str(max(total, 2**20)),
+            },
             "egress_lossless_pool": {"type": "egress", "mode": "static", "size": "64000000"},
             "egress_lossy_pool": {"type": "egress", "mode": "dynamic", "size": "40000000"},
         },
-        "BUFFER_PROFILE": profiles, "BUFFER_PG": groups, "BUFFER_QUEUE": queues,
-        "DSCP_TO_TC_MAP": {"AZURE": {str(d): {3: "3", 4: "4", 8: "0", 46: "5", 48: "6"}.get(d, "1") for d in range(64)}},
+        "BUFFER_PROFILE": profiles,
+        "BUFFER_PG": groups,
+        "BUFFER_QUEUE": queues,
+        "DSCP_TO_TC_MAP": {
+            "AZURE": {str(d): {3: "3", 4: "4", 8: "0", 46: "5", 48: "6"}.get(d, "1") for d in range(64)}
+        },
         "TC_TO_QUEUE_MAP": {"AZURE": dict(same)},
         "TC_TO_PRIORITY_GROUP_MAP": {"AZURE": {n: n if n in {"3", "4"} else "0" for n in same}},
         "MAP_PFC_PRIORITY_TO_QUEUE": {"AZURE": dict(same)},
-        "PORT_QOS_MAP": {p: {"dscp_to_tc_map": "AZURE", "tc_to_queue_map": "AZURE", "tc_to_pg_map": "AZURE",
-                             "pfc_to_queue_map": "AZURE", "pfc_enable": "3,4", "pfcwd_sw_enable": "3,4"} for p in ports},
-        "WRED_PROFILE": {"AZURE_LOSSLESS": {"ecn": "ecn_all"} | {k.format(c): v for c in ("green", "yellow", "red") for k, v in (
-            ("wred_{}_enable", "true"), ("{}_min_threshold", "250000"), ("{}_max_threshold", "2097152"),
-            ("{}_drop_probability", "5"))}},
+        "PORT_QOS_MAP": {
+            p: {
+                "dscp_to_tc_map": "AZURE",
+                "tc_to_queue_map": "AZURE",
+                "tc_to_pg_map": "AZURE",
+                "pfc_to_queue_map": "AZURE",
+                "pfc_enable": "3,4",
+                "pfcwd_sw_enable": "3,4",
+            }
+            for p in ports
+        },
+        "WRED_PROFILE": {
+            "AZURE_LOSSLESS": {"ecn": "ecn_all"}
+            | {
+                k.format(c): v
+                for c in ("green", "yellow", "red")
+                for k, v in (
+                    ("wred_{}_enable", "true"),
+                    ("{}_min_threshold", "250000"),
+                    ("{}_max_threshold", "2097152"),
+                    ("{}_drop_probability", "5"),
+                )
+            }
+        },
         "SCHEDULER": {"scheduler.0": {"type": "DWRR", "weight": "14"}, "scheduler.1": {"type": "DWRR", "weight": "15"}},
-        "QUEUE": {f"{p}|{q}": {"scheduler": "scheduler.1", "wred_profile": "AZURE_LOSSLESS"} if q in {3, 4} else
-                  {"scheduler": "scheduler.0"} for p in ports for q in range(7)},
-        "PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "200"}} | {
-            p: {"action": "drop", "detection_time": "200", "restoration_time": "400"} for p in ports},
-    }  # fmt: skip
+        "QUEUE": {
+            f"{p}|{q}": {"scheduler": "scheduler.1", "wred_profile": "AZURE_LOSSLESS"}
+            if q in {3, 4}
+            else {"scheduler": "scheduler.0"}
+            for p in ports
+            for q in range(7)
+        },
+        "PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "200"}}
+        | {p: {"action": "drop", "detection_time": "200", "restoration_time": "400"} for p in ports},
+    }
 
 
 def write(devices: dict[str, Tables], folder: Path) -> Path:

@@ -215,8 +215,7 @@ def fec(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
 
 def wiring(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
     name, tables, port = _inner(devices, draw)
-    others = [p for p in tables["DEVICE_NEIGHBOR"]
-              if p != port and tables["DEVICE_NEIGHBOR"][p]["name"] in devices]  # fmt: skip
+    others = [p for p in tables["DEVICE_NEIGHBOR"] if p != port and tables["DEVICE_NEIGHBOR"][p]["name"] in devices]
     rows = tables["DEVICE_NEIGHBOR"]
     if others:
         other = draw.choice(others)
@@ -250,17 +249,49 @@ def field_name(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
 def value(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
     name, tables, port = _port(devices, draw)
     table, key, field, wrong = draw.choice(
-        [("PORT", port, "speed", "100G"), ("PORT", port, "mtu", "9999"), ("PORT_QOS_MAP", port, "pfc_enable", "3-4"),
-         ("PFC_WD", port, "action", "discard"), ("BUFFER_POOL", "ingress_lossless_pool", "mode", "shared")])  # fmt: skip
+        [
+            ("PORT", port, "speed", "100G"),
+            ("PORT", port, "mtu", "9999"),
+            ("PORT_QOS_MAP", port, "pfc_enable", "3-4"),
+            ("PFC_WD", port, "action", "discard"),
+            ("BUFFER_POOL", "ingress_lossless_pool", "mode", "shared"),
+        ]
+    )
     tables[table][key][field] = wrong
     return f"{name} {table} {key} {field}", {"PF001"}
 
 
 FAULTS: list[Fault] = [
-    small_headroom, no_headroom, lossy_profile, no_group, long_cable, other_cable, falling_headroom, foreign_profile,
-    small_pool, large_reserve, lossy_queue, pause_off, group_map, intruder, code_points, another_code_point, wred_off,
-    late_mark, dropping, short_restoration, no_watchdog, fast_detection, speed, mtu, fec, wiring, reference, field_name, value,
-]  # fmt: skip
+    small_headroom,
+    no_headroom,
+    lossy_profile,
+    no_group,
+    long_cable,
+    other_cable,
+    falling_headroom,
+    foreign_profile,
+    small_pool,
+    large_reserve,
+    lossy_queue,
+    pause_off,
+    group_map,
+    intruder,
+    code_points,
+    another_code_point,
+    wred_off,
+    late_mark,
+    dropping,
+    short_restoration,
+    no_watchdog,
+    fast_detection,
+    speed,
+    mtu,
+    fec,
+    wiring,
+    reference,
+    field_name,
+    value,
+]
 
 
 def _planned_vlan(devices: Devices, draw: random.Random) -> tuple[str, Tables, str]:

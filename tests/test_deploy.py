@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
-from pauseframe.deploy import DeployError, Settings, read_plan, write_deployment
-from pauseframe.deploy import rollout
+from pauseframe.deploy import DeployError, Settings, read_plan, rollout, write_deployment
 from pauseframe.devices.files import DeviceFileError
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint import lint
@@ -79,7 +78,7 @@ def test_both_forms_of_static_rows_are_the_same(tmp_path):
             as_new[f"{vlan}|{mac.replace('-', ':')}"] = {"port": row["port"]}
         assert as_new == new
     # Without the newer file the rows are still there, by swssconfig's.
-    os.remove(folder / "static-l2.json")
+    (folder / "static-l2.json").unlink()
     assert len(read_fabric([tmp_path / "out"]).fabric.switches[folder.name].fdb) == len(old)
 
 
@@ -101,14 +100,22 @@ def test_what_hosts_are_told(tmp_path):
     reading = read_fabric([tmp_path / "tcp_bolt"])
     host = reading.fabric.hosts["host0"]
     assert {vlan.id: set(vlan.egress.values()) for nic in host.nics.values() for vlan in nic.vlans.values()} == {
-        100: {3}, 101: {4}, 102: {3}, 103: {4}}  # fmt: skip
-    assert {(route.congctl, route.initcwnd, route.rto_min_ms, route.quickack) for route in host.routes} == {("dctcp", 34, 5.0, True)}
+        100: {3},
+        101: {4},
+        102: {3},
+        103: {4},
+    }
+    assert {(route.congctl, route.initcwnd, route.rto_min_ms, route.quickack) for route in host.routes} == {
+        ("dctcp", 34, 5.0, True)
+    }
 
 
 def test_inventory(tmp_path):
     plan = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
     file = tmp_path / "macs.csv"
-    file.write_text("device,mac,port,name\nhost0,AA:BB:CC:00:00:01,,ens1\nhost1,aa:bb:cc:00:00:02,,\nswitch0,,eth3,Ethernet48\n")
+    file.write_text(
+        "device,mac,port,name\nhost0,AA:BB:CC:00:00:01,,ens1\nhost1,aa:bb:cc:00:00:02,,\nswitch0,,eth3,Ethernet48\n"
+    )
     switch = read_plan(plan, Settings()).switches[0]
     file.write_text(file.read_text().replace("switch0", switch))
     done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", file, "--json")
@@ -117,9 +124,12 @@ def test_inventory(tmp_path):
     assert {"Vlan100|aa:bb:cc:00:00:01", "Vlan100|aa:bb:cc:00:00:02", "Vlan100|02:00:00:00:00:03"} == set(rows)
     assert rows["Vlan100|02:00:00:00:00:03"]["port"] == "Ethernet48"
     assert "nic=ens1" in (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text()
-    for text, message in (("name\nx\n", "column device"), ("device,mac\na,zz\n", "no MAC"),
-                          ("device,mac\na,00:11:22:33:44:55\nb,00:11:22:33:44:55\n", "twice"),
-                          ("device,name\nhost0,eth0;reboot\n", "no name")):  # fmt: skip
+    for text, message in (
+        ("name\nx\n", "column device"),
+        ("device,mac\na,zz\n", "no MAC"),
+        ("device,mac\na,00:11:22:33:44:55\nb,00:11:22:33:44:55\n", "twice"),
+        ("device,name\nhost0,eth0;reboot\n", "no name"),
+    ):
         file.write_text(text)
         done = cli("deploy", plan, "-o", tmp_path / "no", "--inventory", file)
         assert (done.returncode, message in done.stderr, (tmp_path / "no").exists()) == (2, True, False), text
@@ -163,11 +173,15 @@ def test_rows_that_can_deadlock_are_refused(tmp_path):
     fabric = pf.load_topology("ring:switches=5,hosts_per_switch=1")
     folder = planned(tmp_path / "plan", "ring:switches=5,hosts_per_switch=1", "up_down", 1, 1)
     plan = read_plan(folder, Settings())
-    onward = {s: next(p for p, (far, _) in plan.ports(s).items() if far.device == f"s{(i + 1) % 5}")
-              for i, s in enumerate(plan.switches)}  # fmt: skip
+    onward = {
+        s: next(p for p, (far, _) in plan.ports(s).items() if far.device == f"s{(i + 1) % 5}")
+        for i, s in enumerate(plan.switches)
+    }
     home = {host.name: host.switch for host in plan.hosts}
-    plan.rows = {s: [(vlan, host, port if home[host] == s else onward[s]) for vlan, host, port in _all(plan, s)]
-                 for s in plan.switches}  # fmt: skip
+    plan.rows = {
+        s: [(vlan, host, port if home[host] == s else onward[s]) for vlan, host, port in _all(plan, s)]
+        for s in plan.switches
+    }
     plan.index()
     assert len(fabric.nodes()) == 10
     with pytest.raises(DeployError, match="can deadlock"):
@@ -202,7 +216,7 @@ def test_names_are_never_executed_and_lead_nowhere(tmp_path, target):
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("ip", "bridge", "dcb", "sysctl", "mlnx_qos", "mkdir", "rm"):
-        (tools / name).write_text('#!/bin/sh\nexit 0\n')
+        (tools / name).write_text("#!/bin/sh\nexit 0\n")
         (tools / name).chmod(0o755)
     work = tmp_path / "work"
     work.mkdir()
@@ -210,8 +224,14 @@ def test_names_are_never_executed_and_lead_nowhere(tmp_path, target):
         for arguments in ([], ["--undo"], ["--receive"]):
             text = script.read_text().replace("/var/lib/pauseframe", str(tmp_path / "state"))
             (tmp_path / "state").mkdir(exist_ok=True)
-            run = subprocess.run(["/bin/sh", "-c", text, "setup.sh", *arguments], cwd=work, env={"PATH": str(tools)},
-                                 capture_output=True, text=True, check=False)  # fmt: skip
+            run = subprocess.run(
+                ["/bin/sh", "-c", text, "setup.sh", *arguments],
+                cwd=work,
+                env={"PATH": str(tools)},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert run.returncode == (2 if arguments == ["--receive"] and "--receive" not in text else 0), run.stderr
     assert list(work.iterdir()) == []
     assert not list(tmp_path.rglob("pwned"))
@@ -245,7 +265,11 @@ def test_scripts_can_run_twice_and_take_all_back(tmp_path):
     tools = fake_tools(tmp_path / "tools")
     environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
     for kind, name in (("hosts", "host0"), ("switches", "s0")):
-        text = (tmp_path / "out" / kind / name / "setup.sh").read_text().replace("/var/lib/pauseframe", str(tmp_path / "state"))
+        text = (
+            (tmp_path / "out" / kind / name / "setup.sh")
+            .read_text()
+            .replace("/var/lib/pauseframe", str(tmp_path / "state"))
+        )
         logs = []
         for arguments in ([], [], ["--undo"], ["--undo"]):
             (tools / "log").unlink(missing_ok=True)
@@ -255,7 +279,8 @@ def test_scripts_can_run_twice_and_take_all_back(tmp_path):
         assert len(added) == (4 if kind == "hosts" else 1)
         assert "ip link add" not in logs[1]
         assert [line for line in logs[0].splitlines() if line not in added and not line.startswith("sysctl net")] == [
-            line for line in logs[1].splitlines() if not line.startswith("sysctl net")]  # fmt: skip
+            line for line in logs[1].splitlines() if not line.startswith("sysctl net")
+        ]
         assert not list((tools / "links").iterdir())
         assert "ip link delete" not in logs[3]
     assert not (tmp_path / "state" / "sysctl.saved").exists()

@@ -48,10 +48,20 @@ def test_mellanox_is_the_published_formula():
     grid = itertools.product(SPEEDS, CABLES, MTUS, CELLS, [0, 20, 100], [True, False])
     compared = 0
     for speed, cable, (port_mtu, lossless_mtu), cell, percent, shared in grid:
-        own = mellanox(speed, cable, port_mtu=port_mtu, lossless_mtu=lossless_mtu, cell=cell, small_packets=percent, shared=shared)
+        own = mellanox(
+            speed, cable, port_mtu=port_mtu, lossless_mtu=lossless_mtu, cell=cell, small_packets=percent, shared=shared
+        )
         assert own.xoff == published_2024(speed, cable, port_mtu, lossless_mtu, cell, percent, shared=shared)
         if shared:
-            old = mellanox(speed, cable, port_mtu=port_mtu, lossless_mtu=lossless_mtu, cell=cell, small_packets=percent, revision=2021)
+            old = mellanox(
+                speed,
+                cable,
+                port_mtu=port_mtu,
+                lossless_mtu=lossless_mtu,
+                cell=cell,
+                small_packets=percent,
+                revision=2021,
+            )
             assert old.xoff == published_2021(speed, cable, port_mtu, lossless_mtu, cell, percent)
         compared += 1
     assert compared == 7776
@@ -63,7 +73,10 @@ def test_mellanox_xon_size_and_generations():
     assert mellanox(100_000, 40, port_mtu=9100, shared=False).size == plain.xoff + plain.xon
     eight = mellanox(400_000, 40, port_mtu=9100, lanes=8, shared=False)
     assert (eight.xon, eight.size) == (38 * 1024, -(-(eight.xoff + 38 * 1024 + 9100) // 1024) * 1024)
-    assert mellanox(100_000, 40, port_mtu=9100, cell=256, generation=6).xoff == mellanox(100_000, 40, port_mtu=9100, cell=256).xoff + 18 * 1024
+    assert (
+        mellanox(100_000, 40, port_mtu=9100, cell=256, generation=6).xoff
+        == mellanox(100_000, 40, port_mtu=9100, cell=256).xoff + 18 * 1024
+    )
     assert mellanox(100_000, 40, port_mtu=9100, generation=4).terms[5].bytes == 1500
     assert mellanox(100_000, 40, port_mtu=9100, gearbox=100).terms[2].bytes == pytest.approx(2 * 100_000 * 100 / 8192)
     with pytest.raises(ValueError, match="none of the speeds"):
@@ -72,9 +85,12 @@ def test_mellanox_xon_size_and_generations():
 
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_annex_o_is_the_sum_of_its_terms(speed):
+    rate = speed * 10**6
+
+    def serialise(size):
+        return -(-size * 8 * 10**12 // rate)
+
     for cable, frame, classes in itertools.product(CABLES, [1046, 1522, 9122], [1, 2]):
-        rate = speed * 10**6
-        serialise = lambda size: -(-size * 8 * 10**12 // rate)  # noqa: E731
         delay = round(cable * 10**12 / 198_000_000)
         reaction = QUANTA[speed] * 512 * 10**6 // speed
         time = 2 * serialise(frame + 20) + classes * serialise(84) + 2 * delay + reaction
@@ -90,14 +106,19 @@ def test_shipped_values():
     text = files("pauseframe").joinpath(calculator.SHIPPED).read_text()
     rows = [row for row in csv.DictReader(text.splitlines()) if (row["speed_mbps"], row["cable"]) == ("100000", "40m")]
     shipped = calculator.shipped_for(100_000, 40.0)
+    assert shipped is not None
     assert (shipped.values[0], shipped.values[-1], len(shipped.values)) == (29_696, 612_140, len(rows))
     assert shipped.below(30_000) == sum(int(row["xoff_b"]) < 30_000 for row in rows)
-    assert calculator.shipped_for(100_000, 35.0).cable == "40m"
+    near = calculator.shipped_for(100_000, 35.0)
+    assert near is not None
+    assert near.cable == "40m"
     assert calculator.shipped_for(12_345, 40.0) is None
 
 
 def test_command(tmp_path):
-    done = cli("headroom", "--rate", "100G", "--cable", "40m", "--mtu", 9100, "--cell", 144, "--vendor", "mellanox", "--json")
+    done = cli(
+        "headroom", "--rate", "100G", "--cable", "40m", "--mtu", 9100, "--cell", 144, "--vendor", "mellanox", "--json"
+    )
     value = json.loads(done.stdout)
     assert (done.returncode, value["headroom"]) == (0, published_2024(100_000, 40, 9100, 1024, 144, 100, shared=True))
     shown = cli("headroom", "--rate", "100 Gbps", "--cable", "40m", "--plot", tmp_path / "h.svg").stdout
@@ -105,7 +126,11 @@ def test_command(tmp_path):
     assert "29,696 to 612,140" in shown
     lines = [e for e in ET.parse(tmp_path / "h.svg").getroot().iter() if e.tag.endswith("line")]
     assert len(lines) == 65 + 2
-    for wrong in (["--rate", "fast", "--cable", "1m"], ["--rate", "1G", "--cable", "1"], ["--rate", "1G", "--cable", "1m", "--plot", "x.png"]):
+    for wrong in (
+        ["--rate", "fast", "--cable", "1m"],
+        ["--rate", "1G", "--cable", "1"],
+        ["--rate", "1G", "--cable", "1m", "--plot", "x.png"],
+    ):
         done = cli("headroom", *wrong)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: ")

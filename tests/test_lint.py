@@ -1,7 +1,6 @@
 """The linter: rows by themselves, fragments, wiring, outputs, exit codes, and files of ill will."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -84,15 +83,26 @@ def test_instance_data_of_the_models(tmp_path):
     def case(**pool):
         return {"sonic-buffer-pool:sonic-buffer-pool": {"sonic-buffer-pool:BUFFER_POOL": {"BUFFER_POOL_LIST": [pool]}}}
 
-    path = save(tmp_path, "cases.json", {
-        "right": case(name="p", type="ingress", mode="static", size="300"),
-        "no_mode": case(name="p", type="ingress"),
-        "no_name": case(type="ingress", mode="static"),
-    })  # fmt: skip
+    path = save(
+        tmp_path,
+        "cases.json",
+        {
+            "right": case(name="p", type="ingress", mode="static", size="300"),
+            "no_mode": case(name="p", type="ingress"),
+            "no_name": case(type="ingress", mode="static"),
+        },
+    )
     found = [(f.place.device, f.code) for f in lint([path]).findings]
     assert found == [("no_mode", "PF001"), ("no_name", "PF005")]
-    maps = {"sonic-dscp-tc-map:sonic-dscp-tc-map": {"sonic-dscp-tc-map:DSCP_TO_TC_MAP": {"DSCP_TO_TC_MAP_LIST": [
-        {"name": "m", "DSCP_TO_TC_MAP": [{"dscp": "64", "tc": "1"}, {"dscp": "3", "tc": "16"}]}]}}}  # fmt: skip
+    maps = {
+        "sonic-dscp-tc-map:sonic-dscp-tc-map": {
+            "sonic-dscp-tc-map:DSCP_TO_TC_MAP": {
+                "DSCP_TO_TC_MAP_LIST": [
+                    {"name": "m", "DSCP_TO_TC_MAP": [{"dscp": "64", "tc": "1"}, {"dscp": "3", "tc": "16"}]}
+                ]
+            }
+        }
+    }
     assert codes(save(tmp_path, "maps.json", maps)) == ["PF001", "PF001"]
 
 
@@ -115,12 +125,34 @@ def test_wiring_by_lldp(tmp_path, form):
     save(tmp_path, "a/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "A"}}, "PORT": PORTS})
     far = {name: row | {"alias": f"etp{i}", "speed": "50000"} for i, (name, row) in enumerate(PORTS.items())}
     save(tmp_path, "b/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "B"}}, "PORT": far})
+    lldp: dict[str, object]
     if form == "json0":
-        lldp = {"lldp": [{"interface": [{"name": "Ethernet0", "chassis": [{"name": [{"value": "B"}]}],
-                                         "port": [{"id": [{"type": "local", "value": "etp1"}]}]}]}]}  # fmt: skip
+        lldp = {
+            "lldp": [
+                {
+                    "interface": [
+                        {
+                            "name": "Ethernet0",
+                            "chassis": [{"name": [{"value": "B"}]}],
+                            "port": [{"id": [{"type": "local", "value": "etp1"}]}],
+                        }
+                    ]
+                }
+            ]
+        }
     else:
-        lldp = {"lldp": {"interface": [{"Ethernet0": {"chassis": {"B": {"id": {"type": "mac", "value": "x"}}},
-                                                      "port": {"id": {"type": "local", "value": "etp1"}}}}]}}  # fmt: skip
+        lldp = {
+            "lldp": {
+                "interface": [
+                    {
+                        "Ethernet0": {
+                            "chassis": {"B": {"id": {"type": "mac", "value": "x"}}},
+                            "port": {"id": {"type": "local", "value": "etp1"}},
+                        }
+                    }
+                ]
+            }
+        }
     save(tmp_path, "a/lldp.json", lldp)
     report = lint([tmp_path])
     assert [str(link.a) + " " + str(link.b) for link in report.reading.fabric.links] == ["A:Ethernet0 B:Ethernet4"]
@@ -130,9 +162,10 @@ def test_wiring_by_lldp(tmp_path, form):
 def test_wiring_by_minigraph_and_topology(tmp_path):
     for name in "AB":
         save(tmp_path, f"{name}.json", {"DEVICE_METADATA": {"localhost": {"hostname": name}}, "PORT": PORTS})
-    graph = """<DeviceMiniGraph xmlns="Microsoft.Search.Autopilot.Evolution"><PngDec><DeviceInterfaceLinks><DeviceLinkBase>
-      <EndDevice>B</EndDevice><EndPort>Ethernet4</EndPort><StartDevice>A</StartDevice><StartPort>Ethernet0</StartPort>
-      </DeviceLinkBase></DeviceInterfaceLinks></PngDec></DeviceMiniGraph>"""
+    graph = """<DeviceMiniGraph
+    xmlns="Microsoft.Search.Autopilot.Evolution"><PngDec><DeviceInterfaceLinks><DeviceLinkBase>
+    <EndDevice>B</EndDevice><EndPort>Ethernet4</EndPort><StartDevice>A</StartDevice><StartPort>Ethernet0</StartPort>
+    </DeviceLinkBase></DeviceInterfaceLinks></PngDec></DeviceMiniGraph>"""
     save(tmp_path, "minigraph.xml", graph)
     assert [str(link.b) for link in read_fabric([tmp_path]).fabric.links] == ["B:Ethernet4"]
     (tmp_path / "minigraph.xml").unlink()
@@ -144,13 +177,20 @@ def test_wiring_by_minigraph_and_topology(tmp_path):
 
 
 def test_lookup_table(tmp_path):
-    save(tmp_path, "sw/config_db.json", {
-        "PORT": {"Ethernet0": {"speed": "50000"}, "Ethernet4": {"speed": "50000"}},
-        "CABLE_LENGTH": {"AZURE": {"Ethernet0": "40m", "Ethernet4": "35m"}},
-        "PORT_QOS_MAP": {p: {"pfc_enable": "3", "pfcwd_sw_enable": "3"} for p in ("Ethernet0", "Ethernet4")},
-    })  # fmt: skip
-    save(tmp_path, "sw/pg_profile_lookup.ini",
-         "# speed cable size xon xoff threshold\n50000 5m 1248 2288 79872 -4\n50000 40m 1248 2288 39936 -4\nnonsense\n")  # fmt: skip
+    save(
+        tmp_path,
+        "sw/config_db.json",
+        {
+            "PORT": {"Ethernet0": {"speed": "50000"}, "Ethernet4": {"speed": "50000"}},
+            "CABLE_LENGTH": {"AZURE": {"Ethernet0": "40m", "Ethernet4": "35m"}},
+            "PORT_QOS_MAP": {p: {"pfc_enable": "3", "pfcwd_sw_enable": "3"} for p in ("Ethernet0", "Ethernet4")},
+        },
+    )
+    save(
+        tmp_path,
+        "sw/pg_profile_lookup.ini",
+        "# speed cable size xon xoff threshold\n50000 5m 1248 2288 79872 -4\n50000 40m 1248 2288 39936 -4\nnonsense\n",
+    )
     assert sorted(codes(tmp_path)) == ["PF005", "PF012", "PF016"]
     assert codes(tmp_path / "sw" / "pg_profile_lookup.ini", select=["PF012"]) == ["PF012"]
 
@@ -158,9 +198,11 @@ def test_lookup_table(tmp_path):
 def test_shortest_paths_of_a_ring_can_deadlock(tmp_path):
     ring = {}
     for i in range(5):
-        ports = {"Ethernet0": (100_000, 5, f"host{i}", "eth0"),
-                 "Ethernet4": (100_000, 5, f"r{(i + 1) % 5}", "Ethernet8"),
-                 "Ethernet8": (100_000, 5, f"r{(i - 1) % 5}", "Ethernet4")}  # fmt: skip
+        ports = {
+            "Ethernet0": (100_000, 5, f"host{i}", "eth0"),
+            "Ethernet4": (100_000, 5, f"r{(i + 1) % 5}", "Ethernet8"),
+            "Ethernet8": (100_000, 5, f"r{(i - 1) % 5}", "Ethernet4"),
+        }
         ring[f"r{i}"] = lint_fabrics.switch(f"r{i}", ports, lookup=False)
     found = lint([lint_fabrics.write(ring, tmp_path / "ring")]).findings
     assert [f.code for f in found] == ["PF060", "PF060"]
@@ -178,7 +220,10 @@ def test_outputs_and_exit_codes(fabric):
     tables["WRED_PROFILE"]["AZURE_LOSSLESS"]["wred_green_enable"] = "false"
     path.write_text(json.dumps(tables))
     text = cli("lint", fabric)
-    assert (text.returncode, "leaf0 WRED_PROFILE AZURE_LOSSLESS wred_green_enable: error PF030" in text.stdout) == (1, True)
+    assert (text.returncode, "leaf0 WRED_PROFILE AZURE_LOSSLESS wred_green_enable: error PF030" in text.stdout) == (
+        1,
+        True,
+    )
     value = json.loads(cli("lint", fabric, "--json").stdout)
     assert [(f["code"], f["place"]["device"], f["file"]) for f in value["findings"]] == [("PF030", "leaf0", str(path))]
     sarif = json.loads(cli("lint", fabric, "--output-format", "sarif").stdout)
@@ -191,6 +236,24 @@ def test_outputs_and_exit_codes(fabric):
     assert cli("lint", fabric / "nothing").returncode == 2
     assert cli("lint", "--explain", "PF999").returncode == 2
     assert "SONiC#480" in cli("lint", "--explain", "PF010").stdout
+
+
+@pytest.mark.parametrize("deployed", [True, False])
+def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
+    """Values of the files stand in it, and it runs without a loss."""
+    if deployed:
+        from pauseframe.deploy import Settings, write_deployment
+        from test_deploy import planned
+
+        plan = planned(tmp_path / "plan", "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
+        write_deployment(plan, tmp_path / "out", Settings(priorities=(3,)))
+    file = tmp_path / "fabric.toml"
+    assert cli("lint", tmp_path / "out" if deployed else fabric, "--scenario", file).returncode == 0
+    text = file.read_text()
+    assert ('k = "22500 B"' if deployed else 'k = "250000 B"') in text
+    assert ("priorities = [3]," if deployed else "priorities = [3, 4],") in text
+    summary = json.loads(cli("run", file, "--out", tmp_path / "run", "--json").stdout)
+    assert (summary["flows_total"], summary["flows_finished"], summary["drops"]) == (6, 6, 0)
 
 
 def test_fix_is_a_patch_that_ends_the_finding(fabric):
@@ -261,7 +324,7 @@ def test_escapes_in_names_are_spelled_out(tmp_path):
 def test_links_out_of_a_folder_are_not_followed(tmp_path):
     outside = save(tmp_path, "outside.json", {"PORT": PORTS})
     save(tmp_path, "in/a.json", {"PORT": PORTS})
-    os.symlink(outside, tmp_path / "in" / "b.json")
+    (tmp_path / "in" / "b.json").symlink_to(outside)
     assert list(read_fabric([tmp_path / "in"]).databases) == ["a"]
 
 

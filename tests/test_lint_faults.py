@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import random
+import sys
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lint_fabrics
 import pauseframe as pf
 import pytest
+from lint_fabrics import Tables
 from lint_faults import FAULTS, LAYER2_FAULTS, Devices, Fault
 from pauseframe.deploy import Settings, write_deployment
 from pauseframe.devices import sonic, wiring
@@ -18,6 +20,9 @@ from pauseframe.devices.model import Fabric
 from pauseframe.devices.read import Reading, read_fabric
 from pauseframe.devices.sonic_db import documents
 from pauseframe.lint.engine import judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = 20261122
 CLOS = {  # name: (leaves, spines, servers of a leaf, faults)
@@ -36,7 +41,7 @@ PLANS = {  # name: (topology, engine, lanes, VLANs, faults)
 }
 
 
-class Touched(dict):
+class Touched(dict[str, Tables]):
     """Copies a device when it is first asked for, and remembers which were."""
 
     def __init__(self, devices: Devices) -> None:
@@ -105,7 +110,7 @@ def test_single_faults_are_found_by_the_right_rule(fabrics):
             by_rule.update(got & codes)
             if not got & codes:
                 missed.append((name, what, sorted(codes), sorted(got)))
-    print(f"seed {SEED}: {tried} faults, {len(missed)} missed: {missed}; {dict(by_rule)}")
+    sys.stdout.write(f"seed {SEED}: {tried} faults, {len(missed)} missed: {missed}; {dict(by_rule)}\n")
     assert tried == 500
     assert len(missed) <= 25, missed
     assert len(by_rule) >= 25

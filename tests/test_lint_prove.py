@@ -5,7 +5,16 @@ import random
 
 import lint_fabrics
 import pytest
-from lint_faults import code_points, group_map, late_mark, lossy_profile, no_headroom, no_watchdog, pause_off, small_headroom
+from lint_faults import (
+    code_points,
+    group_map,
+    late_mark,
+    lossy_profile,
+    no_headroom,
+    no_watchdog,
+    pause_off,
+    small_headroom,
+)
 from pauseframe.lint import lint
 from pauseframe.lint.prove import prove, short_headroom
 from test_fabrics import cli
@@ -16,9 +25,11 @@ FAULTS = [small_headroom, no_headroom, lossy_profile, group_map, code_points, pa
 def ring(count, speed, cable):
     devices = {}
     for i in range(count):
-        ports = {"Ethernet0": (speed, 5, f"host{i}", "eth0"),
-                 "Ethernet4": (speed, cable, f"r{(i + 1) % count}", "Ethernet8"),
-                 "Ethernet8": (speed, cable, f"r{(i - 1) % count}", "Ethernet4")}  # fmt: skip
+        ports = {
+            "Ethernet0": (speed, 5, f"host{i}", "eth0"),
+            "Ethernet4": (speed, cable, f"r{(i + 1) % count}", "Ethernet8"),
+            "Ethernet8": (speed, cable, f"r{(i - 1) % count}", "Ethernet4"),
+        }
         devices[f"r{i}"] = lint_fabrics.switch(f"r{i}", ports, lookup=False)
     return devices
 
@@ -46,8 +57,9 @@ def test_circles(tmp_path, number):
 
 def test_enough_headroom_loses_nothing(tmp_path):
     """The same scenario with the headroom that the formula asks for: the proof is of the fault, not of the scenario."""
+    from pauseframe.devices.model import Place
     from pauseframe.headroom import FRAME, annex_o
-    from pauseframe.lint.finding import Finding, Place
+    from pauseframe.lint.finding import Finding
 
     for speed, cable, mtu in ((10_000, 5, 1500), (100_000, 40, 1024), (100_000, 300, 9000), (25_000, 100, 9000)):
         need = annex_o(speed, cable, max_frame=mtu + FRAME).total

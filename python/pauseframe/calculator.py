@@ -7,13 +7,27 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pauseframe.headroom import FRAME, Term, annex_o, mellanox
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SHIPPED = "shipped_headroom.csv"
-_RATES = {"": 1, "m": 1, "mb": 1, "mbps": 1, "mbit": 1, "g": 1000, "gb": 1000, "gbps": 1000, "gbit": 1000, "t": 10**6,
-          "tbps": 10**6}  # fmt: skip
+_RATES = {
+    "": 1,
+    "m": 1,
+    "mb": 1,
+    "mbps": 1,
+    "mbit": 1,
+    "g": 1000,
+    "gb": 1000,
+    "gbps": 1000,
+    "gbit": 1000,
+    "t": 10**6,
+    "tbps": 10**6,
+}
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -99,11 +113,32 @@ def calculate(
     shipped = shipped_for(speed, cable)
     if vendor == "mellanox":
         own = mellanox(
-            speed, cable, port_mtu=mtu, lossless_mtu=lossless_mtu or 1024, cell=cell, small_packets=small_packets,
-            mac_phy=mac_phy, gearbox=gearbox, lanes=lanes, generation=generation, shared=shared, revision=revision,
-        )  # fmt: skip
-        return Result(vendor, speed, cable, mtu, lossless_mtu or 1024, own.terms, own.xoff, own.xon, own.size,
-                      own.occupancy, shipped)  # fmt: skip
+            speed,
+            cable,
+            port_mtu=mtu,
+            lossless_mtu=lossless_mtu or 1024,
+            cell=cell,
+            small_packets=small_packets,
+            mac_phy=mac_phy,
+            gearbox=gearbox,
+            lanes=lanes,
+            generation=generation,
+            shared=shared,
+            revision=revision,
+        )
+        return Result(
+            vendor,
+            speed,
+            cable,
+            mtu,
+            lossless_mtu or 1024,
+            own.terms,
+            own.xoff,
+            own.xon,
+            own.size,
+            own.occupancy,
+            shipped,
+        )
     packet = lossless_mtu or mtu
     general = annex_o(speed, cable, max_frame=packet + FRAME, lossless=classes, behind=max(0, mtu - packet))
     return Result(vendor, speed, cable, mtu, packet, general.terms, general.total, None, None, None, shipped)
@@ -142,8 +177,11 @@ def as_text(result: Result) -> str:
     known = result.shipped
     if known is not None:
         below = known.below(result.headroom)
-        lines += ["", f"shipped for {rate} and {known.cable}: {known.values[0]:,} to {known.values[-1]:,} B in "
-                  f"{len(known.values)} tables; {below} of them have less"]  # fmt: skip
+        lines += [
+            "",
+            f"shipped for {rate} and {known.cable}: {known.values[0]:,} to {known.values[-1]:,} B in "
+            f"{len(known.values)} tables; {below} of them have less",
+        ]
     return "\n".join(lines)
 
 
@@ -153,7 +191,9 @@ def draw(result: Result, path: Path) -> None:
         raise ValueError(f"{path}: name a .svg or .html file")
     if result.shipped is None:
         raise ValueError(f"no platform ships a value for {result.speed} Mb/s: nothing to draw it among")
-    title = f"Headroom for {result.speed / 1000:g} Gb/s: {result.shipped.cable} in shipped tables, {result.cable:g} m here"
+    title = (
+        f"Headroom for {result.speed / 1000:g} Gb/s: {result.shipped.cable} in shipped tables, {result.cable:g} m here"
+    )
     if path.suffix == ".svg":
         path.write_text(_svg(result, result.shipped, title), encoding="utf-8")
         return
@@ -173,10 +213,13 @@ def _svg(result: Result, shipped: Shipped, title: str) -> str:
     def at(value: float) -> float:
         return left + value / most * (width - 2 * left)
 
-    ticks = "".join(f'<line x1="{at(v):.1f}" x2="{at(v):.1f}" y1="70" y2="{axis}" stroke="#1f77b4"/>' for v in shipped.values)
+    ticks = "".join(
+        f'<line x1="{at(v):.1f}" x2="{at(v):.1f}" y1="70" y2="{axis}" stroke="#1f77b4"/>' for v in shipped.values
+    )
     labels = "".join(
-        f'<text x="{at(v):.1f}" y="{axis + 18}" text-anchor="middle">{v:,}</text>' for v in (shipped.values[0], shipped.values[-1])
-    )  # fmt: skip
+        f'<text x="{at(v):.1f}" y="{axis + 18}" text-anchor="middle">{v:,}</text>'
+        for v in (shipped.values[0], shipped.values[-1])
+    )
     mine = at(result.headroom)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 130" font-family="sans-serif" font-size="12">'

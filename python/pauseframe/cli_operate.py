@@ -45,7 +45,9 @@ class HostProfile(StrEnum):
 
 
 def lint(
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Device files, or folders of them.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Device files, or folders of them.")
+    ] = None,
     topology: Annotated[
         Path | None, typer.Option("--topology", help="Wiring: a topology file with the ports of both ends.")
     ] = None,
@@ -55,35 +57,43 @@ def lint(
     rules: Annotated[bool, typer.Option("--rules", help="List the rules.")] = False,
     output: Annotated[Output, typer.Option("--output-format", help="How to print.")] = Output.text,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB instead; writes nothing.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB instead; writes nothing.")
+    ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Simulate what the findings lead to.")] = False,
-    proofs: Annotated[Path, typer.Option("--proofs", help="Folder for the scenarios of --prove.")] = Path("lint-proofs"),
+    proofs: Annotated[Path, typer.Option("--proofs", help="Folder for the scenarios of --prove.")] = Path(
+        "lint-proofs"
+    ),
     yang: Annotated[
         Path | None, typer.Option("--yang", metavar="DIR", help="Also validate with yanglint against these models.")
     ] = None,
     export: Annotated[
-        Path | None, typer.Option("--export", metavar="DIR", help="Write static forwarding rows as tables for `route check`.")
+        Path | None,
+        typer.Option("--export", metavar="DIR", help="Write static forwarding rows as tables for `route check`."),
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", metavar="FILE", help="Write a scenario of the fabric, to be simulated.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Findings alone: no notes, no summary.")] = False,
 ) -> None:
     """Judge what is deployed: every device at once, schema and meaning, both ends of links, deadlock."""
     from pauseframe.devices.read import DeviceFileError
     from pauseframe.lint import engine
-    from pauseframe.lint.output import dump, explain as page, as_patch
+    from pauseframe.lint.output import as_patch, dump
+    from pauseframe.lint.output import explain as page
 
+    if rules:
+        for rule in engine.rules().values():
+            _print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
+        return
     try:
         if explain is not None:
             _print(page(explain.upper()))
             return
-        if rules:
-            for rule in engine.rules().values():
-                _print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
-            return
         if not paths:
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
         report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
-        if export is not None:
-            _export(report, export)
+        _write_files(report, export, scenario)
     except (DeviceFileError, ValueError) as error:
         _complain(str(error))
         raise typer.Exit(2) from None
@@ -103,6 +113,7 @@ def _codes(text: str) -> list[str]:
 
 
 def _show(report: Any, form: Output, quiet: bool) -> None:
+    from pauseframe.devices.files import shown
     from pauseframe.lint import output
 
     if form is Output.json:
@@ -117,15 +128,28 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
             _print(line)
         if not quiet:
             for note in report.reading.fabric.notes:
-                _complain(f"note: {output.shown(note)}")
+                _complain(f"note: {shown(note)}")
             _print(output.summary(report))
 
 
-def _export(report: Any, folder: Path) -> None:
-    from pauseframe.lint.export import export
+def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> None:
+    """What --export and --scenario ask for."""
+    if tables is not None:
+        from pauseframe.lint.export import export
 
-    rows = export(report.reading, folder)
-    _complain(f"{rows} rows in {folder}; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
+        rows = export(report.reading, tables)
+        _complain(f"{rows} rows; next: pauseframe route check {tables}/topology.graphml {tables}/tables.json")
+    if scenario is not None:
+        _save_scenario(report, scenario)
+
+
+def _save_scenario(report: Any, file: Path) -> None:
+    from pauseframe.devices.simulate import scenario_of
+
+    if file.exists():
+        raise ValueError(f"{file} exists: name another file")
+    file.write_text(scenario_of(report.reading.fabric), encoding="utf-8")
+    _complain(f"scenario: pauseframe run {file}")
 
 
 def _prove(report: Any, folder: Path) -> None:
@@ -154,9 +178,14 @@ def headroom(
     cable: Annotated[str, typer.Option("--cable", help="Its length: 40m.")],
     mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="Of the port, bytes.")] = 9100,
     lossless_mtu: Annotated[
-        int | None, typer.Option("--lossless-mtu", min=1, max=9216, help="Largest lossless packet [default: the MTU; mellanox: 1024].")
+        int | None,
+        typer.Option(
+            "--lossless-mtu", min=1, max=9216, help="Largest lossless packet [default: the MTU; mellanox: 1024]."
+        ),
     ] = None,
-    vendor: Annotated[Vendor, typer.Option("--vendor", help="802.1Qbb Annex O, or NVIDIA's formula in SONiC.")] = Vendor.general,
+    vendor: Annotated[
+        Vendor, typer.Option("--vendor", help="802.1Qbb Annex O, or NVIDIA's formula in SONiC.")
+    ] = Vendor.general,
     cell: Annotated[int, typer.Option("--cell", min=1, max=4096, help="mellanox: bytes of a buffer cell.")] = 144,
     small_packets: Annotated[
         int, typer.Option("--small-packets", min=0, max=100, help="mellanox: percentage of 64-byte packets.")
@@ -167,8 +196,12 @@ def headroom(
     lanes: Annotated[int, typer.Option("--lanes", min=1, max=16, help="mellanox: lanes of the port.")] = 4,
     shared: Annotated[bool, typer.Option("--shared/--own", help="mellanox: a shared headroom pool is in use.")] = True,
     revision: Annotated[int, typer.Option("--revision", help="mellanox: formula of 2024 on, or of 2021.")] = 2024,
-    lossless: Annotated[int, typer.Option("--classes", min=1, max=8, help="general: lossless classes of the port.")] = 1,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw it among what platforms ship: .svg or .html.")] = None,
+    lossless: Annotated[
+        int, typer.Option("--classes", min=1, max=8, help="general: lossless classes of the port.")
+    ] = 1,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw it among what platforms ship: .svg or .html.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")] = False,
 ) -> None:
     """How much headroom a lossless link needs: each term, and where the result lies among shipped values."""
@@ -179,9 +212,9 @@ def headroom(
     try:
         speed, metres = calculator.parse_rate(rate), calculator.parse_length(cable)
         result = calculator.calculate(
-            speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor.value, cell=cell, small_packets=small_packets,
-            mac_phy=mac_phy, gearbox=gearbox, generation=generation, lanes=lanes, shared=shared, revision=revision,
-            classes=lossless,
+            speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor.value, cell=cell,
+            small_packets=small_packets, mac_phy=mac_phy, gearbox=gearbox, generation=generation, lanes=lanes,
+            shared=shared, revision=revision, classes=lossless,
         )  # fmt: skip
         if plot is not None:
             calculator.draw(result, plot)
@@ -241,7 +274,9 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
                 "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix > patch.json")(lint)  # fmt: skip
     app.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")(deploy)
-    app.command(epilog="Example: pauseframe headroom --rate 100G --cable 40m --mtu 9100 --cell 144 --vendor mellanox")(headroom)
+    app.command(epilog="Example: pauseframe headroom --rate 100G --cable 40m --mtu 9100 --cell 144 --vendor mellanox")(
+        headroom
+    )
 
 
 def _print(text: str) -> None:

@@ -17,10 +17,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 QUANTA = {
-    100: 1, 1_000: 2, 10_000: 67, 25_000: 80, 40_000: 118, 50_000: 147, 100_000: 394, 200_000: 453, 400_000: 905,
+    100: 1,
+    1_000: 2,
+    10_000: 67,
+    25_000: 80,
+    40_000: 118,
+    50_000: 147,
+    100_000: 394,
+    200_000: 453,
+    400_000: 905,
     800_000: 905,
-}  # fmt: skip
-"""How many quanta of 512 bit times a peer may take to stop, by speed in Mb/s (IEEE 802.3 31B.3.7, as SONiC has them)."""
+}
+"""How many quanta of 512 bit times a peer may take to stop, by speed in Mb/s (IEEE 802.3 31B.3.7, as SONiC has
+them)."""
 LIGHT = 198_000_000
 """Metres a second in a cable, as SONiC has it."""
 FRAME = 22
@@ -111,8 +120,10 @@ def mellanox(
     shared: bool = True,
     revision: int = 2024,
 ) -> Mellanox:
-    """SONiC's formula. `mac_phy` and `pipeline` in KiB and `cell` in bytes as in ASIC_TABLE, `gearbox` in ns,
-    `small_packets` in percent; `generation` of Spectrum; `shared`: a shared headroom pool is in use.
+    """SONiC's formula.
+
+    `mac_phy` and `pipeline` in KiB and `cell` in bytes as in ASIC_TABLE, `gearbox` in ns, `small_packets` in percent;
+    `generation` of Spectrum; `shared`: a shared headroom pool is in use.
 
     ValueError for a speed that the formula has no quanta for.
     """
@@ -149,8 +160,8 @@ def mellanox(
     latency = Fraction(pipeline) * 1024 * (2 if eight else 1) - (1024 if eight and old else 0)
     xon = _kib(latency)
     size = xon if shared else _kib(Fraction(xoff + xon + (port_mtu if eight else 0)))
-    terms += (Term("lossless MTU", lossless_mtu, "the frame that crossed XOFF"),)
-    return Mellanox(terms, float(occupancy), xoff, xon, size)
+    crossing = Term("lossless MTU", lossless_mtu, "the frame that crossed XOFF")
+    return Mellanox((*terms, crossing), float(occupancy), xoff, xon, size)
 
 
 def _kib(value: Fraction | int) -> int:

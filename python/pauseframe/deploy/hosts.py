@@ -1,14 +1,16 @@
-"""A plan for hosts: a shell script with the way back, systemd-networkd files, netplan, sysctls; each value with its source.
+"""A plan for hosts: a shell script with the way back, systemd-networkd files, netplan, sysctls.
 
-Every name that comes from a file goes through `shlex.quote`, or is a number.
+Each value stands with its source. Every name that comes from a file goes through `shlex.quote`, or is a number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from pauseframe.deploy.plan import Plan, PlannedHost, Settings
+if TYPE_CHECKING:
+    from pauseframe.deploy.plan import Plan, PlannedHost, Settings
 
 BASE_RTT_US = 240
 """Round trip of an idle fabric with its hosts' stacks (TCP-Bolt, INFOCOM 2014, section IV)."""
@@ -47,7 +49,10 @@ def bdp(host: PlannedHost) -> int:
 
 def route_attributes(host: PlannedHost, settings: Settings) -> list[Value]:
     """Attributes of `ip route` (ip-route(8))."""
-    values = [Value("congctl", "dctcp", "RFC 8257"), Value("features", "ecn", "ECN for these destinations, whatever tcp_ecn says")]
+    values = [
+        Value("congctl", "dctcp", "RFC 8257"),
+        Value("features", "ecn", "ECN for these destinations, whatever tcp_ecn says"),
+    ]
     if settings.hosts in {"tcp_bolt", "dctcp_plus"}:
         values.append(Value("rto_min", "5ms", "DCTCP+: 200 ms are a thousand round trips (Judd, NSDI 2015, section 6)"))
     if settings.hosts == "tcp_bolt":
@@ -67,10 +72,16 @@ def interface(vlan: int) -> str:
 def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     """A shell script: sets up what is missing; `--receive` without routes, `--undo` takes all of it back."""
     nic = quote(host.nic)
-    out = [_HEAD.format(nic=nic, state=STATE, keys=" ".join(v.name for v in sysctls(host, settings)),
-                        pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
-                        mlnx=",".join("1" if n in settings.priorities else "0" for n in range(8)),
-                        links=" ".join(interface(vlan) for vlan in sorted(plan.vlans)))]  # fmt: skip
+    out = [
+        _HEAD.format(
+            nic=nic,
+            state=STATE,
+            keys=" ".join(v.name for v in sysctls(host, settings)),
+            pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
+            mlnx=",".join("1" if n in settings.priorities else "0" for n in range(8)),
+            links=" ".join(interface(vlan) for vlan in sorted(plan.vlans)),
+        )
+    ]
     out.append("receive() {")
     out.append(f"  ip link set dev {nic} mtu {settings.mtu} up")
     out.append("  pfc on")
@@ -81,9 +92,11 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
         out.append(f"  ip link set dev {name} type vlan egress-qos-map {' '.join(f'{n}:{priority}' for n in range(8))}")
         out.append(f"  ip link set dev {name} up")
         out.append(f"  ip address replace {host.address(index)}/16 dev {name} noprefixroute")
-        for other in plan.hosts:
-            if plan.uses(vlan, host, other):
-                out.append(f"  ip neigh replace {other.address(index)} lladdr {other.mac} dev {name} nud permanent")
+        out += [
+            f"  ip neigh replace {other.address(index)} lladdr {other.mac} dev {name} nud permanent"
+            for other in plan.hosts
+            if plan.uses(vlan, host, other)
+        ]
     out += ["}", "", "send() {"]
     for value in sysctls(host, settings):
         out.append(f"  # {value.why}")
@@ -157,15 +170,20 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
     """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)); `features ecn` has no place there."""
     files = {}
     vlans = "".join(f"VLAN={interface(vlan)}\n" for vlan in sorted(plan.vlans))
-    files["40-pauseframe.network"] = f"[Match]\nName={host.nic}\n\n[Link]\nMTUBytes={settings.mtu}\n\n[Network]\n{vlans}"
+    files["40-pauseframe.network"] = (
+        f"[Match]\nName={host.nic}\n\n[Link]\nMTUBytes={settings.mtu}\n\n[Network]\n{vlans}"
+    )
     attributes = {value.name: value.value for value in route_attributes(host, settings)}
     for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
         name, priority = interface(vlan), settings.priorities[lane]
         maps = " ".join(f"{n}-{priority}" for n in range(8))
         files[f"41-{name}.netdev"] = f"[NetDev]\nName={name}\nKind=vlan\n\n[VLAN]\nId={vlan}\nEgressQOSMaps={maps}\n"
         text = [f"[Match]\nName={name}\n\n[Address]\nAddress={host.address(index)}/16\nAddPrefixRoute=no\n"]
-        route = [f"[Route]\nDestination={network(index)}", f"PreferredSource={host.address(index)}",
-                 f"TCPCongestionControlAlgorithm={attributes['congctl']}"]  # fmt: skip
+        route = [
+            f"[Route]\nDestination={network(index)}",
+            f"PreferredSource={host.address(index)}",
+            f"TCPCongestionControlAlgorithm={attributes['congctl']}",
+        ]
         if "rto_min" in attributes:
             route.append(f"TCPRetransmissionTimeoutSec={attributes['rto_min']}")
         if "initcwnd" in attributes:
@@ -173,9 +191,11 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
         if "quickack" in attributes:
             route.append("QuickAck=yes")
         text.append("\n".join(route) + "\n")
-        for other in plan.hosts:
-            if plan.uses(vlan, host, other):
-                text.append(f"[Neighbor]\nAddress={other.address(index)}\nLinkLayerAddress={other.mac}\n")
+        text += [
+            f"[Neighbor]\nAddress={other.address(index)}\nLinkLayerAddress={other.mac}\n"
+            for other in plan.hosts
+            if plan.uses(vlan, host, other)
+        ]
         files[f"42-{name}.network"] = "\n".join(text)
     return files
 
@@ -184,6 +204,10 @@ def netplan(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     """For /etc/netplan: interfaces and addresses. It has no place for neighbours and TCP: setup.sh has."""
     lines = ["network:", "  version: 2", "  ethernets:", f"    {host.nic}:", f"      mtu: {settings.mtu}", "  vlans:"]
     for index, vlan in enumerate(sorted(plan.vlans)):
-        lines += [f"    {interface(vlan)}:", f"      id: {vlan}", f"      link: {host.nic}",
-                  f"      addresses: [{host.address(index)}/16]"]  # fmt: skip
+        lines += [
+            f"    {interface(vlan)}:",
+            f"      id: {vlan}",
+            f"      link: {host.nic}",
+            f"      addresses: [{host.address(index)}/16]",
+        ]
     return "\n".join(lines) + "\n"

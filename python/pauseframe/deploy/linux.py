@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from pauseframe.deploy.plan import Plan, Settings
+if TYPE_CHECKING:
+    from pauseframe.deploy.plan import Plan, Settings
 
 BRIDGE = "br0"
 Json = list[dict[str, object]]
@@ -17,10 +19,17 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
     """A shell script, safe to run twice; `--undo` removes the bridge."""
     ports = plan.ports(switch)
     macs = {host.name: host.mac for host in plan.hosts}
-    lines = [_HEAD.format(bridge=BRIDGE, ports=" ".join(quote(port) for port in ports),
-                          pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)))]  # fmt: skip
+    lines = [
+        _HEAD.format(
+            bridge=BRIDGE,
+            ports=" ".join(quote(port) for port in ports),
+            pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
+        )
+    ]
     lines.append("setup() {")
-    lines.append(f"  have {BRIDGE} || ip link add name {BRIDGE} type bridge vlan_filtering 1 stp_state 0 vlan_default_pvid 0")
+    lines.append(
+        f"  have {BRIDGE} || ip link add name {BRIDGE} type bridge vlan_filtering 1 stp_state 0 vlan_default_pvid 0"
+    )
     lines.append(f"  ip link set dev {BRIDGE} type bridge vlan_filtering 1 stp_state 0 vlan_default_pvid 0")
     lines.append(f"  ip link set dev {BRIDGE} mtu {settings.port_mtu} up")
     for port in map(quote, ports):
@@ -34,9 +43,8 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
 
 
 _HEAD = """#!/bin/sh
-# Written by `pauseframe deploy`. Read it, then run it as root; `setup.sh --undo` takes it back. Running it twice does no harm.
-set -eu
-bridge={bridge}
+# Written by `pauseframe deploy`. Read it, then run it as root; `setup.sh --undo` takes it back. Running it twice does
+no harm. set -eu bridge={bridge}
 
 have() {{ ip link show dev "$1" >/dev/null 2>&1; }}
 
@@ -65,20 +73,30 @@ def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
     """What `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb` and `dcb -j pfc` show then, in the parts that matter."""
     macs = {host.name: host.mac for host in plan.hosts}
     ports = plan.ports(switch)
-    bridge = {"ifname": BRIDGE, "mtu": settings.port_mtu, "linkinfo": {
-        "info_kind": "bridge", "info_data": {"vlan_filtering": 1, "stp_state": 0}}}  # fmt: skip
+    bridge = {
+        "ifname": BRIDGE,
+        "mtu": settings.port_mtu,
+        "linkinfo": {"info_kind": "bridge", "info_data": {"vlan_filtering": 1, "stp_state": 0}},
+    }
     slaves = [
-        {"ifname": port, "mtu": settings.port_mtu, "master": BRIDGE, "linkinfo": {
-            "info_slave_kind": "bridge",
-            "info_slave_data": {"learning": False, "flood": False, "mcast_flood": False, "bcast_flood": False}}}
+        {
+            "ifname": port,
+            "mtu": settings.port_mtu,
+            "master": BRIDGE,
+            "linkinfo": {
+                "info_slave_kind": "bridge",
+                "info_slave_data": {"learning": False, "flood": False, "mcast_flood": False, "bcast_flood": False},
+            },
+        }
         for port in ports
-    ]  # fmt: skip
-    pfc = [{"pfc_cap": 8, "prio_pfc": [n in settings.priorities for n in range(8)]}]
-    return {
+    ]
+    pfc: Json = [{"pfc_cap": 8, "prio_pfc": [n in settings.priorities for n in range(8)]}]
+    files: dict[str, Json] = {
         "ip-link": [bridge, *slaves],
         "bridge-vlan": [{"ifname": port, "vlans": [{"vlan": vlan} for vlan in sorted(plan.vlans)]} for port in ports],
         "bridge-fdb": [
             {"mac": macs[host], "ifname": port, "vlan": vlan, "master": BRIDGE, "state": "static", "flags": []}
             for vlan, host, port in plan.rows[switch]
         ],
-    } | {f"dcb-pfc-{port}": pfc for port in ports}
+    }
+    return files | {f"dcb-pfc-{port}": pfc for port in ports}

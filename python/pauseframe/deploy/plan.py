@@ -7,12 +7,15 @@ import ipaddress
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import DeviceFileError, as_list, as_rows, as_text, parse_json, read_text, shown
 from pauseframe.devices.model import End
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
@@ -155,7 +158,10 @@ def read_inventory(path: Path) -> Inventory:
 
 
 def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = None) -> Plan:
-    """Reads a plan's folder. Raises DeployError for what cannot be deployed, DeviceFileError for what cannot be read."""
+    """Reads a plan's folder.
+
+    Raises DeployError for what cannot be deployed, DeviceFileError for what cannot be read.
+    """
     from pauseframe.topology import load_topology
 
     graph, tables = folder / "topology.graphml", folder / "tables.json"
@@ -176,7 +182,9 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
         pair = (as_text(item["from"]), as_text(item["to"]))
         plan.senders.setdefault(int(as_text(item["vlan"])), set()).add(pair)
     if value.get("rewrites"):
-        raise DeployError("the plan changes lanes on the way (rewrites): switches keep the 802.1p priority; plan without")
+        raise DeployError(
+            "the plan changes lanes on the way (rewrites): switches keep the 802.1p priority; plan without"
+        )
     missing = [host.name for host in plan.hosts if host.name not in known.macs]
     if missing:
         plan.notes.append(
@@ -238,7 +246,7 @@ def _check_size(plan: Plan, settings: Settings) -> None:
     lanes = set(plan.vlans.values())
     if lanes and max(lanes) >= len(settings.priorities):
         raise DeployError(
-            f"the plan has {max(lanes) + 1} lanes, --priorities names {len(settings.priorities)}: name one for each lane"
+            f"the plan has {max(lanes) + 1} lanes, --priorities names {len(settings.priorities)}: one for each lane"
         )
     if plan.vlans and min(plan.vlans) < 2:
         raise DeployError("VLAN 1 is the default VLAN of switches: plan again with --first-vlan 100")
@@ -266,7 +274,9 @@ def _rows(plan: Plan, rows: list[dict[str, object]], names: dict[tuple[str, str]
         for host in targets:
             if host.switch != switch:
                 found[switch][vlan, host.name] = port
-    plan.rows = {switch: [(vlan, host, port) for (vlan, host), port in sorted(own.items())] for switch, own in found.items()}
+    plan.rows = {
+        switch: [(vlan, host, port) for (vlan, host), port in sorted(own.items())] for switch, own in found.items()
+    }
 
 
 def folder_names(names: list[str]) -> Iterator[tuple[str, str]]:
@@ -281,4 +291,13 @@ def folder_names(names: list[str]) -> Iterator[tuple[str, str]]:
         yield name, unique
 
 
-__all__ = ["DeployError", "DeviceFileError", "Inventory", "Plan", "PlannedHost", "Settings", "read_inventory", "read_plan"]
+__all__ = [
+    "DeployError",
+    "DeviceFileError",
+    "Inventory",
+    "Plan",
+    "PlannedHost",
+    "Settings",
+    "read_inventory",
+    "read_plan",
+]

@@ -1,8 +1,8 @@
 """An order in which devices are changed so that no state in between can deadlock or lose frames, checked step by step.
 
-First every switch gets its tables: nobody sends in the new VLANs yet. Then hosts, rack by rack, learn to receive; last they
-begin to send, rack by rack. After each step the verifier looks at the rows that are there and at what can be sent; the way
-back is the same list from its end.
+First every switch gets its tables: nobody sends in the new VLANs yet. Then hosts, rack by rack, learn to receive;
+last they begin to send, rack by rack. After each step the verifier looks at the rows that are there and at what can
+be sent; the way back is the same list from its end.
 """
 
 from __future__ import annotations
@@ -80,13 +80,17 @@ def _unserved(plan: Plan, receiving: set[str], sending: set[str]) -> str | None:
 
 
 def _verify(plan: Plan, ready: set[str], receiving: set[str], sending: set[str]) -> dict[str, dict[str, int]]:
-    """The verifier's report over the rows of some switches: for what some hosts send to others, or, if no host sends, for
-    whatever any switch could send in a VLAN."""
+    """The verifier's report over the rows of some switches.
+
+    For what some hosts send to others, or, if no host sends, for whatever any switch could send in a VLAN.
+    """
     from pauseframe import _core
 
     switch_ids = {name: f"s{i}" for i, name in enumerate(plan.switches)}
     host_ids = {host.name: f"h{i}" for i, host in enumerate(plan.hosts)}
-    nodes = [{"id": i, "kind": "switch"} for i in switch_ids.values()] + [{"id": i, "kind": "host"} for i in host_ids.values()]
+    nodes = [{"id": i, "kind": "switch"} for i in switch_ids.values()] + [
+        {"id": i, "kind": "host"} for i in host_ids.values()
+    ]
     edges = [
         {"source": host_ids[h.name], "source_port": "nic", "target": switch_ids[h.switch], "target_port": h.port}
         for h in plan.hosts
@@ -99,17 +103,26 @@ def _verify(plan: Plan, ready: set[str], receiving: set[str], sending: set[str])
     topology = _core.Topology.parse(text, "node-link")
     rows = [
         {"switch": switch_ids[switch], "vlan": vlan, "destination": host_ids[host], "port": port}
-        for switch in plan.switches if switch in ready
+        for switch in plan.switches
+        if switch in ready
         for vlan, host, port in plan.rows[switch]
-    ]  # fmt: skip
+    ]
     racks = {host.switch for host in plan.hosts if host.name in sending} if sending else set(plan.switches)
     targets = {host.name: host.switch for host in plan.hosts if not sending or host.name in receiving}
-    pairs = sorted({(vlan, switch_ids[a], switch_ids[targets[to]])
-                    for vlan, used in plan.used.items() for a, to in used if a in racks and to in targets})  # fmt: skip
+    pairs = sorted(
+        {
+            (vlan, switch_ids[a], switch_ids[targets[to]])
+            for vlan, used in plan.used.items()
+            for a, to in used
+            if a in racks and to in targets
+        }
+    )
     value = {
-        "rows": rows, "lanes": [{"vlan": vlan, "lane": lane} for vlan, lane in sorted(plan.vlans.items())], "rewrites": [],
+        "rows": rows,
+        "lanes": [{"vlan": vlan, "lane": lane} for vlan, lane in sorted(plan.vlans.items())],
+        "rewrites": [],
         "senders": [{"vlan": vlan, "from": a, "to": b} for vlan, a, b in pairs],
-    }  # fmt: skip
+    }
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
         file = Path(folder) / "tables.json"
         file.write_text(json.dumps(value), encoding="utf-8")
@@ -120,18 +133,24 @@ def _verify(plan: Plan, ready: set[str], receiving: set[str], sending: set[str])
 def as_text(order: list[Step], checked: int, target: str, names: dict[str, str]) -> str:
     """ROLLOUT.md."""
     apply = {
-        "sonic": "`config load -y config_db.json`, then `config load -y static-l2.json`; on an image without SONiC#2468 instead "
-        "of the latter `docker cp fdb.json swss:/ && docker exec swss swssconfig /fdb.json`, and learning off by "
-        "`config mac` where it has that; spanning tree off in these VLANs",
+        "sonic": "`config checkpoint before-pauseframe`, `config load -y config_db.json`, then `config load -y "
+        "static-l2.json`; on an image without SONiC#2468 instead of that `docker cp fdb.json swss:/ && docker exec "
+        "swss swssconfig /fdb.json`, with learning off as far as that image can. Spanning tree off in these VLANs",
         "linux": "`sh setup.sh` as root",
     }[target]
     lines = [
-        "# Order of roll-out", "",
-        f"After each of the {checked} steps the verifier found no deadlock and no lost frame. Devices of one step can be "
-        "changed in any order. Back: the same list from its end.", "",
-        f"- a switch: {apply}", "- receive: `sh setup.sh --receive` on each host", "- send: `sh setup.sh` on each host",
-        "- back: `sh setup.sh --undo` on hosts and Linux switches; on SONiC the checkpoint made before: `config checkpoint "
-        "before-pauseframe` first, `config rollback before-pauseframe` to return", "",
-    ]  # fmt: skip
-    lines += [f"{i}. {step.kind}: {', '.join(names[device] for device in step.devices)}" for i, step in enumerate(order, 1)]
+        "# Order of roll-out",
+        "",
+        f"After each of the {checked} steps the verifier found no deadlock and no lost frame. Devices of one step can "
+        "be changed in any order. Back: the same list from its end.",
+        "",
+        f"- a switch: {apply}",
+        "- receive: `sh setup.sh --receive` on each host",
+        "- send: `sh setup.sh` on each host",
+        "- back: `sh setup.sh --undo` on hosts and Linux switches; `config rollback before-pauseframe` on SONiC",
+        "",
+    ]
+    lines += [
+        f"{i}. {step.kind}: {', '.join(names[device] for device in step.devices)}" for i, step in enumerate(order, 1)
+    ]
     return "\n".join(lines) + "\n"

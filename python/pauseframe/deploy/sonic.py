@@ -1,16 +1,19 @@
 """A plan for SONiC switches: CONFIG_DB tables to be merged, and static layer 2 in two forms.
 
-`config_db.json` is for every image. `static-l2.json` turns learning and flooding off and has the FDB rows in CONFIG_DB, as
-proposed in July 2026 (SONiC#2468, sonic-swss#4780, sonic-utilities#4713); `fdb.json` has the same rows for images without
-that, by `swssconfig` (SONiC#249).
+`config_db.json` is for every image. `static-l2.json` turns learning and flooding off and has the FDB rows in CONFIG_DB,
+as proposed in July 2026 (SONiC#2468, sonic-swss#4780, sonic-utilities#4713); `fdb.json` has the same rows for images
+without that, by `swssconfig` (SONiC#249).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pauseframe.deploy.plan import DeployError, Plan, Settings
 from pauseframe.headroom import FRAME, annex_o
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Tables = dict[str, dict[str, dict[str, str]]]
 NAME = "PAUSEFRAME"
@@ -25,7 +28,8 @@ def config_db(plan: Plan, switch: str, settings: Settings) -> Tables:
     tables: Tables = {}
     ports = plan.ports(switch)
     tables["PORT"] = {
-        port: {"speed": str(speed), "mtu": str(settings.port_mtu), "admin_status": "up"} for port, (_, speed) in ports.items()
+        port: {"speed": str(speed), "mtu": str(settings.port_mtu), "admin_status": "up"}
+        for port, (_, speed) in ports.items()
     }
     tables["DEVICE_NEIGHBOR"] = {port: {"name": far.device, "port": far.port} for port, (far, _) in ports.items()}
     tables["CABLE_LENGTH"] = {"AZURE": dict.fromkeys(ports, f"{settings.cable:.0f}m")}
@@ -58,8 +62,14 @@ def _maps(settings: Settings) -> Tables:
 
 def _qos(settings: Settings) -> dict[str, str]:
     paused = ",".join(map(str, sorted(set(settings.priorities))))
-    return {"dot1p_to_tc_map": NAME, "tc_to_queue_map": NAME, "tc_to_pg_map": NAME, "pfc_to_queue_map": NAME,
-            "pfc_enable": paused, "pfcwd_sw_enable": paused}  # fmt: skip
+    return {
+        "dot1p_to_tc_map": NAME,
+        "tc_to_queue_map": NAME,
+        "tc_to_pg_map": NAME,
+        "pfc_to_queue_map": NAME,
+        "pfc_enable": paused,
+        "pfcwd_sw_enable": paused,
+    }
 
 
 def profile_name(speed: int, settings: Settings) -> str:
@@ -95,14 +105,18 @@ def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tabl
     }
     for speed in sorted(set(speeds.values())):
         profiles[profile_name(speed, settings)] = {
-            "pool": "ingress_lossless_pool", "size": str(frame), "xon": str(frame), "xon_offset": str(2 * frame),
-            "xoff": str(headroom_for(speed, settings)), "dynamic_th": "0",
-        }  # fmt: skip
-    groups = {f"{port}|{n}": {"profile": profile_name(speed, settings)} for port, speed in speeds.items() for n in classes}
-    groups |= {f"{port}|0": {"profile": LOSSY_IN} for port in speeds}
-    queues = {
-        f"{port}|{n}": {"profile": LOSSLESS if n in classes else LOSSY} for port in speeds for n in range(8)
+            "pool": "ingress_lossless_pool",
+            "size": str(frame),
+            "xon": str(frame),
+            "xon_offset": str(2 * frame),
+            "xoff": str(headroom_for(speed, settings)),
+            "dynamic_th": "0",
+        }
+    groups = {
+        f"{port}|{n}": {"profile": profile_name(speed, settings)} for port, speed in speeds.items() for n in classes
     }
+    groups |= {f"{port}|0": {"profile": LOSSY_IN} for port in speeds}
+    queues = {f"{port}|{n}": {"profile": LOSSLESS if n in classes else LOSSY} for port in speeds for n in range(8)}
     return {
         "BUFFER_POOL": {
             "ingress_lossless_pool": {"type": "ingress", "mode": "dynamic", "size": str(pool), "xoff": str(headroom)},
@@ -121,8 +135,12 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
         mark = str(max(MARK_PER_GBPS * speed // 1000, 2 * (settings.mtu + FRAME)))
         wred[f"PF_{speed}"] = {"ecn": "ecn_all"}
         for colour in ("green", "yellow", "red"):
-            wred[f"PF_{speed}"] |= {f"{colour}_min_threshold": mark, f"{colour}_max_threshold": mark,
-                                    f"{colour}_drop_probability": "100", f"wred_{colour}_enable": "true"}  # fmt: skip
+            wred[f"PF_{speed}"] |= {
+                f"{colour}_min_threshold": mark,
+                f"{colour}_max_threshold": mark,
+                f"{colour}_drop_probability": "100",
+                f"wred_{colour}_enable": "true",
+            }
     queues = {
         f"{port}|{n}": {"scheduler": "scheduler.pf", "wred_profile": f"PF_{speed}"}
         for port, speed in speeds.items()
@@ -133,7 +151,9 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
 
 def static_layer2(plan: Plan, switch: str) -> Tables:
     """VLANs that neither learn nor flood, and the FDB rows, for images with SONiC#2468."""
-    off = dict.fromkeys(("mac_learning", "unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood"), "disabled")
+    off = dict.fromkeys(
+        ("mac_learning", "unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood"), "disabled"
+    )
     macs = {host.name: host.mac for host in plan.hosts}
     rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
     vlans = {f"Vlan{vlan}": {"vlanid": str(vlan), **off} for vlan in sorted(plan.vlans)}

@@ -39,10 +39,16 @@ def write_deployment(
         (partial / "inventory.csv").write_text(_inventory(plan), encoding="utf-8")
         (partial / "ROLLOUT.md").write_text(rollout.as_text(order, checked, settings.target, names), encoding="utf-8")
         summary = {
-            "program": "pauseframe", "target": settings.target, "hosts_run": settings.hosts,
-            "switches": len(plan.switches), "hosts": len(plan.hosts), "vlans": plan.vlans, "steps": checked,
-            "priorities": settings.priorities, "notes": plan.notes,
-        }  # fmt: skip
+            "program": "pauseframe",
+            "target": settings.target,
+            "hosts_run": settings.hosts,
+            "switches": len(plan.switches),
+            "hosts": len(plan.hosts),
+            "vlans": plan.vlans,
+            "steps": checked,
+            "priorities": settings.priorities,
+            "notes": plan.notes,
+        }
         (partial / MARK).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         partial.chmod(0o755)
         if out.exists():
@@ -76,9 +82,13 @@ def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[st
 def _neighbours(plan: Plan, switch: str) -> dict[str, Any]:
     """What `lldpctl -f json0` is to say of the wiring."""
     interfaces = [
-        {"name": port, "chassis": [{"name": [{"value": far.device}]}], "port": [{"id": [{"type": "ifname", "value": far.port}]}]}
+        {
+            "name": port,
+            "chassis": [{"name": [{"value": far.device}]}],
+            "port": [{"id": [{"type": "ifname", "value": far.port}]}],
+        }
         for port, (far, _) in plan.ports(switch).items()
-    ]  # fmt: skip
+    ]
     return {"lldp": [{"interface": interfaces}]}
 
 

@@ -6,13 +6,27 @@ A bridge with VLAN filtering and two ports or more is a switch; everything else 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pauseframe.devices import wiring
-from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, read_text, shown, whole_number
+from pauseframe.devices.files import (
+    DeviceFileError,
+    Json,
+    as_list,
+    as_rows,
+    as_text,
+    parse_json,
+    read_text,
+    shown,
+    whole_number,
+)
 from pauseframe.devices.model import Fabric, FdbRow, Host, HostRoute, HostVlan, Nic, Port, PortQos, Switch, Vlan
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
 _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
 
@@ -91,7 +105,7 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
 def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
     """What `dcb -j pfc show` says of an interface."""
     name = as_text(row.get("ifname"))
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name):
+    if not _INTERFACE.fullmatch(name):
         return None
     found = _json(path / f"dcb-pfc-{name}.json")
     value = found[0].get("prio_pfc") if found else None
@@ -130,12 +144,19 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
         nic = host.nics.setdefault(name, Nic(name))
         nic.mac, nic.mtu = as_text(row.get("address")).lower(), whole_number(as_text(row.get("mtu")))
         nic.pfc = _pfc(path, row)
-        app = _json(path / f"dcb-app-{name}.json") if re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) else []
-        for item in as_list(app[0].get("dscp_prio")) if app else []:
-            pair = [whole_number(as_text(value)) for value in as_list(item)]
-            if len(pair) == 2 and pair[0] is not None and pair[1] is not None:
-                nic.dscp_to_priority[pair[0]] = pair[1]
+        nic.dscp_to_priority = _dscp(path, name)
         nic.trust = "dscp" if nic.dscp_to_priority else "pcp" if nic.pfc is not None else None
+
+
+def _dscp(path: Path, name: str) -> dict[int, int]:
+    """What `dcb -j app show` says of DSCP: pairs of code point and priority."""
+    app = _json(path / f"dcb-app-{name}.json") if _INTERFACE.fullmatch(name) else []
+    found = {}
+    for item in as_list(app[0].get("dscp_prio")) if app else []:
+        numbers = [whole_number(as_text(value)) for value in as_list(item)]
+        if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
+            found[numbers[0]] = numbers[1]
+    return found
 
 
 def _vlans(host: Host) -> dict[str, HostVlan]:
@@ -164,14 +185,15 @@ def _add_routes(host: Host, path: Path) -> None:
         features = [as_text(item) for item in as_list(metrics.get("features"))]
         host.routes.append(
             HostRoute(
-                as_text(row.get("dst")), as_text(row.get("dev")),
+                as_text(row.get("dst")),
+                as_text(row.get("dev")),
                 congctl=as_text(metrics.get("congestion", metrics.get("congctl"))) or None,
                 initcwnd=whole_number(as_text(metrics.get("initcwnd"))),
                 rto_min_ms=float(as_text(rto)) if isinstance(rto, int | float) else _milliseconds(as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
                 ecn="ecn" in features,
             )
-        )  # fmt: skip
+        )
 
 
 def _milliseconds(text: str) -> float | None:
@@ -191,7 +213,11 @@ def _sysctls(path: Path) -> Iterator[tuple[str, str]]:
 def _read_networkd(host: Host, folder: Path) -> None:
     """VLAN interfaces, addresses, neighbours and routes of .netdev and .network files."""
     kinds: dict[str, HostVlan] = {}
-    parsed = [(path, list(_sections(path))) for path in sorted(folder.glob("*.net*")) if path.suffix in {".netdev", ".network"}]
+    parsed = [
+        (path, list(_sections(path)))
+        for path in sorted(folder.glob("*.net*"))
+        if path.suffix in {".netdev", ".network"}
+    ]
     for path, sections in parsed:
         if path.suffix == ".netdev":
             values = {f"{name}.{key}": value for name, pairs in sections for key, value in pairs}
@@ -225,11 +251,14 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
         elif vlan is not None and section == "Route":
             host.routes.append(
                 HostRoute(
-                    values.get("Destination", ""), name, values.get("TCPCongestionControlAlgorithm"),
+                    values.get("Destination", ""),
+                    name,
+                    values.get("TCPCongestionControlAlgorithm"),
                     whole_number(values.get("InitialCongestionWindow")),
-                    _milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")), values.get("QuickAck") == "yes",
+                    _milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
+                    values.get("QuickAck") == "yes",
                 )
-            )  # fmt: skip
+            )
 
 
 def _sections(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -5,8 +5,11 @@ Units: bytes, Mb/s, metres, milliseconds, unless a name says otherwise. None mea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
@@ -55,10 +58,12 @@ class BufferProfile:
 
     @property
     def has_headroom(self) -> bool:
+        """Whether anything may still arrive after the pause."""
         return self.xoff > 0 or self.computed
 
     @property
     def alpha(self) -> float | None:
+        """Share of the free pool that it may take."""
         return None if self.dynamic_th is None else 2.0**self.dynamic_th
 
 
@@ -75,6 +80,7 @@ class Wred:
 
     @property
     def marks_green(self) -> bool:
+        """Whether green packets are to be marked."""
         return self.ecn == "ecn_all" or "green" in self.ecn
 
 
@@ -154,6 +160,7 @@ class Port:
 
     @property
     def lossless(self) -> frozenset[int]:
+        """The priorities that it pauses."""
         return self.qos.pfc or frozenset()
 
 
@@ -196,6 +203,7 @@ class LookupRow:
 
     @property
     def metres(self) -> float:
+        """The cable's length."""
         return float(self.cable.removesuffix("m"))
 
 
@@ -231,11 +239,12 @@ class Switch:
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
 
-    def mapped(self, port: Port, kind: str, name: str | None) -> Mapping[int, int] | None:
+    def mapped(self, kind: str, name: str | None) -> Mapping[int, int] | None:
         """A map by kind ("tc_to_pg") and name; the identity if none is named, None if the named one is unknown."""
         if name is None:
             return {number: number for number in range(16)} if kind.startswith(("tc_", "pfc_")) else {}
-        return getattr(self.maps, kind).get(name)
+        found: dict[str, dict[int, int]] = getattr(self.maps, kind)
+        return found.get(name)
 
     def headroom_of(self, port: Port, group: int) -> tuple[int | None, str]:
         """(bytes that a group keeps for what arrives after the pause, the profile or file that says so).

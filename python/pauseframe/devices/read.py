@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pauseframe.devices import linux, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
 from pauseframe.devices.model import Fabric, FdbRow, LookupRow
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
 from pauseframe.devices.sonic_schema import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, whole_number
 from pauseframe.devices.model import (
@@ -22,7 +21,12 @@ from pauseframe.devices.model import (
     Watchdog,
     Wred,
 )
-from pauseframe.devices.sonic_db import ConfigDb, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pauseframe.devices.sonic_db import ConfigDb, Row
 
 _LANE = re.compile(r"\bpriority ([0-7])\b")
 _MAPS = {
@@ -134,25 +138,26 @@ def _read_ports(db: ConfigDb, switch: Switch) -> None:
     everywhere = db.rows("PORT_QOS_MAP").get("global")
     switch.global_qos = None if everywhere is None else _qos("global", everywhere)
     for key, row in db.rows("PORT_QOS_MAP").items():
-        for name in key.split(","):
-            if name != "global":
-                port_of(switch, name).qos = _inheriting(_qos(key, row), switch.global_qos)
+        for name in key.split(",") if key != "global" else ():
+            port_of(switch, name).qos = _inheriting(_qos(key, row), switch.global_qos)
     for row in db.rows("CABLE_LENGTH").values():
         for name, length in row.items():
             metres = whole_number(length.removesuffix("m"))
             port_of(switch, name).cable = None if metres is None else float(metres)
-    for port, numbers, key, row in _port_rows(db, "BUFFER_PG"):
-        for group in numbers:
-            profile = row.get("profile")
-            port_of(switch, port).groups[group] = None if profile in {None, "NULL", "0"} else profile
-            port_of(switch, port).group_rows[group] = key
+    for name, number, key, row in _port_rows(db, "BUFFER_PG"):
+        profile, port = row.get("profile"), port_of(switch, name)
+        port.groups[number] = None if profile in {None, "NULL", "0"} else profile
+        port.group_rows[number] = key
     for table in ("BUFFER_QUEUE", "QUEUE"):
-        for port, numbers, _, row in _port_rows(db, table):
-            for number in numbers:
-                queue = port_of(switch, port).queues.setdefault(number, Queue())
-                queue.profile = row.get("profile", queue.profile)
-                queue.wred = row.get("wred_profile", queue.wred)
-                queue.scheduler = row.get("scheduler", queue.scheduler)
+        for name, number, _, row in _port_rows(db, table):
+            queue = port_of(switch, name).queues.setdefault(number, Queue())
+            queue.profile = row.get("profile", queue.profile)
+            queue.wred = row.get("wred_profile", queue.wred)
+            queue.scheduler = row.get("scheduler", queue.scheduler)
+    _read_watchdogs(db, switch)
+
+
+def _read_watchdogs(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("PFC_WD").items():
         if key == "GLOBAL":
             switch.watchdog_poll = whole_number(row.get("POLL_INTERVAL"))
@@ -168,8 +173,8 @@ def _inheriting(own: PortQos, everywhere: PortQos | None) -> PortQos:
     return replace(own, dscp_to_tc=everywhere.dscp_to_tc)
 
 
-def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, range, str, Row]]:
-    """(port, numbers, key, row) of rows whose key ends with port and a number or range."""
+def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, int, str, Row]]:
+    """(port, number, key, row) of rows whose key ends with port and a number or range."""
     for key, row in db.rows(table).items():
         parts = key.split("|")
         if len(parts) < 2 or parts[-2] == "CPU":
@@ -179,7 +184,8 @@ def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, range, str, Row]
         if low is None or high is None or not 0 <= low <= high <= 15:
             continue
         for name in parts[-2].split(","):
-            yield name, range(low, high + 1), key, row
+            for number in range(low, high + 1):
+                yield name, number, key, row
 
 
 def port_of(switch: Switch, name: str) -> Port:
@@ -211,6 +217,10 @@ def _read_vlans(db: ConfigDb, switch: Switch) -> None:
         number = _vlan_number(key)
         if number in switch.vlans:
             switch.vlans[number].stp = row.get("enabled") == "true"
+    _read_fdb(db, switch)
+
+
+def _read_fdb(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("FDB").items():
         name, _, mac = key.partition("|")
         number = _vlan_number(name)

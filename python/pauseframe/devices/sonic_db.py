@@ -1,15 +1,20 @@
-"""CONFIG_DB as it is written: tables, rows, fields, all text. Read from `config_db.json`, from a part of one, or from
-instance data of the YANG models (`sonic-port:sonic-port` …), which is turned into the same tables.
+"""CONFIG_DB as it is written: tables, rows, fields, all text.
+
+Read from `config_db.json`, from a part of one, or from instance data of the YANG models (`sonic-port:sonic-port` …),
+which is turned into the same tables.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text
 from pauseframe.devices.sonic_schema import TABLES, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 Row = dict[str, str]
 _TABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -118,11 +123,11 @@ def _add_yang(found: ConfigDb, table: str, child: str, rows: Json) -> None:
             key = "|".join(as_text(value) for value in list(row.values())[:2])
             into[as_text(row["name"]) if "name" in row else key] = {k: as_text(v) for k, v in row.items()}
             continue
-        key, names = _yang_key(table, spec, row)
-        if key is None:
+        named, names = _yang_key(table, spec, row)
+        if named is None:
             found.malformed.append((table, "", f"a row of {child} has no {names}"))
             continue
-        into[key] = _yang_fields(table, spec, row)
+        into[named] = _yang_fields(table, spec, row)
 
 
 def _yang_key(table: str, spec: Table, row: dict[str, Json]) -> tuple[str | None, str]:

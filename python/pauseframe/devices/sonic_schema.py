@@ -69,9 +69,7 @@ PRIORITY_LIST = like(r"([0-7](,[0-7])*)?", 'priorities such as "3,4"')
 MAC = like(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", "a MAC address such as 00:11:22:33:44:55")
 QUEUE_RANGE = like(r"(1[0-5]|[0-9])(-(1[0-5]|[0-9]))?", 'a queue from 0 to 15, or a range such as "3-4"')
 TC, DSCP, PRIORITY, QUEUE_INDEX = number(0, 15), number(0, 63), number(0, 7), number(0, 9)
-VLAN_NAME = like(
-    r"Vlan(409[0-5]|40[0-8][0-9]|[1-3][0-9]{3}|[1-9][0-9]{2}|[1-9][0-9]|[2-9])", "Vlan2 to Vlan4095"
-)
+VLAN_NAME = like(r"Vlan(409[0-5]|40[0-8][0-9]|[1-3][0-9]{3}|[1-9][0-9]{2}|[1-9][0-9]|[2-9])", "Vlan2 to Vlan4095")
 
 
 @dataclass(frozen=True)
@@ -122,11 +120,17 @@ _WRED = (
     | {f"wred_{colour}_enable": BOOLEAN for colour in _COLOURS}
     | {
         "ecn": one_of(
-            "ecn_none", "ecn_green", "ecn_yellow", "ecn_red", "ecn_green_yellow", "ecn_green_red", "ecn_yellow_red",
+            "ecn_none",
+            "ecn_green",
+            "ecn_yellow",
+            "ecn_red",
+            "ecn_green_yellow",
+            "ecn_green_red",
+            "ecn_yellow_red",
             "ecn_all",
         )
     }
-)  # fmt: skip
+)
 _PORT = _key("port", None, "PORT")
 _VOQ = (_key("hostname", short(63)), _key("asic_name", short(63)))
 _PROFILE_LIST = Table(((_PORT,),), {"profile_list": _to("BUFFER_PROFILE", many=True)})
@@ -135,12 +139,24 @@ TABLES: dict[str, Table] = {
     "PORT": Table(
         ((_key("name", short(128)),),),
         _fields(
-            speed=number(1, 1_600_000), mtu=number(68, 9216), admin_status=one_of("up", "down"),
-            fec=one_of("rs", "fc", "none", "auto"), autoneg=one_of("on", "off"), link_training=one_of("on", "off"),
-            pfc_asym=one_of("on", "off"), tpid=one_of("0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"), alias=short(128),
-            lanes=short(128), description=WORD, role=one_of("Ext", "Int", "Inb", "Rec", "Dpc"),
-            mode=one_of("routed", "access", "trunk"), index=number(0, 65535), subport=number(0, 8),
-            dom_polling=ABLE, mux_cable=BOOLEAN, laser_freq=number(-(2**31), 2**31 - 1),
+            speed=number(1, 1_600_000),
+            mtu=number(68, 9216),
+            admin_status=one_of("up", "down"),
+            fec=one_of("rs", "fc", "none", "auto"),
+            autoneg=one_of("on", "off"),
+            link_training=one_of("on", "off"),
+            pfc_asym=one_of("on", "off"),
+            tpid=one_of("0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"),
+            alias=short(128),
+            lanes=short(128),
+            description=WORD,
+            role=one_of("Ext", "Int", "Inb", "Rec", "Dpc"),
+            mode=one_of("routed", "access", "trunk"),
+            index=number(0, 65535),
+            subport=number(0, 8),
+            dom_polling=ABLE,
+            mux_cable=BOOLEAN,
+            laser_freq=number(-(2**31), 2**31 - 1),
             tx_power=like(r"-?[0-9]+(\.[0-9])?", "a number with one decimal"),
         ),
         ("speed",),
@@ -149,7 +165,10 @@ TABLES: dict[str, Table] = {
     "BUFFER_POOL": Table(
         ((_key("name"),),),
         _fields(
-            type=one_of("ingress", "egress", "both"), mode=one_of("static", "dynamic"), size=SIZE, xoff=SIZE,
+            type=one_of("ingress", "egress", "both"),
+            mode=one_of("static", "dynamic"),
+            size=SIZE,
+            xoff=SIZE,
             percentage=number(0, 255),
         ),
         ("type", "mode"),
@@ -158,8 +177,14 @@ TABLES: dict[str, Table] = {
         ((_key("name"),),),
         {"pool": _to("BUFFER_POOL")}
         | _fields(
-            size=SIZE, xon=SIZE, xoff=SIZE, xon_offset=SIZE, static_th=SIZE, dynamic_th=number(-8, 7),
-            headroom_type=one_of("static", "dynamic"), packet_discard_action=one_of("drop", "trim"),
+            size=SIZE,
+            xon=SIZE,
+            xoff=SIZE,
+            xon_offset=SIZE,
+            static_th=SIZE,
+            dynamic_th=number(-8, 7),
+            headroom_type=one_of("static", "dynamic"),
+            packet_discard_action=one_of("drop", "trim"),
         ),
         ("size", "pool"),
     ),
@@ -177,8 +202,13 @@ TABLES: dict[str, Table] = {
     "SCHEDULER": Table(
         ((_key("name"),),),
         _fields(
-            type=one_of("DWRR", "WRR", "STRICT"), weight=number(1, 100), priority=number(0, 9),
-            meter_type=one_of("packets", "bytes"), cir=SIZE, pir=SIZE, cbs=number(0, 2**32 - 1),
+            type=one_of("DWRR", "WRR", "STRICT"),
+            weight=number(1, 100),
+            priority=number(0, 9),
+            meter_type=one_of("packets", "bytes"),
+            cir=SIZE,
+            pir=SIZE,
+            cbs=number(0, 2**32 - 1),
             pbs=number(0, 2**32 - 1),
         ),
     ),
@@ -192,11 +222,16 @@ TABLES: dict[str, Table] = {
     "PORT_QOS_MAP": Table(
         ((_key("ifname", None, "PORT", also="global"),),),
         {
-            "dscp_to_tc_map": _to("DSCP_TO_TC_MAP"), "dot1p_to_tc_map": _to("DOT1P_TO_TC_MAP"),
-            "tc_to_pg_map": _to("TC_TO_PRIORITY_GROUP_MAP"), "tc_to_queue_map": _to("TC_TO_QUEUE_MAP"),
-            "pfc_to_queue_map": _to("MAP_PFC_PRIORITY_TO_QUEUE"), "tc_to_dscp_map": _to("TC_TO_DSCP_MAP"),
-            "pfc_to_pg_map": _to("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP"), "scheduler": _to("SCHEDULER"),
-            "pfc_enable": Field(PRIORITY_LIST), "pfcwd_sw_enable": Field(PRIORITY_LIST),
+            "dscp_to_tc_map": _to("DSCP_TO_TC_MAP"),
+            "dot1p_to_tc_map": _to("DOT1P_TO_TC_MAP"),
+            "tc_to_pg_map": _to("TC_TO_PRIORITY_GROUP_MAP"),
+            "tc_to_queue_map": _to("TC_TO_QUEUE_MAP"),
+            "pfc_to_queue_map": _to("MAP_PFC_PRIORITY_TO_QUEUE"),
+            "tc_to_dscp_map": _to("TC_TO_DSCP_MAP"),
+            "pfc_to_pg_map": _to("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP"),
+            "scheduler": _to("SCHEDULER"),
+            "pfc_enable": Field(PRIORITY_LIST),
+            "pfcwd_sw_enable": Field(PRIORITY_LIST),
         },
         open=True,
     ),
@@ -225,8 +260,10 @@ TABLES: dict[str, Table] = {
     "PFC_WD": Table(
         ((_key("ifname", None, "PORT", also="GLOBAL"),),),
         _fields(
-            action=one_of("drop", "forward", "alert"), detection_time=number(100, 5000),
-            restoration_time=number(100, 60000), POLL_INTERVAL=number(100, 1000),
+            action=one_of("drop", "forward", "alert"),
+            detection_time=number(100, 5000),
+            restoration_time=number(100, 60000),
+            POLL_INTERVAL=number(100, 1000),
             pfc_stat_history=one_of("enable", "disable"),
         ),
         open=True,
@@ -234,9 +271,16 @@ TABLES: dict[str, Table] = {
     "VLAN": Table(
         ((_key("name", VLAN_NAME),),),
         _fields(
-            vlanid=number(2, 4094), mtu=number(1, 9216), admin_status=one_of("up", "down"), mac=MAC, alias=WORD,
-            description=like(r"(?s).{1,255}", "1 to 255 characters"), mac_learning=ABLE, unknown_unicast_flood=ABLE,
-            unknown_multicast_flood=ABLE, broadcast_flood=ABLE,
+            vlanid=number(2, 4094),
+            mtu=number(1, 9216),
+            admin_status=one_of("up", "down"),
+            mac=MAC,
+            alias=WORD,
+            description=like(r"(?s).{1,255}", "1 to 255 characters"),
+            mac_learning=ABLE,
+            unknown_unicast_flood=ABLE,
+            unknown_multicast_flood=ABLE,
+            broadcast_flood=ABLE,
         )
         | {"dhcp_servers": Field(_address(None), many=True), "dhcpv6_servers": Field(_address(6), many=True)},
         open=True,
@@ -251,9 +295,15 @@ TABLES: dict[str, Table] = {
         ((_key("name", None, "VLAN"),), (_key("name", None, "VLAN"), _key("ip-prefix", _prefix))),
         {"vnet_name": _to("VNET"), "vrf_name": _to("VRF")}
         | _fields(
-            nat_zone=number(0, 3), mpls=one_of("enable", "disable"), grat_arp=ABLE, proxy_arp=ABLE, mac_addr=MAC,
-            ipv6_use_link_local_only=one_of("enable", "disable"), loopback_action=one_of("drop", "forward"),
-            static_anycast_gateway=one_of("true", "false", "True", "False"), scope=one_of("global", "local"),
+            nat_zone=number(0, 3),
+            mpls=one_of("enable", "disable"),
+            grat_arp=ABLE,
+            proxy_arp=ABLE,
+            mac_addr=MAC,
+            ipv6_use_link_local_only=one_of("enable", "disable"),
+            loopback_action=one_of("drop", "forward"),
+            static_anycast_gateway=one_of("true", "false", "True", "False"),
+            scope=one_of("global", "local"),
             family=one_of("IPv4", "IPv6"),
         ),
         open=True,
@@ -264,10 +314,8 @@ TABLES: dict[str, Table] = {
         ("port",),
         open=True,
     ),
-    "STP_VLAN": Table(
-        ((_key("name", None, "VLAN"),),), _fields(enabled=BOOLEAN, vlanid=number(1, 4095)), open=True
-    ),
+    "STP_VLAN": Table(((_key("name", None, "VLAN"),),), _fields(enabled=BOOLEAN, vlanid=number(1, 4095)), open=True),
     "DEVICE_NEIGHBOR": Table(
         ((_key("local_port", short(255)),),), _fields(name=WORD, port=WORD, local_port=WORD), open=True
     ),
-}  # fmt: skip
+}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, shown
-from pauseframe.devices.model import End, Fabric, Link
+from pauseframe.devices.model import End, Fabric, Host, Link, Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 Wire: TypeAlias = "tuple[str, str, str, str]"
 """(device, its port, other device, its port), as a file says."""
@@ -91,7 +93,8 @@ def of_topology(path: Path) -> list[Wire]:
 def connect(fabric: Fabric, wires: list[Wire]) -> None:
     """Puts links into the fabric: each end in one link, the first that a file names."""
     wires = [*wires]
-    for device in (*fabric.switches.values(), *fabric.hosts.values()):
+    devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
+    for device in devices:
         wires += [(device.name, port, *other) for port, other in sorted(device.neighbours.items())]
     used: set[End] = set()
     for one, port, other, other_port in wires:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.read import Reading, read_fabric
 from pauseframe.lint.finding import RULES, Finding, Rule, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 _MODULES = ("schema", "buffers", "maps", "marking", "watchdog", "ends", "routes", "hosts")
 
@@ -22,6 +25,7 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
+        """The findings that are errors."""
         return [finding for finding in self.findings if finding.severity is Severity.error]
 
 

@@ -8,9 +8,8 @@ from enum import StrEnum
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.model import Place
-
 if TYPE_CHECKING:
+    from pauseframe.devices.model import Place
     from pauseframe.devices.read import Reading
     from pauseframe.lint.prove import Consequence
 

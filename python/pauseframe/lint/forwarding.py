@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.model import End, Fabric, Switch
 from pauseframe.lint.subject import group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass
@@ -36,8 +38,12 @@ class Forwarding:
     def of(cls, fabric: Fabric) -> Forwarding:
         """The rows of all switches; a MAC address lives where a row leads to a port without a switch behind it."""
         peers = fabric.peers()
-        between = {e for link in fabric.links for e in (link.a, link.b)
-                   if link.a.device in fabric.switches and link.b.device in fabric.switches}  # fmt: skip
+        between = {
+            e
+            for link in fabric.links
+            for e in (link.a, link.b)
+            if link.a.device in fabric.switches and link.b.device in fabric.switches
+        }
         rows: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
         homes: dict[str, End] = {}
         for switch in fabric.switches.values():
@@ -84,13 +90,21 @@ class Forwarding:
         return _core.Topology.parse(text, "node-link")
 
     def _edge(self, source: str, source_port: str, target: End, target_port: str) -> dict[str, str]:
-        return {"source": source, "source_port": source_port, "target": self._switch[target.device],
-                "target_port": self._port(target.device, target_port), "rate": f"{self.rates.get(target, 10_000)} Mbps"}  # fmt: skip
+        return {
+            "source": source,
+            "source_port": source_port,
+            "target": self._switch[target.device],
+            "target_port": self._port(target.device, target_port),
+            "rate": f"{self.rates.get(target, 10_000)} Mbps",
+        }
 
     def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> dict[str, Any]:
-        """The verifier's report over these VLANs: VLAN to the lanes that it is used in, and to the pairs of switches
-        between which hosts use it (a VLAN that is not there: all). Besides: `dangling` rows, and `vlan_of`, the VLANs by
-        the numbers that the report has for them."""
+        """The verifier's report over these VLANs.
+
+        `lanes`: VLAN to the lanes that it is used in; `senders`: VLAN to the pairs of switches between which hosts use
+        it (a VLAN that is not there: all). Besides the report: `dangling` rows, and `vlan_of`, the VLANs by the numbers
+        that the report has for them.
+        """
         from pauseframe import _core
 
         topology = self.topology()
@@ -114,7 +128,10 @@ class Forwarding:
                     lines.append(f"{self._switch[switch]},{number},{self._host[mac]},{self._port(switch, here)}")
         with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
             file = Path(folder) / "tables.csv"
-            file.write_text("\n".join([*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]), encoding="ascii")
+            file.write_text(
+                "\n".join([*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]),
+                encoding="ascii",
+            )
             routes = _core.read_routes(str(file), topology)
             report: dict[str, Any] = routes.check()
         report["dangling"] = dangling
@@ -137,8 +154,10 @@ class Forwarding:
 
 
 def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
-    """Pairs of switches by VLAN between which hosts have static neighbours: where they send. VLANs in which no host has
-    any are left out: nobody says who sends there."""
+    """Pairs of switches by VLAN between which hosts have static neighbours: where they send.
+
+    VLANs in which no host has any are left out: nobody says who sends there.
+    """
     homes = {mac: end.device for end, mac in forwarding.hosts}
     peers = fabric.peers()
     found: dict[int, set[tuple[str, str]]] = defaultdict(set)
@@ -153,7 +172,7 @@ def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[st
 
 
 def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
-    """Priorities of each VLAN: as hosts send, else as descriptions say, else every paused one; and whether any is known."""
+    """Priorities of each VLAN: as hosts send, else as descriptions say, else every paused one; whether any is known."""
     priorities: dict[int, set[int]] = defaultdict(set)
     for host in fabric.hosts.values():
         for nic in host.nics.values():

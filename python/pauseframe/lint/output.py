@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe import __version__
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import Place
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.model import Place
 
 Plain = dict[str, Any]
 LIMIT = 200
@@ -89,15 +92,26 @@ def as_sarif(report: Report) -> Plain:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "pauseframe", "version": __version__, "rules": [
-                    {"id": code, "name": known[code].name, "shortDescription": {"text": known[code].summary},
-                     "fullDescription": {"text": known[code].text},
-                     "defaultConfiguration": {"level": str(known[code].severity)}}
-                    for code in used]}},
+                "tool": {
+                    "driver": {
+                        "name": "pauseframe",
+                        "version": __version__,
+                        "rules": [
+                            {
+                                "id": code,
+                                "name": known[code].name,
+                                "shortDescription": {"text": known[code].summary},
+                                "fullDescription": {"text": known[code].text},
+                                "defaultConfiguration": {"level": str(known[code].severity)},
+                            }
+                            for code in used
+                        ],
+                    }
+                },
                 "results": [_sarif(finding, used.index(finding.code)) for finding in report.findings],
             }
         ],
-    }  # fmt: skip
+    }
 
 
 def _sarif(finding: Finding, index: int) -> Plain:
@@ -109,8 +123,13 @@ def _sarif(finding: Finding, index: int) -> Plain:
     location: Plain = {"logicalLocations": [{"fullyQualifiedName": name}]}
     if finding.source:
         location["physicalLocation"] = {"artifactLocation": {"uri": quote(Path(finding.source).as_posix())}}
-    return {"ruleId": finding.code, "ruleIndex": index, "level": str(finding.severity), "message": {"text": text},
-            "locations": [location]}  # fmt: skip
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": str(finding.severity),
+        "message": {"text": text},
+        "locations": [location],
+    }
 
 
 def as_github(report: Report) -> Iterator[str]:

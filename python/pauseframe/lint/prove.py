@@ -1,20 +1,21 @@
 """`--prove`: the smallest scenario that shows what a finding leads to, run by the simulator.
 
-A consequence is a scenario and the sentence about its summary that has to come true: bytes lost, a deadlock, traffic that
-stands still behind a storm, pauses without a mark.
+A consequence is a scenario and the sentence about its summary that has to come true: bytes lost, a deadlock, traffic
+that stands still behind a storm, pauses without a mark.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.headroom import LIGHT, reaction_quanta
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
     from pauseframe.lint.finding import Finding
 
 Summary = dict[str, Any]
@@ -165,13 +166,13 @@ def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
     # Ports are numbered as links are listed: a switch's host is eth1, then its two links of the ring.
     onward = ["eth2", *["eth3"] * (count - 1)]
     rows = [
-        f"{name},1,h{to},{'eth1' if at == to else onward[at]}"
-        for to in range(count)
-        for at, name in enumerate(names)
+        f"{name},1,h{to},{'eth1' if at == to else onward[at]}" for to in range(count) for at, name in enumerate(names)
     ]
     tables = "\n".join(["vlan,lane", "1,0", "", "switch,vlan,destination,port", *rows, ""])
     flows = ",\n".join(f'    {{ src = "h{i}", dst = "h{(i + 2) % count}", size = "6 MB" }}' for i in range(count))
-    about = "\n".join(f"# {names[i]} stands for {_plain(hop[0])}, egress {_plain(hop[1])}" for i, hop in enumerate(hops))
+    about = "\n".join(
+        f"# {names[i]} stands for {_plain(hop[0])}, egress {_plain(hop[1])}" for i, hop in enumerate(hops)
+    )
     scenario = f"""{about}
 name = "circle"
 stop = "20 ms"

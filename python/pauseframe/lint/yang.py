@@ -1,7 +1,7 @@
 """`--yang DIR`: the operator's own models judge the operator's files, by yanglint (libyang).
 
-SONiC's devices validate the same way: CONFIG_DB is turned into instance data of the models first. Only tables whose form is
-known here are turned; yanglint says what is wrong with them in its own words.
+SONiC's devices validate the same way: CONFIG_DB is turned into instance data of the models first. Only tables whose
+form is known here are turned; yanglint says what is wrong with them in its own words.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from xml.etree import ElementTree  # to write, not to read
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET  # to write, not to read
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.read import Reading
-from pauseframe.devices.sonic_db import ConfigDb
 from pauseframe.devices.sonic_schema import TABLES
+
+if TYPE_CHECKING:
+    from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb
 
 _SECONDS = 120
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -31,7 +34,9 @@ def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
     files = {module_of(path): path for path in sorted(models.glob("*.yang"))} if models.is_dir() else {}
     containers = {table: name for name, path in files.items() for table in tables_of(path)}
     if not containers:
-        return [f"yang: no model in {shown(models)} has a table that is known here: give the folder of sonic-*.yang"], True
+        return [
+            f"yang: no model in {shown(models)} has a table that is known here: give the folder of sonic-*.yang"
+        ], True
     namespaces = {name: namespace_of(path) for name, path in files.items()}
     lines, failed = [], False
     for device, database in reading.databases.items():
@@ -76,21 +81,24 @@ def tables_of(path: Path) -> set[str]:
 
 
 def instance(database: ConfigDb, containers: dict[str, str], namespaces: dict[str, str]) -> tuple[str, set[str]]:
-    """Instance data of the models as XML (in JSON, numbers would have to be told from texts), and the models it takes."""
-    tops: dict[str, ElementTree.Element] = {}
+    """Instance data of the models as XML, and the models that it takes.
+
+    In JSON, numbers would have to be told from texts.
+    """
+    tops: dict[str, ET.Element] = {}
     for table, rows in database.tables.items():
         module = containers.get(table)
         if module is None or table == "DEVICE_NEIGHBOR" or not rows:
             continue
         if module not in tops:
-            tops[module] = ElementTree.Element(module, {"xmlns": namespaces[module]})
-        into = ElementTree.SubElement(tops[module], table)
+            tops[module] = ET.Element(module, {"xmlns": namespaces[module]})
+        into = ET.SubElement(tops[module], table)
         for key, row in rows.items():
             _add(into, table, key, row)
-    return "".join(ElementTree.tostring(top, encoding="unicode") for top in tops.values()), set(tops)
+    return "".join(ET.tostring(top, encoding="unicode") for top in tops.values()), set(tops)
 
 
-def _add(into: ElementTree.Element, table: str, key: str, row: dict[str, str]) -> None:
+def _add(into: ET.Element, table: str, key: str, row: dict[str, str]) -> None:
     spec = TABLES[table]
     parts = key.split("|")
     form = next((form for form in spec.keys if len(form) == len(parts)), spec.keys[0])
@@ -99,13 +107,13 @@ def _add(into: ElementTree.Element, table: str, key: str, row: dict[str, str]) -
         name = f"VOQ_{table}_LIST"
     elif table == "VLAN_INTERFACE" and len(parts) == 2:
         name = "VLAN_INTERFACE_IPPREFIX_LIST"
-    item = ElementTree.SubElement(into, name)
+    item = ET.SubElement(into, name)
     for (leaf, _), part in zip(form, parts, strict=False):
         _leaf(item, leaf, part)
     if spec.entries is not None:
         (of_key, _), (of_value, _) = spec.entries
         for entry_key, entry_value in row.items():
-            entry = ElementTree.SubElement(item, table)
+            entry = ET.SubElement(item, table)
             _leaf(entry, of_key, entry_key)
             _leaf(entry, of_value, entry_value)
         return
@@ -115,8 +123,8 @@ def _add(into: ElementTree.Element, table: str, key: str, row: dict[str, str]) -
                 _leaf(item, leaf, text)
 
 
-def _leaf(into: ElementTree.Element, name: str, text: str) -> None:
-    ElementTree.SubElement(into, name).text = "".join(c for c in text if c.isprintable())
+def _leaf(into: ET.Element, name: str, text: str) -> None:
+    ET.SubElement(into, name).text = "".join(c for c in text if c.isprintable())
 
 
 def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list[str], bool]:
@@ -124,7 +132,17 @@ def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list
         path = Path(folder) / "instance.xml"
         path.write_text(data, encoding="utf-8")
         # Schema files are named by the operator, the instance by us: nothing of the data is on the command line.
-        command = [program, "-Q", "-f", "xml", "-t", "config", "-p", str(models.resolve()), *(str(f.resolve()) for f in files)]
+        command = [
+            program,
+            "-Q",
+            "-f",
+            "xml",
+            "-t",
+            "config",
+            "-p",
+            str(models.resolve()),
+            *(str(f.resolve()) for f in files),
+        ]
         try:
             done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=_SECONDS, check=False)
         except subprocess.TimeoutExpired:

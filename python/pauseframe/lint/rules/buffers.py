@@ -1,18 +1,22 @@
-"""PF01x: is there room for what arrives after a pause?"""
+"""Rules PF01x: is there room for what arrives after a pause."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
-from pauseframe.devices.read import Reading
 from pauseframe.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import short_headroom
 from pauseframe.lint.subject import group_of, lossless_mtus, lossless_queues
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
 
 _PROFILE_NAME = re.compile(r"pg_lossless_([0-9]+)_([0-9]+)m(?:_.*)?_profile")
 _IN_DOUBT = 1024
@@ -91,11 +95,20 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
                 )
                 frame = (mtu or _IN_DOUBT) + FRAME
                 safe = annex_o(port.speed, cable, max_frame=frame, lossless=len(port.lossless), behind=behind).total
-                instead = f"xoff of at least {safe} in the profile of {shown(port.name)}|{group}, for the slowest legal peer"
+                instead = (
+                    f"xoff of at least {safe} in the profile of {shown(port.name)}|{group}, for the slowest legal peer"
+                )
                 patch = _bigger(switch, port, group, safe)
                 consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
-                yield Finding("PF010", _place(switch, port, group), message, instead, severity, patch=patch,
-                              consequence=consequence)  # fmt: skip
+                yield Finding(
+                    "PF010",
+                    _place(switch, port, group),
+                    message,
+                    instead,
+                    severity,
+                    patch=patch,
+                    consequence=consequence,
+                )
                 break
 
 
@@ -105,7 +118,7 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
     if profile is None:
         return ()
     wanted = -(-total // 1024) * 1024
-    patch = (PatchOperation("BUFFER_PROFILE", profile.name, "xoff", str(wanted)),)
+    patch: tuple[PatchOperation, ...] = (PatchOperation("BUFFER_PROFILE", profile.name, "xoff", str(wanted)),)
     pool = switch.pools.get(profile.pool)
     if profile.size >= profile.xoff > 0 and pool is not None and pool.xoff == 0:
         size = str(profile.size + wanted - profile.xoff)
@@ -113,7 +126,9 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
     return patch
 
 
-@rule("PF011", "no-headroom", "https://github.com/sonic-net/SONiC/issues/480", "SONiC: buffermgrd, pg_profile_lookup.ini")
+@rule(
+    "PF011", "no-headroom", "https://github.com/sonic-net/SONiC/issues/480", "SONiC: buffermgrd, pg_profile_lookup.ini"
+)
 def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.
 
@@ -127,15 +142,21 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
             continue
         message = _lacking(switch, port, group)
         if message:
-            name, patch = _some_lossless_profile(switch, port), ()
+            name = _some_lossless_profile(switch, port)
+            patch: tuple[PatchOperation, ...] = ()
             if name and group in port.groups:
                 key = port.group_rows[group]
                 patch = (PatchOperation("BUFFER_PG", key, "profile", name),) if key.endswith(f"|{group}") else ()
             yield Finding(
-                "PF011", _place(switch, port, group), f"priority {priority} is paused, {message}",
-                f"bind it to {shown(name)}" if name else "bind it to a profile with xoff", patch=patch,
-                consequence=short_headroom(port.speed or 10_000, port.cable or 0.0, switch.lossless_mtu or _IN_DOUBT, 0),
-            )  # fmt: skip
+                "PF011",
+                _place(switch, port, group),
+                f"priority {priority} is paused, {message}",
+                f"bind it to {shown(name)}" if name else "bind it to a profile with xoff",
+                patch=patch,
+                consequence=short_headroom(
+                    port.speed or 10_000, port.cable or 0.0, switch.lossless_mtu or _IN_DOUBT, 0
+                ),
+            )
 
 
 def _lacking(switch: Switch, port: Port, group: int) -> str | None:
@@ -165,8 +186,12 @@ def _some_lossless_profile(switch: Switch, port: Port) -> str | None:
     return None
 
 
-@rule("PF012", "headroom-falls-with-length", "pg_profile_lookup.ini of a shipped platform (50 Gb/s: 79872 B at 5 m, "
-      "39936 B at 40 m)", severity=Severity.warning)  # fmt: skip
+@rule(
+    "PF012",
+    "headroom-falls-with-length",
+    "pg_profile_lookup.ini of a shipped platform (50 Gb/s: 79872 B at 5 m, 39936 B at 40 m)",
+    severity=Severity.warning,
+)
 def check_monotone(reading: Reading) -> Iterator[Finding]:
     """A longer cable of the same speed has less headroom than a shorter one: one of the two rows is wrong.
 
@@ -196,16 +221,25 @@ def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -
         for metres, xoff, name in sorted(of_speed):
             if xoff < most[1] and metres > most[0]:
                 message = f"{xoff} B of headroom, less than the {most[1]} B of the shorter {shown(most[2])}"
-                yield Finding("PF012", Place(place.device, place.table, name, "xoff"), message,
-                              f"at least {most[1]}", Severity.warning, source=source)  # fmt: skip
+                yield Finding(
+                    "PF012",
+                    Place(place.device, place.table, name, "xoff"),
+                    message,
+                    f"at least {most[1]}",
+                    Severity.warning,
+                    source=source,
+                )
             most = max(most, (metres, xoff, name), key=lambda row: row[1])
 
 
-@rule("PF013", "profile-of-another-link", "https://github.com/sonic-net/sonic-mgmt/issues/13478",
-      severity=Severity.warning)  # fmt: skip
+@rule(
+    "PF013",
+    "profile-of-another-link",
+    "https://github.com/sonic-net/sonic-mgmt/issues/13478",
+    severity=Severity.warning,
+)
 def check_mixed(reading: Reading) -> Iterator[Finding]:
-    """A profile is made for one speed and cable, and a port of another uses it; or ports of several speeds and cables
-    share one.
+    """A profile is made for one speed and cable, and a port of another uses it; or several kinds share one.
 
     `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; the other way round it wastes the pool.
     It happens when ports are re-cabled or change their speed and the binding stays (sonic-mgmt#13478).
@@ -225,10 +259,16 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                     shapes[profile.name].setdefault((port.speed, port.cable), port.name)
         for name, kinds in shapes.items():
             if len(kinds) > 1 and not _PROFILE_NAME.fullmatch(name):
-                listed = ", ".join(f"{shown(p)} ({s / 1000:g} Gb/s, {c:g} m)" for (s, c), p in sorted(kinds.items())[:4])
-                yield Finding("PF013", Place(switch.name, "BUFFER_PROFILE", name),
-                              f"one headroom for {len(kinds)} kinds of links: {listed}", "a profile for each kind",
-                              Severity.warning)  # fmt: skip
+                listed = ", ".join(
+                    f"{shown(p)} ({s / 1000:g} Gb/s, {c:g} m)" for (s, c), p in sorted(kinds.items())[:4]
+                )
+                yield Finding(
+                    "PF013",
+                    Place(switch.name, "BUFFER_PROFILE", name),
+                    f"one headroom for {len(kinds)} kinds of links: {listed}",
+                    "a profile for each kind",
+                    Severity.warning,
+                )
 
 
 def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) -> Iterator[Finding]:
@@ -246,20 +286,28 @@ def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) ->
         right = f"pg_lossless_{port.speed or speed}_{port.cable if port.cable is not None else cable:g}m_profile"
         exists = right in switch.profiles
         patch = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists else ()
-        yield Finding("PF013", Place(switch.name, "BUFFER_PG", key, "profile"),
-                      f"{shown(profile.name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
-                      f"profile {right}" + ("" if exists else ", which is to be made"), Severity.warning,
-                      patch=patch)  # fmt: skip
+        yield Finding(
+            "PF013",
+            Place(switch.name, "BUFFER_PG", key, "profile"),
+            f"{shown(profile.name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
+            f"profile {right}" + ("" if exists else ", which is to be made"),
+            Severity.warning,
+            patch=patch,
+        )
 
 
-@rule("PF014", "pool-overbooked", "https://github.com/sonic-net/SONiC/blob/master/doc/qos/dynamically-headroom-"
-      "calculation.md (shared headroom pool)", severity=Severity.warning)  # fmt: skip
+@rule(
+    "PF014",
+    "pool-overbooked",
+    "https://github.com/sonic-net/SONiC/blob/master/doc/qos/dynamically-headroom-calculation.md (shared headroom pool)",
+    severity=Severity.warning,
+)
 def check_pools(reading: Reading) -> Iterator[Finding]:
     """A pool has less than its groups or queues are promised.
 
     An *error*: the headroom that all groups share is smaller than what one of them may need. A *warning*: reserved
-    bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or takes the
-    bytes from somewhere else.
+    bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or
+    takes the bytes from somewhere else.
     """
     for switch in reading.fabric.switches.values():
         reserved: dict[str, int] = defaultdict(int)
@@ -274,14 +322,23 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
         for name, pool in switch.pools.items():
             place = Place(switch.name, "BUFFER_POOL", name, "size")
             if pool.size and reserved[name] > pool.size:
-                yield Finding("PF014", place, f"{reserved[name]} B are reserved in a pool of {pool.size} B",
-                              "a larger pool, or smaller `size` in its profiles", Severity.warning)  # fmt: skip
+                yield Finding(
+                    "PF014",
+                    place,
+                    f"{reserved[name]} B are reserved in a pool of {pool.size} B",
+                    "a larger pool, or smaller `size` in its profiles",
+                    Severity.warning,
+                )
             most = largest.get(name)
             if pool.xoff and most and most.xoff > pool.xoff:
-                yield Finding("PF014", Place(switch.name, "BUFFER_POOL", name, "xoff"),
-                              f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
-                              f"at least {most.xoff}", Severity.error,
-                              patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),))  # fmt: skip
+                yield Finding(
+                    "PF014",
+                    Place(switch.name, "BUFFER_POOL", name, "xoff"),
+                    f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
+                    f"at least {most.xoff}",
+                    Severity.error,
+                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),),
+                )
 
 
 @rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
@@ -299,11 +356,13 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
             if profile is None or profile.name not in lossy or _never_drops(switch, profile):
                 continue
             better = next((p.name for p in switch.profiles.values() if _never_drops(switch, p)), None)
-            yield Finding("PF015", Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
-                          f"a lossless queue has the profile {shown(profile.name)} of lossy queues: it drops",
-                          f"profile {shown(better)}" if better else "a profile whose limit is the pool's size",
-                          patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", better),)
-                          if better else ())  # fmt: skip
+            yield Finding(
+                "PF015",
+                Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
+                f"a lossless queue has the profile {shown(profile.name)} of lossy queues: it drops",
+                f"profile {shown(better)}" if better else "a profile whose limit is the pool's size",
+                patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", better),) if better else (),
+            )
 
 
 def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
@@ -332,9 +391,13 @@ def check_lookup(reading: Reading) -> Iterator[Finding]:
                 continue
             have = sorted({row.cable for row in switch.lookup if row.speed == port.speed}, key=len)
             instead = f"one of {', '.join(have)}" if have else f"a row for {port.speed} Mb/s"
-            yield Finding("PF016", Place(switch.name, "CABLE_LENGTH", port.name),
-                          f"no row for {port.speed} Mb/s and {port.cable:g}m in {shown(switch.lookup_source)}",
-                          instead, consequence=short_headroom(port.speed or 10_000, port.cable or 0.0, _IN_DOUBT, 0))  # fmt: skip
+            yield Finding(
+                "PF016",
+                Place(switch.name, "CABLE_LENGTH", port.name),
+                f"no row for {port.speed} Mb/s and {port.cable:g}m in {shown(switch.lookup_source)}",
+                instead,
+                consequence=short_headroom(port.speed or 10_000, port.cable or 0.0, _IN_DOUBT, 0),
+            )
 
 
 @rule("PF017", "headroom-without-pause", "https://github.com/sonic-net/SONiC/issues/480", severity=Severity.warning)
@@ -351,8 +414,13 @@ def check_unused(reading: Reading) -> Iterator[Finding]:
             profile = switch.profiles.get(port.groups[group] or "")
             if profile and profile.has_headroom:
                 paused = ",".join(map(str, sorted(port.lossless | {group})))
-                yield Finding("PF017", _place(switch, port, group),
-                              f"group {group} has headroom, priority {group} is not paused", f'pfc_enable "{paused}"',
-                              Severity.warning,
-                              patch=(PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", paused),)
-                              if port.qos.key == port.name else ())  # fmt: skip
+                yield Finding(
+                    "PF017",
+                    _place(switch, port, group),
+                    f"group {group} has headroom, priority {group} is not paused",
+                    f'pfc_enable "{paused}"',
+                    Severity.warning,
+                    patch=(PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", paused),)
+                    if port.qos.key == port.name
+                    else (),
+                )

@@ -1,16 +1,20 @@
-"""PF05x: do the two ends of a link agree?"""
+"""Rules PF05x: do the two ends of a link agree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import DEFAULT_MTU, End, Link, Nic, Place, Port, Switch
-from pauseframe.devices.read import Reading
+from pauseframe.devices.model import DEFAULT_MTU, End, Host, Link, Nic, Place, Port, Switch
 from pauseframe.devices.wiring import resolve_end
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import lossy_class
 from pauseframe.lint.subject import lossless_code_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
 
 
 def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
@@ -32,12 +36,21 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
     for link, _, a, _, b in _both(reading):
         if a.speed and b.speed and a.speed != b.speed:
             place, other = _places(link, "PORT", "speed")
-            yield Finding("PF050", place, f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}",
-                          "one speed at both ends", other=other)  # fmt: skip
+            yield Finding(
+                "PF050",
+                place,
+                f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}",
+                "one speed at both ends",
+                other=other,
+            )
     for link, nic, port, end in _nics(reading):
         if nic.speed and port.speed and nic.speed != port.speed:
-            yield Finding("PF050", Place(end.device, "link", end.port), f"{nic.speed} Mb/s here, {port.speed} at the switch",
-                          other=_other(link, end, "PORT"))  # fmt: skip
+            yield Finding(
+                "PF050",
+                Place(end.device, "link", end.port),
+                f"{nic.speed} Mb/s here, {port.speed} at the switch",
+                other=_other(link, end, "PORT"),
+            )
 
 
 def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
@@ -63,14 +76,25 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
         if has and (a.mtu or b.mtu) and mtus[0] != mtus[1]:
             place, other = _places(link, "PORT", "mtu")
             low = link.a if mtus[0] < mtus[1] else link.b
-            yield Finding("PF051", place, f"MTU {mtus[0]} here, {mtus[1]} at {shown(str(link.b))}", "one MTU at both ends",
-                          Severity.warning, other,
-                          patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus))),) if low == link.a else ())  # fmt: skip
+            yield Finding(
+                "PF051",
+                place,
+                f"MTU {mtus[0]} here, {mtus[1]} at {shown(str(link.b))}",
+                "one MTU at both ends",
+                Severity.warning,
+                other,
+                patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus))),) if low == link.a else (),
+            )
     for link, nic, port, end in _nics(reading):
         if nic.mtu and nic.mtu > (port.mtu or DEFAULT_MTU):
-            yield Finding("PF051", Place(end.device, "link", end.port, "mtu"),
-                          f"MTU {nic.mtu} here, {port.mtu or DEFAULT_MTU} at the switch", f"at most {port.mtu or DEFAULT_MTU}",
-                          Severity.warning, _other(link, end, "PORT"))  # fmt: skip
+            yield Finding(
+                "PF051",
+                Place(end.device, "link", end.port, "mtu"),
+                f"MTU {nic.mtu} here, {port.mtu or DEFAULT_MTU} at the switch",
+                f"at most {port.mtu or DEFAULT_MTU}",
+                Severity.warning,
+                _other(link, end, "PORT"),
+            )
 
 
 @rule("PF052", "pauses-differ", "IEEE 802.1Qbb", "https://github.com/sonic-net/SONiC/issues/480")
@@ -87,15 +111,25 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
             here, there = (",".join(map(str, sorted(p.lossless))) or "none" for p in (a, b))
             both = ",".join(map(str, sorted(a.lossless | b.lossless)))
             lacking = link.a if a.lossless != a.lossless | b.lossless else link.b
-            yield Finding("PF052", place, f"pauses {here} here, {there} at {shown(str(link.b))}",
-                          f'"{both}" at both ends (missing at {shown(str(lacking))})', other=other,
-                          consequence=lossy_class(a.speed or 10_000))  # fmt: skip
+            yield Finding(
+                "PF052",
+                place,
+                f"pauses {here} here, {there} at {shown(str(link.b))}",
+                f'"{both}" at both ends (missing at {shown(str(lacking))})',
+                other=other,
+                consequence=lossy_class(a.speed or 10_000),
+            )
     for link, nic, port, end in _nics(reading):
         if nic.pfc is not None and nic.pfc != port.lossless:
             here, there = (",".join(map(str, sorted(p))) or "none" for p in (nic.pfc, port.lossless))
-            yield Finding("PF052", Place(end.device, "dcb", end.port), f"the NIC pauses {here}, the switch {there}",
-                          "the same priorities at both ends", other=_other(link, end, "PORT_QOS_MAP"),
-                          consequence=lossy_class(port.speed or 10_000))  # fmt: skip
+            yield Finding(
+                "PF052",
+                Place(end.device, "dcb", end.port),
+                f"the NIC pauses {here}, the switch {there}",
+                "the same priorities at both ends",
+                other=_other(link, end, "PORT_QOS_MAP"),
+                consequence=lossy_class(port.speed or 10_000),
+            )
 
 
 @rule("PF053", "maps-differ", "SONiC: DSCP_TO_TC_MAP, DOT1P_TO_TC_MAP")
@@ -119,12 +153,15 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
             seen.add(key)
             code = sorted(here ^ there)[0]
             where = (one, names[0]) if code not in here else (two, names[1])
-            yield Finding("PF053", Place(one.name, table, names[0], str(code)),
-                          f"{kind[:-6].upper()} {', '.join(map(str, sorted(here ^ there)[:8]))}: lossless at one end of "
-                          f"{shown(str(link.a))} to {shown(str(link.b))}, lossy at the other",
-                          f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
-                          other=Place(two.name, table, names[1], str(code)),
-                          consequence=lossy_class(a.speed or 10_000))  # fmt: skip
+            yield Finding(
+                "PF053",
+                Place(one.name, table, names[0], str(code)),
+                f"{kind[:-6].upper()} {', '.join(map(str, sorted(here ^ there)[:8]))}: lossless at one end of "
+                f"{shown(str(link.a))} to {shown(str(link.b))}, lossy at the other",
+                f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
+                other=Place(two.name, table, names[1], str(code)),
+                consequence=lossy_class(a.speed or 10_000),
+            )
 
 
 @rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning)
@@ -133,8 +170,14 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
     for link, _, a, _, b in _both(reading):
         if a.cable is not None and b.cable is not None and a.cable != b.cable:
             place, other = _places(link, "CABLE_LENGTH")
-            yield Finding("PF054", place, f"{a.cable:g} m here, {b.cable:g} m at {shown(str(link.b))}",
-                          f"{max(a.cable, b.cable):g}m until somebody has measured it", Severity.warning, other)  # fmt: skip
+            yield Finding(
+                "PF054",
+                place,
+                f"{a.cable:g} m here, {b.cable:g} m at {shown(str(link.b))}",
+                f"{max(a.cable, b.cable):g}m until somebody has measured it",
+                Severity.warning,
+                other,
+            )
 
 
 @rule("PF055", "wiring-contradicts", "SONiC: DEVICE_NEIGHBOR; IEEE 802.1AB", severity=Severity.warning)
@@ -144,7 +187,8 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
     What is judged about this link may then be wrong.
     """
     fabric = reading.fabric
-    for device in (*fabric.switches.values(), *fabric.hosts.values()):
+    devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
+    for device in devices:
         for port, (other, far) in device.neighbours.items():
             peer = fabric.switches.get(other) or fabric.hosts.get(other)
             if peer is None:
@@ -152,10 +196,14 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
             end = resolve_end(fabric, other, far)
             back = peer.neighbours.get(end.port)
             if back is not None and resolve_end(fabric, *back) != End(device.name, port):
-                yield Finding("PF055", Place(device.name, "DEVICE_NEIGHBOR", port),
-                              f"to {shown(str(end))}, which says it is connected to {shown(':'.join(back))}",
-                              "what LLDP shows at both", Severity.warning,
-                              Place(other, "DEVICE_NEIGHBOR", end.port))  # fmt: skip
+                yield Finding(
+                    "PF055",
+                    Place(device.name, "DEVICE_NEIGHBOR", port),
+                    f"to {shown(str(end))}, which says it is connected to {shown(':'.join(back))}",
+                    "what LLDP shows at both",
+                    Severity.warning,
+                    Place(other, "DEVICE_NEIGHBOR", end.port),
+                )
 
 
 @rule("PF056", "fec-differs", "IEEE 802.3 clauses 74, 91, 108")
@@ -164,7 +212,9 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
     for link, _, a, _, b in _both(reading):
         if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
             place, other = _places(link, "PORT", "fec")
-            yield Finding("PF056", place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other=other)
+            yield Finding(
+                "PF056", place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other=other
+            )
 
 
 @rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning)
@@ -183,7 +233,11 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
             for vlan in one.vlans.values():
                 there = two.vlans.get(vlan.id)
                 if vlan.members.get(end.port) == "tagged" and (there is None or far.port not in there.members):
-                    yield Finding("PF057", Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),
-                                  f"tagged here, {shown(str(far))} is no member of Vlan{vlan.id}",
-                                  f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither", Severity.warning,
-                                  Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"))  # fmt: skip
+                    yield Finding(
+                        "PF057",
+                        Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),
+                        f"tagged here, {shown(str(far))} is no member of Vlan{vlan.id}",
+                        f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither",
+                        Severity.warning,
+                        Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
+                    )

@@ -1,13 +1,17 @@
-"""PF07x: do hosts send what the fabric was made for?"""
+"""Rules PF07x: do hosts send what the fabric was made for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Host, HostVlan, Place
-from pauseframe.devices.read import Reading
 from pauseframe.lint.finding import Finding, Severity, rule
 from pauseframe.lint.prove import lossy_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
 
 DCTCP_RTO_MIN_MS = 200.0
 """What Linux has without an attribute of the route."""
@@ -27,8 +31,13 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
     """
     for host in _hosts(reading):
         if "dctcp" in host.congestion_controls and host.sysctl.get("net.ipv4.tcp_ecn") == "0":
-            yield Finding("PF070", Place(host.name, "sysctl", "net.ipv4.tcp_ecn"), "tcp_ecn is 0 and DCTCP is in use",
-                          "net.ipv4.tcp_ecn = 1", consequence=lossy_class(10_000))  # fmt: skip
+            yield Finding(
+                "PF070",
+                Place(host.name, "sysctl", "net.ipv4.tcp_ecn"),
+                "tcp_ecn is 0 and DCTCP is in use",
+                "net.ipv4.tcp_ecn = 1",
+                consequence=lossy_class(10_000),
+            )
 
 
 @rule("PF071", "rto-min", "Judd, NSDI 2015, §6; ip-route(8) rto_min", severity=Severity.warning)
@@ -42,22 +51,34 @@ def check_rto(reading: Reading) -> Iterator[Finding]:
         for route in host.routes:
             if route.congctl == "dctcp" and (route.rto_min_ms is None or route.rto_min_ms >= DCTCP_RTO_MIN_MS):
                 have = "none, so 200 ms" if route.rto_min_ms is None else f"{route.rto_min_ms:g} ms"
-                yield Finding("PF071", Place(host.name, "route", route.destination, "rto_min"), f"rto_min is {have}",
-                              "rto_min 5ms", Severity.warning)  # fmt: skip
+                yield Finding(
+                    "PF071",
+                    Place(host.name, "route", route.destination, "rto_min"),
+                    f"rto_min is {have}",
+                    "rto_min 5ms",
+                    Severity.warning,
+                )
 
 
 @rule("PF072", "dscp-not-trusted", "mlnx_qos --trust dscp; dcb-app(8)", severity=Severity.warning)
 def check_trust(reading: Reading) -> Iterator[Finding]:
-    """A NIC pauses a priority and trusts 802.1p, and no VLAN of it carries that priority: all frames have priority 0."""
+    """A NIC pauses a priority and trusts 802.1p, and no VLAN of it carries that priority.
+
+    All its frames have priority 0.
+    """
     for host in _hosts(reading):
         for nic in host.nics.values():
             if not nic.pfc or nic.trust != "pcp":
                 continue
             carried = {point for vlan in nic.vlans.values() for point in vlan.egress.values()}
             if not carried & nic.pfc:
-                yield Finding("PF072", Place(host.name, "dcb", nic.name, "trust"),
-                              "trust is pcp and no VLAN interface has an egress map to a paused priority",
-                              "trust dscp, or `egress-qos-map` of the VLAN interfaces", Severity.warning)  # fmt: skip
+                yield Finding(
+                    "PF072",
+                    Place(host.name, "dcb", nic.name, "trust"),
+                    "trust is pcp and no VLAN interface has an egress map to a paused priority",
+                    "trust dscp, or `egress-qos-map` of the VLAN interfaces",
+                    Severity.warning,
+                )
 
 
 @rule("PF073", "vlan-without-priority", "ip-link(8) egress-qos-map; IEEE 802.1Q §6.9")
@@ -78,10 +99,14 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
                 wanted = expected.get(own.id)
                 points = set(own.egress.values()) or {0}
                 if wanted and not points <= wanted:
-                    yield Finding("PF073", Place(host.name, "vlan", own.interface, "egress-qos-map"),
-                                  f"VLAN {own.id} sends priority {', '.join(map(str, sorted(points)))}, its lane is "
-                                  f"{', '.join(map(str, sorted(wanted)))}", f"egress-qos-map 0:{min(wanted)}",
-                                  consequence=lossy_class(nic.speed or 10_000))  # fmt: skip
+                    yield Finding(
+                        "PF073",
+                        Place(host.name, "vlan", own.interface, "egress-qos-map"),
+                        f"VLAN {own.id} sends priority {', '.join(map(str, sorted(points)))}, its lane is "
+                        f"{', '.join(map(str, sorted(wanted)))}",
+                        f"egress-qos-map 0:{min(wanted)}",
+                        consequence=lossy_class(nic.speed or 10_000),
+                    )
 
 
 @rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off")
@@ -101,9 +126,12 @@ def check_neighbours(reading: Reading) -> Iterator[Finding]:
         shared = {name for (number, _), name in owner.items() if number in {vlan.id for vlan in own}}
         missing = sorted(shared - known - {host.name})
         if missing:
-            yield Finding("PF074", Place(host.name, "neighbour", own[0].interface),
-                          f"nothing is flooded and there is no neighbour for {len(missing)} hosts, such as {missing[0]}",
-                          f"ip neigh replace ADDRESS lladdr MAC dev {own[0].interface} nud permanent")  # fmt: skip
+            yield Finding(
+                "PF074",
+                Place(host.name, "neighbour", own[0].interface),
+                f"nothing is flooded and there is no neighbour for {len(missing)} hosts, such as {missing[0]}",
+                f"ip neigh replace ADDRESS lladdr MAC dev {own[0].interface} nud permanent",
+            )
 
 
 def _vlans(host: Host) -> Iterator[HostVlan]:

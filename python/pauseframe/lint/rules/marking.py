@@ -1,19 +1,27 @@
-"""PF03x: do marks come, in time, and without drops?"""
+"""Rules PF03x: do marks come, in time, and without drops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place, Port, Switch
-from pauseframe.devices.read import Reading
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import late_marks
 from pauseframe.lint.subject import group_of, lossless_queues, queue_of
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-@rule("PF030", "ecn-without-wred", "https://github.com/sonic-net/sonic-buildimage/issues/4545",
-      "https://github.com/sonic-net/sonic-buildimage/issues/21891")  # fmt: skip
+    from pauseframe.devices.read import Reading
+
+
+@rule(
+    "PF030",
+    "ecn-without-wred",
+    "https://github.com/sonic-net/sonic-buildimage/issues/4545",
+    "https://github.com/sonic-net/sonic-buildimage/issues/21891",
+)
 def check_enabled(reading: Reading) -> Iterator[Finding]:
     """A WRED profile asks for ECN marks, and WRED is off for that colour: nothing is marked.
 
@@ -26,11 +34,14 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
             for colour in (colour for colour in wanted if colour in {"green", "yellow", "red"}):
                 if colour not in profile.enabled:
                     field = f"wred_{colour}_enable"
-                    yield Finding("PF030", Place(switch.name, "WRED_PROFILE", profile.name, field),
-                                  f"ecn is {profile.ecn} and {field} is not true: no {colour} packet is marked",
-                                  f'"{field}": "true"',
-                                  Severity.error if colour == "green" else Severity.warning,
-                                  patch=(PatchOperation("WRED_PROFILE", profile.name, field, "true"),))  # fmt: skip
+                    yield Finding(
+                        "PF030",
+                        Place(switch.name, "WRED_PROFILE", profile.name, field),
+                        f"ecn is {profile.ecn} and {field} is not true: no {colour} packet is marked",
+                        f'"{field}": "true"',
+                        Severity.error if colour == "green" else Severity.warning,
+                        patch=(PatchOperation("WRED_PROFILE", profile.name, field, "true"),),
+                    )
 
 
 def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
@@ -50,9 +61,13 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
     return pool.size * alpha / (1 + alpha) if pool and pool.size and alpha else None
 
 
-@rule("PF031", "marks-after-pause", "https://github.com/sonic-net/sonic-swss/pull/4718",
-      "Choudhury and Hahne, ToN 1998 (dynamic threshold: alpha / (1 + alpha) of the pool)",
-      severity=Severity.warning)  # fmt: skip
+@rule(
+    "PF031",
+    "marks-after-pause",
+    "https://github.com/sonic-net/sonic-swss/pull/4718",
+    "Choudhury and Hahne, ToN 1998 (dynamic threshold: alpha / (1 + alpha) of the pool)",
+    severity=Severity.warning,
+)
 def check_threshold(reading: Reading) -> Iterator[Finding]:
     """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
 
@@ -71,14 +86,22 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
             key = (switch.name, wred.name, port.groups.get(group))
             if wred.min_threshold >= reach and key not in seen:
                 seen.add(key)
-                yield Finding("PF031", Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
-                              f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
-                              f"well below {reach:.0f}", Severity.warning,
-                              consequence=late_marks(port.speed or 10_000))  # fmt: skip
+                yield Finding(
+                    "PF031",
+                    Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
+                    f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
+                    f"well below {reach:.0f}",
+                    Severity.warning,
+                    consequence=late_marks(port.speed or 10_000),
+                )
 
 
-@rule("PF032", "drops-in-a-lossless-queue", "https://github.com/sonic-net/sonic-swss/pull/4718",
-      "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1")  # fmt: skip
+@rule(
+    "PF032",
+    "drops-in-a-lossless-queue",
+    "https://github.com/sonic-net/sonic-swss/pull/4718",
+    "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
+)
 def check_drops(reading: Reading) -> Iterator[Finding]:
     """WRED is on and does not mark: in a lossless queue it drops.
 
@@ -92,14 +115,22 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
             if wred is None or "green" not in wred.enabled or wred.marks_green or (switch.name, wred.name) in seen:
                 continue
             seen.add((switch.name, wred.name))
-            yield Finding("PF032", Place(switch.name, "WRED_PROFILE", wred.name, "ecn"),
-                          f"WRED without marks on the lossless queue {shown(port.name)}|{number} drops its packets",
-                          '"ecn": "ecn_all", or no wred_profile there',
-                          patch=(PatchOperation("WRED_PROFILE", wred.name, "ecn", "ecn_all"),))  # fmt: skip
+            yield Finding(
+                "PF032",
+                Place(switch.name, "WRED_PROFILE", wred.name, "ecn"),
+                f"WRED without marks on the lossless queue {shown(port.name)}|{number} drops its packets",
+                '"ecn": "ecn_all", or no wred_profile there',
+                patch=(PatchOperation("WRED_PROFILE", wred.name, "ecn", "ecn_all"),),
+            )
 
 
-@rule("PF033", "no-marks-for-dctcp", "RFC 8257", "Alizadeh et al., Data Center TCP, SIGCOMM 2010, §3.1",
-      severity=Severity.warning)  # fmt: skip
+@rule(
+    "PF033",
+    "no-marks-for-dctcp",
+    "RFC 8257",
+    "Alizadeh et al., Data Center TCP, SIGCOMM 2010, §3.1",
+    severity=Severity.warning,
+)
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
     """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake."""
     hosts = reading.fabric.hosts.values()
@@ -112,6 +143,10 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
             queue = port.queues.get(number)
             wred = switch.wred.get(queue.wred) if queue and queue.wred else None
             if wred is None or not wred.marks_green:
-                yield Finding("PF033", Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
-                              "hosts run DCTCP, this queue marks nothing", "a wred_profile with ecn_all",
-                              Severity.warning)  # fmt: skip
+                yield Finding(
+                    "PF033",
+                    Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+                    "hosts run DCTCP, this queue marks nothing",
+                    "a wred_profile with ecn_all",
+                    Severity.warning,
+                )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
 from pauseframe.devices.model import Place
-from pauseframe.devices.read import Reading
-from pauseframe.devices.sonic_db import ConfigDb, Row
 from pauseframe.devices.sonic_schema import TABLES, Field, Table
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb, Row
 
 _YANG = "SONiC YANG models: sonic-net/sonic-buildimage, src/sonic-yang-models"
 
@@ -93,20 +97,15 @@ def check_references(reading: Reading) -> Iterator[Finding]:
     """
     for device, database, table, spec, key, row in _rows(reading):
         for name, limits, text in _parts(spec, key) or []:
-            if limits.refers and text not in limits.also:
-                for item in text.split(",") if table in _LISTS_OF_PORTS else [text]:
-                    yield from _dangling(database, Place(device, table, key), name, limits, item)
+            for item in text.split(",") if table in _LISTS_OF_PORTS else [text]:
+                yield from _dangling(database, Place(device, table, key), name, limits, item)
         if len(key.split("|")) == 4 and table == "QUEUE":
             yield from _local_voq(database, Place(device, table, key))
-        if table == "VLAN_INTERFACE" and "|" in key and key.split("|")[0] not in database.rows(table):
-            vlan = key.split("|")[0]
-            message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
-            yield Finding("PF002", Place(device, table, key), message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
+        if table == "VLAN_INTERFACE":
+            yield from _address_alone(database, Place(device, table, key))
         for name, limits, text in _cells(spec, row):
-            if limits.refers:
-                for item in _items(limits, text):
-                    if item not in limits.also:
-                        yield from _dangling(database, Place(device, table, key, name), name, limits, item)
+            for item in _items(limits, text) if limits.refers else ():
+                yield from _dangling(database, Place(device, table, key, name), name, limits, item)
 
 
 _LISTS_OF_PORTS = {"BUFFER_PG", "BUFFER_QUEUE", "QUEUE", "PORT_QOS_MAP"}
@@ -115,7 +114,7 @@ _LISTS_OF_PORTS = {"BUFFER_PG", "BUFFER_QUEUE", "QUEUE", "PORT_QOS_MAP"}
 
 def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: str) -> Iterator[Finding]:
     known = [table for table in limits.refers if table in database.tables]
-    if not known and not database.whole:
+    if not limits.refers or item in limits.also or (not known and not database.whole):
         return
     if any(item in database.rows(table) for table in known):
         return
@@ -127,7 +126,16 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     patch: tuple[PatchOperation, ...] = ()
     if near and place.field and not limits.many:
         patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
-    yield Finding("PF002", place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch)
+    yield Finding(
+        "PF002", place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch
+    )
+
+
+def _address_alone(database: ConfigDb, place: Place) -> Iterator[Finding]:
+    vlan, bar, _ = place.key.partition("|")
+    if bar and vlan not in database.rows("VLAN_INTERFACE"):
+        message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
+        yield Finding("PF002", place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
 
 
 def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
@@ -164,8 +172,9 @@ def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
             low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
             if high is not None and (low is None or high < low) and f"{colour}_min_threshold" in row:
                 place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
-                yield Finding("PF003", place, f"the maximum of {colour} is {high}, below the minimum {low}",
-                              f"at least {low}")  # fmt: skip
+                yield Finding(
+                    "PF003", place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}"
+                )
 
 
 def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -199,8 +208,13 @@ def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
             time = _number(row, name)
             if poll is not None and time is not None and time < poll:
                 message = f"{name} is {time} ms, below the POLL_INTERVAL of {poll} ms: it cannot be kept"
-                yield Finding("PF003", Place(device, "PFC_WD", key, name), message, f"at least {poll}",
-                              patch=(PatchOperation("PFC_WD", key, name, str(poll)),))  # fmt: skip
+                yield Finding(
+                    "PF003",
+                    Place(device, "PFC_WD", key, name),
+                    message,
+                    f"at least {poll}",
+                    patch=(PatchOperation("PFC_WD", key, name, str(poll)),),
+                )
 
 
 def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -222,14 +236,20 @@ def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
         number = row.get("vlanid")
         if number is not None and key.removeprefix("Vlan") != number:
             place = Place(device, "VLAN", key, "vlanid")
-            yield Finding("PF003", place, f"vlanid is {shown(number)}, the name says {shown(key)}",
-                          patch=(PatchOperation("VLAN", key, "vlanid", key.removeprefix("Vlan")),))  # fmt: skip
+            yield Finding(
+                "PF003",
+                place,
+                f"vlanid is {shown(number)}, the name says {shown(key)}",
+                patch=(PatchOperation("VLAN", key, "vlanid", key.removeprefix("Vlan")),),
+            )
     yield from _members(device, database)
     sag = database.rows("SAG").get("GLOBAL", {})
     for key, row in database.rows("VLAN_INTERFACE").items():
         prefix, family = key.partition("|")[2], row.get("family")
         if family in {"IPv4", "IPv6"} and prefix and (":" in prefix) != (family == "IPv6"):
-            yield Finding("PF003", Place(device, "VLAN_INTERFACE", key, "family"), f"family {family} of {shown(prefix)}")
+            yield Finding(
+                "PF003", Place(device, "VLAN_INTERFACE", key, "family"), f"family {family} of {shown(prefix)}"
+            )
         if row.get("static_anycast_gateway", "").lower() == "true" and "gateway_mac" not in sag:
             place = Place(device, "VLAN_INTERFACE", key, "static_anycast_gateway")
             yield Finding("PF003", place, "it needs SAG GLOBAL gateway_mac")
@@ -244,14 +264,21 @@ def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("VLAN_MEMBER").items():
         vlan, _, port = key.partition("|")
         place = Place(device, "VLAN_MEMBER", key)
-        for ports, what in ((in_channel, "a member of a port channel"), (mirrored, "where a mirror session sends to"),
-                            (routed, "a router interface")):  # fmt: skip
+        for ports, what in (
+            (in_channel, "a member of a port channel"),
+            (mirrored, "where a mirror session sends to"),
+            (routed, "a router interface"),
+        ):
             if port in ports:
                 yield Finding("PF003", place, f"{shown(port)} is {what}: it cannot be in a VLAN")
         if row.get("tagging_mode") == "untagged":
             if port in untagged:
-                yield Finding("PF003", place, f"{shown(port)} is untagged in {shown(untagged[port])} already",
-                              "tag it in one of them")  # fmt: skip
+                yield Finding(
+                    "PF003",
+                    place,
+                    f"{shown(port)} is untagged in {shown(untagged[port])} already",
+                    "tag it in one of them",
+                )
             untagged.setdefault(port, vlan)
 
 
