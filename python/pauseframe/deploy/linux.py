@@ -43,8 +43,10 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
 
 
 _HEAD = """#!/bin/sh
-# Written by `pauseframe deploy`. Read it, then run it as root; `setup.sh --undo` takes it back. Running it twice does
-no harm. set -eu bridge={bridge}
+# Written by `pauseframe deploy`. Read it, then run it as root; `setup.sh --undo` takes it back.
+# Running it twice does no harm.
+set -eu
+bridge={bridge}
 
 have() {{ ip link show dev "$1" >/dev/null 2>&1; }}
 
