@@ -1,8 +1,8 @@
 """Runs in namespaces of its own (`unshare -rnm`): a deployed fabric of Linux bridges, and a frame for each pair.
 
 Arguments: the deployment, and a JSON file with `links` [[device, port, device, port]], `hosts` {name: [nic, mac]},
-`switches` {name: folder}, `vlans`, `pairs` {VLAN: [[from, to]]}. Prints one JSON value: `mode` ("vlan", or "plain" where
-the kernel has no VLAN filtering: then the rows of the first VLAN on bridges without), `paths` {"VLAN from to": the
+`switches` {name: folder}, `vlans`, `pairs` {VLAN: [[from, to]]}. Prints one JSON value: `mode` ("vlan", or "plain"
+where the kernel has no VLAN filtering: then the rows of the first VLAN on bridges without), `paths` {"VLAN from to": the
 switches that forwarded}, `fdb` {switch: the rows that the kernel has}.
 """
 
@@ -99,8 +99,7 @@ def sent(name):
 
 def receiver(name, nic):
     """A raw socket in a namespace."""
-    here, there = (Path(path).open() for path in ("/proc/self/ns/net", f"/run/netns/{name}"))
-    with here, there:
+    with Path("/proc/self/ns/net").open() as here, Path(f"/run/netns/{name}").open() as there:
         enter(there)
         try:
             found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))

@@ -5,9 +5,9 @@
   of 2024 (#3235) with the compensations of 2026 (#4757, #4797), or that of 2021 (#1930).
 
 >>> annex_o(100_000, 40, max_frame=9122).total
-55591
+57650
 >>> mellanox(100_000, 40, port_mtu=9100, lossless_mtu=1024, cell=144).xoff
-120832
+121856
 """
 
 from __future__ import annotations
