@@ -2,8 +2,8 @@
 
 Arguments: the deployment, and a JSON file with `links` [[device, port, device, port]], `hosts` {name: [nic, mac]},
 `switches` {name: folder}, `vlans`, `pairs` {VLAN: [[from, to]]}. Prints one JSON value: `mode` ("vlan", or "plain"
-where the kernel has no VLAN filtering: then the rows of the first VLAN on bridges without), `paths` {"VLAN from to": the
-switches that forwarded}, `fdb` {switch: the rows that the kernel has}.
+where the kernel has no VLAN filtering: then the rows of the first VLAN on bridges without), `paths` {"VLAN from to":
+the switches that forwarded}, `fdb` {switch: the rows that the kernel has}.
 """
 
 import ctypes

@@ -182,7 +182,6 @@ def _add_routes(host: Host, path: Path) -> None:
         for item in as_list(row.get("metrics")):
             metrics |= as_rows(item)
         rto = metrics.get("rto_min")
-        features = [as_text(item) for item in as_list(metrics.get("features"))]
         host.routes.append(
             HostRoute(
                 as_text(row.get("dst")),
@@ -191,7 +190,7 @@ def _add_routes(host: Host, path: Path) -> None:
                 initcwnd=whole_number(as_text(metrics.get("initcwnd"))),
                 rto_min_ms=float(as_text(rto)) if isinstance(rto, int | float) else _milliseconds(as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
-                ecn="ecn" in features,
+                ecn="ecn" in metrics,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Host, HostVlan, Place
@@ -86,13 +87,10 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
     """Frames of a lane's VLAN leave with another priority than the switches expect in it.
 
     Without an `egress-qos-map` a Linux VLAN interface sends 802.1p 0: into the lossy class, or, worse, into a lane
-    whose routes form cycles with it.
+    whose routes form cycles with it. What is expected is what the VLAN's description says ("priority 3"), else what
+    most hosts send.
     """
-    expected: dict[int, set[int]] = {}
-    for switch in reading.fabric.switches.values():
-        for vlan in switch.vlans.values():
-            if vlan.priority is not None:
-                expected.setdefault(vlan.id, set()).add(vlan.priority)
+    expected = _expected(reading)
     for host in _hosts(reading):
         for nic in host.nics.values():
             for own in nic.vlans.values():
@@ -107,6 +105,24 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
                         f"egress-qos-map 0:{min(wanted)}",
                         consequence=lossy_class(nic.speed or 10_000),
                     )
+
+
+def _expected(reading: Reading) -> dict[int, set[int]]:
+    """Priorities of VLANs: by their descriptions, else those of most hosts."""
+    expected: dict[int, set[int]] = {}
+    for switch in reading.fabric.switches.values():
+        for vlan in switch.vlans.values():
+            if vlan.priority is not None:
+                expected.setdefault(vlan.id, set()).add(vlan.priority)
+    sent: dict[int, Counter[int]] = {}
+    for host in _hosts(reading):
+        for own in _vlans(host):
+            sent.setdefault(own.id, Counter()).update(set(own.egress.values()) or {0})
+    for number, counts in sent.items():
+        (most, times), *others = counts.most_common()
+        if number not in expected and others and times > 2 * others[0][1]:
+            expected[number] = {most}
+    return expected
 
 
 @rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off")
