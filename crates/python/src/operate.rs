@@ -12,14 +12,14 @@ use pyo3::types::PyDict;
 /// The headroom of one lossless class of one link by IEEE 802.1Qbb Annex O, term by term.
 #[pyfunction]
 #[pyo3(signature = (rate_bps, delay_ps, max_frame, *, reaction_ps, lossless=1))]
-fn link_headroom<'py>(
-    py: Python<'py>,
+fn link_headroom(
+    py: Python<'_>,
     rate_bps: u64,
     delay_ps: u64,
     max_frame: u32,
     reaction_ps: u64,
     lossless: u32,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'_, PyDict>> {
     if rate_bps == 0 || max_frame == 0 {
         return Err(wrong("a link has a rate and frames have a size: both above 0"));
     }
