@@ -19,6 +19,7 @@ __all__ = [
     "explain_transport",
     "families",
     "flow_rates",
+    "link_headroom",
     "options",
     "plan_routes",
     "presets",
@@ -27,6 +28,7 @@ __all__ = [
     "resolve",
     "run",
     "run_flows",
+    "shortest_path_cycle",
     "stacks",
 ]
 
@@ -318,4 +320,21 @@ def flow_rates(
 
     Without `routes`, every flow takes a shortest path by hash (ECMP). `bound` is the relative gap to which what any
     routing could give every pair at once is bounded.
+    """
+
+def link_headroom(
+    rate_bps: int, delay_ps: int, max_frame: int, *, reaction_ps: int, lossless: int = 1
+) -> dict[str, int]:
+    """The headroom of one lossless class of one link by IEEE 802.1Qbb Annex O, both directions alike, as a scenario's.
+
+    `max_frame`: the largest frame in bytes, without preamble and gap; `lossless`: number of lossless classes. Terms:
+    frame_ahead_ps, pause_frames_ps, delay_back_ps, reaction_ps, last_frame_ps, delay_ps; arriving_bytes (what the link
+    carries in their sum), crossing_bytes (the frame that crosses XOFF, but for a byte), total_bytes.
+    """
+
+def shortest_path_cycle(topology: Topology) -> list[tuple[str, str, str, str]]:
+    """A shortest cycle of buffers that wait for each other if packets take any shortest path (ECMP); empty if none.
+
+    Each: (egress port whose buffer is held, egress port that is waited for, sender and receiver of a route that does).
+    Raises FabricError if a pair of hosts has no path or a host has not exactly one link.
     """

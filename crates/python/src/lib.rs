@@ -6,6 +6,7 @@
 mod border;
 mod fabrics;
 mod flows;
+mod operate;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded};
 use arrow_array::RecordBatch;
@@ -381,5 +382,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
     fabrics::add_to(module)?;
     flows::add_to(module)?;
+    operate::add_to(module)?;
     Ok(())
 }

@@ -1,0 +1,230 @@
+"""`pauseframe headroom`: the result, its terms, and where it lies among the values that platforms ship."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from pauseframe.headroom import FRAME, Term, annex_o, mellanox
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHIPPED = "shipped_headroom.csv"
+_RATES = {
+    "": 1,
+    "m": 1,
+    "mb": 1,
+    "mbps": 1,
+    "mbit": 1,
+    "g": 1000,
+    "gb": 1000,
+    "gbps": 1000,
+    "gbit": 1000,
+    "t": 10**6,
+    "tbps": 10**6,
+}
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Headroom of shipped `pg_profile_lookup.ini` files for one speed and cable: bytes, ascending."""
+
+    speed: int
+    cable: str
+    values: tuple[int, ...]
+
+    def below(self, value: int) -> int:
+        """How many are smaller than a value."""
+        return sum(known < value for known in self.values)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was calculated."""
+
+    vendor: str
+    speed: int
+    cable: float
+    mtu: int
+    lossless_mtu: int
+    terms: tuple[Term, ...]
+    headroom: int
+    xon: int | None
+    size: int | None
+    occupancy: float | None
+    shipped: Shipped | None
+
+
+def parse_rate(text: str) -> int:
+    """Mb/s of "100G", "25000M", "100 Gbps"."""
+    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
+    unit = found[2].lower() if found else "?"
+    if found is None or unit not in _RATES or not unit:
+        raise ValueError(f"{text!r} is no rate: write 100G, 25000M or 100 Gbps")
+    speed = float(found[1]) * _RATES[unit]
+    if speed != int(speed) or not 1 <= speed <= 1_600_000:
+        raise ValueError(f"{text!r}: rates are whole Mb/s, to 1.6T")
+    return int(speed)
+
+
+def parse_length(text: str) -> float:
+    """Metres of "40m"."""
+    found = re.fullmatch(r"\s*([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(m|km)\s*", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no length: write 40m or 10km")
+    return float(found[1]) * (1000 if found[2] == "km" else 1)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "32 MB" (KB is 1000, KiB 1024)."""
+    found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
+    if found is None or found[2].lower() not in _SIZES or not found[2]:
+        raise ValueError(f'{text!r} is no size: write "32 MB" or "32 MiB"')
+    return int(float(found[1]) * _SIZES[found[2].lower()])
+
+
+def calculate(
+    speed: int,
+    cable: float,
+    *,
+    mtu: int = 9100,
+    lossless_mtu: int | None = None,
+    vendor: str = "general",
+    cell: int = 144,
+    small_packets: int = 100,
+    mac_phy: float = 0.8,
+    gearbox: float = 0.0,
+    generation: int = 3,
+    lanes: int = 4,
+    shared: bool = True,
+    revision: int = 2024,
+    classes: int = 1,
+) -> Result:
+    """Headroom of one lossless class of a link. `speed` in Mb/s, `cable` in metres, sizes in bytes.
+
+    ValueError where the formula is not defined.
+    """
+    shipped = shipped_for(speed, cable)
+    if vendor == "mellanox":
+        own = mellanox(
+            speed,
+            cable,
+            port_mtu=mtu,
+            lossless_mtu=lossless_mtu or 1024,
+            cell=cell,
+            small_packets=small_packets,
+            mac_phy=mac_phy,
+            gearbox=gearbox,
+            lanes=lanes,
+            generation=generation,
+            shared=shared,
+            revision=revision,
+        )
+        return Result(
+            vendor,
+            speed,
+            cable,
+            mtu,
+            lossless_mtu or 1024,
+            own.terms,
+            own.xoff,
+            own.xon,
+            own.size,
+            own.occupancy,
+            shipped,
+        )
+    packet = lossless_mtu or mtu
+    general = annex_o(speed, cable, max_frame=packet + FRAME, lossless=classes, behind=max(0, mtu - packet))
+    return Result(vendor, speed, cable, mtu, packet, general.terms, general.total, None, None, None, shipped)
+
+
+def shipped_for(speed: int, cable: float) -> Shipped | None:
+    """What platforms ship for this speed and the cable length next to this one, by ratio."""
+    by_length: dict[float, list[int]] = {}
+    text = files("pauseframe").joinpath(SHIPPED).read_text(encoding="ascii")
+    for row in csv.DictReader(text.splitlines()):
+        if int(row["speed_mbps"]) == speed:
+            by_length.setdefault(float(row["cable"].removesuffix("m")), []).append(int(row["xoff_b"]))
+    if not by_length:
+        return None
+    nearest = min(by_length, key=lambda length: max(length, cable or 0.1) / max(min(length, cable), 0.1))
+    return Shipped(speed, f"{nearest:g}m", tuple(sorted(by_length[nearest])))
+
+
+def as_json(result: Result) -> str:
+    """One JSON value."""
+    return json.dumps(asdict(result))
+
+
+def as_text(result: Result) -> str:
+    """For people."""
+    rate = f"{result.speed / 1000:g} Gb/s"
+    lines = [f"{rate} over {result.cable:g} m, MTU {result.mtu}, lossless packets of {result.lossless_mtu} B", ""]
+    lines += [f"  {term.bytes:>12,.1f} B  {term.name:15} {term.why}" for term in result.terms]
+    if result.occupancy is not None:
+        lines.append(f"  all but the last × {result.occupancy:.4g} cells' occupancy; rounded up to KiB")
+    else:
+        lines.append("  preambles and gaps, which do not reach the buffer, taken off; rounded up")
+    lines += ["", f"headroom (xoff)  {result.headroom:,} B"]
+    if result.xon is not None:
+        lines.append(f"xon, size        {result.xon:,} B, {result.size:,} B")
+    known = result.shipped
+    if known is not None:
+        below = known.below(result.headroom)
+        lines += [
+            "",
+            f"shipped for {rate} and {known.cable}: {known.values[0]:,} to {known.values[-1]:,} B in "
+            f"{len(known.values)} tables; {below} of them have less",
+        ]
+    return "\n".join(lines)
+
+
+def draw(result: Result, path: Path) -> None:
+    """Draws the result among the shipped values: .html (interactive) or .svg. ValueError for another extension."""
+    if path.suffix not in {".html", ".svg"}:
+        raise ValueError(f"{path}: name a .svg or .html file")
+    if result.shipped is None:
+        raise ValueError(f"no platform ships a value for {result.speed} Mb/s: nothing to draw it among")
+    title = (
+        f"Headroom for {result.speed / 1000:g} Gb/s: {result.shipped.cable} in shipped tables, {result.cable:g} m here"
+    )
+    if path.suffix == ".svg":
+        path.write_text(_svg(result, result.shipped, title), encoding="utf-8")
+        return
+    import plotly.graph_objects as go
+
+    figure = go.Figure(go.Histogram(x=list(result.shipped.values), name="shipped"))
+    figure.add_vline(x=result.headroom, annotation_text=f"{result.headroom:,} B")
+    figure.update_layout(title=title, xaxis_title="bytes", yaxis_title="tables", template="simple_white")
+    figure.write_html(path, include_plotlyjs=True)
+
+
+def _svg(result: Result, shipped: Shipped, title: str) -> str:
+    """Each shipped value as a tick on a line, the result as a longer one."""
+    most = max(shipped.values[-1], result.headroom) * 1.05
+    width, left, axis = 800, 40, 90
+
+    def at(value: float) -> float:
+        return left + value / most * (width - 2 * left)
+
+    ticks = "".join(
+        f'<line x1="{at(v):.1f}" x2="{at(v):.1f}" y1="70" y2="{axis}" stroke="#1f77b4"/>' for v in shipped.values
+    )
+    labels = "".join(
+        f'<text x="{at(v):.1f}" y="{axis + 18}" text-anchor="middle">{v:,}</text>'
+        for v in (shipped.values[0], shipped.values[-1])
+    )
+    mine = at(result.headroom)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 130" font-family="sans-serif" font-size="12">'
+        f'<text x="{left}" y="18" font-size="14">{title}, bytes</text>'
+        f'<line x1="{left}" x2="{width - left}" y1="{axis}" y2="{axis}" stroke="black"/>{ticks}{labels}'
+        f'<line x1="{mine:.1f}" x2="{mine:.1f}" y1="45" y2="{axis}" stroke="#d62728" stroke-width="2"/>'
+        f'<text x="{mine:.1f}" y="40" text-anchor="middle" fill="#d62728">{result.headroom:,}</text></svg>\n'
+    )

@@ -1,0 +1,213 @@
+"""A plan for hosts: a shell script with the way back, systemd-networkd files, netplan, sysctls.
+
+Each value stands with its source. Every name that comes from a file goes through `shlex.quote`, or is a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pauseframe.deploy.plan import Plan, PlannedHost, Settings
+
+BASE_RTT_US = 240
+"""Round trip of an idle fabric with its hosts' stacks (TCP-Bolt, INFOCOM 2014, section IV)."""
+STATE = "/var/lib/pauseframe"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A setting and the sentence behind it."""
+
+    name: str
+    value: str
+    why: str
+
+
+def sysctls(host: PlannedHost, settings: Settings) -> list[Value]:
+    """Kernel settings of a host."""
+    window = max(4 * 2**20, 4 * bdp(host))
+    values = [
+        Value("net.ipv4.tcp_congestion_control", "dctcp", "RFC 8257: the sender reacts to the share of marks"),
+        Value("net.ipv4.tcp_ecn", "1", "RFC 3168: ask for ECN and accept it; DCTCP needs it at both ends"),
+        Value("net.ipv4.tcp_no_metrics_save", "1", "a window cached from a congested moment is not used again"),
+        Value("net.ipv4.tcp_rmem", f"4096 131072 {window}", "the window can hold several bandwidth-delay products"),
+        Value("net.ipv4.tcp_wmem", f"4096 65536 {window}", "so can the send buffer"),
+    ]
+    if settings.hosts == "tcp_bolt":
+        why = "TCP-Bolt starts at line rate, after idle as well (INFOCOM 2014, section III)"
+        values.append(Value("net.ipv4.tcp_slow_start_after_idle", "0", why))
+    return values
+
+
+def bdp(host: PlannedHost) -> int:
+    """Bandwidth-delay product, bytes."""
+    return host.speed * BASE_RTT_US // 8
+
+
+def route_attributes(host: PlannedHost, settings: Settings) -> list[Value]:
+    """Attributes of `ip route` (ip-route(8))."""
+    values = [
+        Value("congctl", "dctcp", "RFC 8257"),
+        Value("features", "ecn", "ECN for these destinations, whatever tcp_ecn says"),
+    ]
+    if settings.hosts in {"tcp_bolt", "dctcp_plus"}:
+        values.append(Value("rto_min", "5ms", "DCTCP+: 200 ms are a thousand round trips (Judd, NSDI 2015, section 6)"))
+    if settings.hosts == "tcp_bolt":
+        segments = max(10, -(-bdp(host) // (settings.mtu - 40)))
+        values.append(Value("initcwnd", str(segments), "one bandwidth-delay product: no slow start (TCP-Bolt)"))
+        values.append(Value("quickack", "1", "no delayed ACK: the first window is clocked at once"))
+    if settings.hosts == "dctcp":
+        values.append(Value("rto_min", "10ms", "RFC 8257 leaves it open; DCTCP, SIGCOMM 2010, section 4, uses 10 ms"))
+    return values
+
+
+def interface(vlan: int) -> str:
+    """The VLAN interface's name."""
+    return f"pf{vlan}"
+
+
+def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
+    """A shell script: sets up what is missing; `--receive` without routes, `--undo` takes all of it back."""
+    nic = quote(host.nic)
+    out = [
+        _HEAD.format(
+            nic=nic,
+            state=STATE,
+            keys=" ".join(v.name for v in sysctls(host, settings)),
+            pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
+            mlnx=",".join("1" if n in settings.priorities else "0" for n in range(8)),
+            links=" ".join(interface(vlan) for vlan in sorted(plan.vlans)),
+        )
+    ]
+    out.append("receive() {")
+    out.append(f"  ip link set dev {nic} mtu {settings.mtu} up")
+    out.append("  pfc on")
+    for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
+        name, priority = interface(vlan), settings.priorities[lane]
+        out.append(f"  # lane {lane}: frames of VLAN {vlan} carry 802.1p {priority}")
+        out.append(f"  have {name} || ip link add link {nic} name {name} type vlan id {vlan}")
+        out.append(f"  ip link set dev {name} type vlan egress-qos-map {' '.join(f'{n}:{priority}' for n in range(8))}")
+        out.append(f"  ip link set dev {name} up")
+        out.append(f"  ip address replace {host.address(index)}/16 dev {name} noprefixroute")
+        out += [
+            f"  ip neigh replace {other.address(index)} lladdr {other.mac} dev {name} nud permanent"
+            for other in plan.hosts
+            if plan.uses(vlan, host, other)
+        ]
+    out += ["}", "", "send() {"]
+    for value in sysctls(host, settings):
+        out.append(f"  # {value.why}")
+        out.append(f"  sysctl -q -w {value.name}={quote(value.value)}")
+    attributes = route_attributes(host, settings)
+    out += [f"  # {value.name}: {value.why}" for value in attributes]
+    words = " ".join(f"{value.name} {value.value}" for value in attributes)
+    for index, vlan in enumerate(sorted(plan.vlans)):
+        out.append(f"  ip route replace {network(index)} dev {interface(vlan)} src {host.address(index)} {words}")
+    return "\n".join(out) + "\n}\n" + _TAIL
+
+
+def network(index: int) -> str:
+    """The addresses of the VLAN of this index."""
+    return f"10.{index + 1}.0.0/16"
+
+
+_HEAD = """#!/bin/sh
+# Written by `pauseframe deploy`. Read it, then: setup.sh --receive, later setup.sh; setup.sh --undo takes it back.
+# Running it twice does no harm.
+set -eu
+nic={nic}
+state={state}
+keys='{keys}'
+links='{links}'
+
+have() {{ ip link show dev "$1" >/dev/null 2>&1; }}
+
+# Priority flow control: mlnx_qos where NVIDIA's tools are, else dcb (iproute2).
+pfc() {{
+  if [ "$1" = on ]; then list='{mlnx}'; set -- {pfc}; else list=0,0,0,0,0,0,0,0; set -- all:off; fi
+  if command -v mlnx_qos >/dev/null 2>&1; then
+    mlnx_qos -i "$nic" --pfc "$list" >/dev/null || echo "setup.sh: $nic has no PFC" >&2
+  else
+    dcb pfc set dev "$nic" prio-pfc "$@" || echo "setup.sh: $nic has no PFC" >&2
+  fi
+}}
+
+save() {{
+  mkdir -p "$state"
+  [ -e "$state/sysctl.saved" ] || sysctl $keys > "$state/sysctl.saved"
+}}
+
+undo() {{
+  for link in $links; do
+    if have "$link"; then ip link delete dev "$link"; fi
+  done
+  pfc off
+  if [ -e "$state/sysctl.saved" ]; then
+    sysctl -q -p "$state/sysctl.saved"
+    rm "$state/sysctl.saved"
+  fi
+}}
+"""
+_TAIL = """
+case "${1:-}" in
+  --undo) undo ;;
+  --receive) receive ;;
+  '') receive; save; send ;;
+  *) echo "usage: setup.sh [--receive | --undo]" >&2; exit 2 ;;
+esac
+"""
+
+
+def sysctl_file(host: PlannedHost, settings: Settings) -> str:
+    """For /etc/sysctl.d."""
+    return "".join(f"# {value.why}\n{value.name} = {value.value}\n" for value in sysctls(host, settings))
+
+
+def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str]:
+    """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)); `features ecn` has no place there."""
+    files = {}
+    vlans = "".join(f"VLAN={interface(vlan)}\n" for vlan in sorted(plan.vlans))
+    files["40-pauseframe.network"] = (
+        f"[Match]\nName={host.nic}\n\n[Link]\nMTUBytes={settings.mtu}\n\n[Network]\n{vlans}"
+    )
+    attributes = {value.name: value.value for value in route_attributes(host, settings)}
+    for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
+        name, priority = interface(vlan), settings.priorities[lane]
+        maps = " ".join(f"{n}-{priority}" for n in range(8))
+        files[f"41-{name}.netdev"] = f"[NetDev]\nName={name}\nKind=vlan\n\n[VLAN]\nId={vlan}\nEgressQOSMaps={maps}\n"
+        text = [f"[Match]\nName={name}\n\n[Address]\nAddress={host.address(index)}/16\nAddPrefixRoute=no\n"]
+        route = [
+            f"[Route]\nDestination={network(index)}",
+            f"PreferredSource={host.address(index)}",
+            f"TCPCongestionControlAlgorithm={attributes['congctl']}",
+        ]
+        if "rto_min" in attributes:
+            route.append(f"TCPRetransmissionTimeoutSec={attributes['rto_min']}")
+        if "initcwnd" in attributes:
+            route.append(f"InitialCongestionWindow={attributes['initcwnd']}")
+        if "quickack" in attributes:
+            route.append("QuickAck=yes")
+        text.append("\n".join(route) + "\n")
+        text += [
+            f"[Neighbor]\nAddress={other.address(index)}\nLinkLayerAddress={other.mac}\n"
+            for other in plan.hosts
+            if plan.uses(vlan, host, other)
+        ]
+        files[f"42-{name}.network"] = "\n".join(text)
+    return files
+
+
+def netplan(plan: Plan, host: PlannedHost, settings: Settings) -> str:
+    """For /etc/netplan: interfaces and addresses. It has no place for neighbours and TCP: setup.sh has."""
+    lines = ["network:", "  version: 2", "  ethernets:", f"    {host.nic}:", f"      mtu: {settings.mtu}", "  vlans:"]
+    for index, vlan in enumerate(sorted(plan.vlans)):
+        lines += [
+            f"    {interface(vlan)}:",
+            f"      id: {vlan}",
+            f"      link: {host.nic}",
+            f"      addresses: [{host.address(index)}/16]",
+        ]
+    return "\n".join(lines) + "\n"

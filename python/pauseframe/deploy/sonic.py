@@ -1,0 +1,169 @@
+"""A plan for SONiC switches: CONFIG_DB tables to be merged, and static layer 2 in two forms.
+
+`config_db.json` is for every image. `static-l2.json` turns learning and flooding off and has the FDB rows in CONFIG_DB,
+as proposed in July 2026 (SONiC#2468, sonic-swss#4780, sonic-utilities#4713); `fdb.json` has the same rows for images
+without that, by `swssconfig` (SONiC#249).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.deploy.plan import DeployError, Plan, Settings
+from pauseframe.headroom import FRAME, annex_o
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Tables = dict[str, dict[str, dict[str, str]]]
+NAME = "PAUSEFRAME"
+LOSSY, LOSSLESS, LOSSY_IN = "egress_lossy_profile", "egress_lossless_profile", "ingress_lossy_profile"
+MARK_PER_GBPS = 2250
+"""Bytes of the marking threshold for each Gb/s: 22.5 KB at 10 Gb/s (TCP-Bolt, INFOCOM 2014, section IV)."""
+DETECTION_MS, RESTORATION_MS, POLL_MS = 200, 400, 200
+
+
+def config_db(plan: Plan, switch: str, settings: Settings) -> Tables:
+    """The tables of a switch, without FDB rows."""
+    tables: Tables = {}
+    ports = plan.ports(switch)
+    tables["PORT"] = {
+        port: {"speed": str(speed), "mtu": str(settings.port_mtu), "admin_status": "up"}
+        for port, (_, speed) in ports.items()
+    }
+    tables["DEVICE_NEIGHBOR"] = {port: {"name": far.device, "port": far.port} for port, (far, _) in ports.items()}
+    tables["CABLE_LENGTH"] = {"AZURE": dict.fromkeys(ports, f"{settings.cable:.0f}m")}
+    tables["LOSSLESS_TRAFFIC_PATTERN"] = {"AZURE": {"mtu": str(settings.mtu), "small_packet_percentage": "100"}}
+    tables |= _maps(settings)
+    tables["PORT_QOS_MAP"] = {port: _qos(settings) for port in ports}
+    tables |= _buffers({port: speed for port, (_, speed) in ports.items()}, settings, switch)
+    tables |= _queues({port: speed for port, (_, speed) in ports.items()}, settings)
+    watchdog = {"action": "drop", "detection_time": str(DETECTION_MS), "restoration_time": str(RESTORATION_MS)}
+    tables["PFC_WD"] = {"GLOBAL": {"POLL_INTERVAL": str(POLL_MS)}} | {port: dict(watchdog) for port in ports}
+    tables["VLAN"], tables["VLAN_MEMBER"] = {}, {}
+    for vlan, lane in sorted(plan.vlans.items()):
+        about = f"pauseframe lane {lane}, priority {settings.priorities[lane]}"
+        tables["VLAN"][f"Vlan{vlan}"] = {"vlanid": str(vlan), "description": about}
+        for port in ports:
+            tables["VLAN_MEMBER"][f"Vlan{vlan}|{port}"] = {"tagging_mode": "tagged"}
+    return tables
+
+
+def _maps(settings: Settings) -> Tables:
+    same = {str(n): str(n) for n in range(8)}
+    groups = {str(n): str(n) if n in settings.priorities else "0" for n in range(8)}
+    return {
+        "DOT1P_TO_TC_MAP": {NAME: dict(same)},
+        "TC_TO_QUEUE_MAP": {NAME: dict(same)},
+        "TC_TO_PRIORITY_GROUP_MAP": {NAME: groups},
+        "MAP_PFC_PRIORITY_TO_QUEUE": {NAME: dict(same)},
+    }
+
+
+def _qos(settings: Settings) -> dict[str, str]:
+    paused = ",".join(map(str, sorted(set(settings.priorities))))
+    return {
+        "dot1p_to_tc_map": NAME,
+        "tc_to_queue_map": NAME,
+        "tc_to_pg_map": NAME,
+        "pfc_to_queue_map": NAME,
+        "pfc_enable": paused,
+        "pfcwd_sw_enable": paused,
+    }
+
+
+def profile_name(speed: int, settings: Settings) -> str:
+    """As buffermgrd names them."""
+    return f"pg_lossless_{speed}_{settings.cable:.0f}m_profile"
+
+
+def headroom_for(speed: int, settings: Settings) -> int:
+    """Bytes for what arrives after XOFF, whole KiB: 802.1Qbb Annex O, the slowest legal peer."""
+    classes = len(set(settings.priorities))
+    behind = settings.port_mtu - settings.mtu
+    need = annex_o(speed, settings.cable, max_frame=settings.mtu + FRAME, lossless=classes, behind=behind)
+    return -(-need.total // 1024) * 1024
+
+
+def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tables:
+    """A shared headroom pool that is not oversubscribed: all groups can need all of it at once."""
+    classes = sorted(set(settings.priorities))
+    frame = -(-(settings.port_mtu + FRAME) // 1024) * 1024
+    headroom = sum(headroom_for(speed, settings) for speed in speeds.values()) * len(classes)
+    reserved = frame * len(speeds) * len(classes)
+    pool = settings.buffer - headroom
+    if pool < 2 * reserved:
+        need = headroom + 2 * reserved
+        raise DeployError(
+            f"switch {switch!r}: {len(speeds)} ports with {len(classes)} lossless classes need {need:,} B, --buffer is "
+            f"{settings.buffer:,} B: fewer lanes, shorter cables, or a smaller --mtu"
+        )
+    profiles = {
+        LOSSY_IN: {"pool": "ingress_lossless_pool", "size": "0", "dynamic_th": "3"},
+        LOSSLESS: {"pool": "egress_lossless_pool", "size": "0", "static_th": str(settings.buffer)},
+        LOSSY: {"pool": "egress_lossy_pool", "size": "0", "dynamic_th": "3"},
+    }
+    for speed in sorted(set(speeds.values())):
+        profiles[profile_name(speed, settings)] = {
+            "pool": "ingress_lossless_pool",
+            "size": str(frame),
+            "xon": str(frame),
+            "xon_offset": str(2 * frame),
+            "xoff": str(headroom_for(speed, settings)),
+            "dynamic_th": "0",
+        }
+    groups = {
+        f"{port}|{n}": {"profile": profile_name(speed, settings)} for port, speed in speeds.items() for n in classes
+    }
+    groups |= {f"{port}|0": {"profile": LOSSY_IN} for port in speeds}
+    queues = {f"{port}|{n}": {"profile": LOSSLESS if n in classes else LOSSY} for port in speeds for n in range(8)}
+    return {
+        "BUFFER_POOL": {
+            "ingress_lossless_pool": {"type": "ingress", "mode": "dynamic", "size": str(pool), "xoff": str(headroom)},
+            "egress_lossless_pool": {"type": "egress", "mode": "static", "size": str(settings.buffer)},
+            "egress_lossy_pool": {"type": "egress", "mode": "dynamic", "size": str(pool // 2)},
+        },
+        "BUFFER_PROFILE": profiles,
+        "BUFFER_PG": groups,
+        "BUFFER_QUEUE": queues,
+    }
+
+
+def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
+    wred = {}
+    for speed in sorted(set(speeds.values())):
+        mark = str(max(MARK_PER_GBPS * speed // 1000, 2 * (settings.mtu + FRAME)))
+        wred[f"PF_{speed}"] = {"ecn": "ecn_all"}
+        for colour in ("green", "yellow", "red"):
+            wred[f"PF_{speed}"] |= {
+                f"{colour}_min_threshold": mark,
+                f"{colour}_max_threshold": mark,
+                f"{colour}_drop_probability": "100",
+                f"wred_{colour}_enable": "true",
+            }
+    queues = {
+        f"{port}|{n}": {"scheduler": "scheduler.pf", "wred_profile": f"PF_{speed}"}
+        for port, speed in speeds.items()
+        for n in sorted({0, *settings.priorities})
+    }
+    return {"WRED_PROFILE": wred, "SCHEDULER": {"scheduler.pf": {"type": "DWRR", "weight": "15"}}, "QUEUE": queues}
+
+
+def static_layer2(plan: Plan, switch: str) -> Tables:
+    """VLANs that neither learn nor flood, and the FDB rows, for images with SONiC#2468."""
+    off = dict.fromkeys(
+        ("mac_learning", "unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood"), "disabled"
+    )
+    macs = {host.name: host.mac for host in plan.hosts}
+    rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
+    vlans = {f"Vlan{vlan}": {"vlanid": str(vlan), **off} for vlan in sorted(plan.vlans)}
+    return {"VLAN": vlans, "FDB": rows}
+
+
+def swssconfig(plan: Plan, switch: str) -> list[dict[str, object]]:
+    """The same FDB rows for `swssconfig` of older images."""
+    macs = {host.name: host.mac.replace(":", "-") for host in plan.hosts}
+    return [
+        {f"FDB_TABLE:Vlan{vlan}:{macs[host]}": {"port": port, "type": "static"}, "OP": "SET"}
+        for vlan, host, port in plan.rows[switch]
+    ]

@@ -1,0 +1,122 @@
+"""Writes a deployment: a folder that appears whole or not at all, with nothing outside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pauseframe.deploy import hosts, linux, rollout, sonic
+from pauseframe.deploy.plan import DeployError, Inventory, Plan, Settings, folder_names, read_inventory, read_plan
+
+MARK = "deploy.json"
+
+
+def write_deployment(
+    folder: Path, out: Path, settings: Settings, *, inventory: Path | None = None, force: bool = False
+) -> dict[str, Any]:
+    """Reads a plan, verifies every step of its roll-out, writes the files. Returns counts and notes.
+
+    `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md the order; inventory.csv the names and
+    addresses used; wiring.json the links. Raises DeployError and DeviceFileError (both ValueError).
+    """
+    known = read_inventory(inventory) if inventory is not None else Inventory()
+    if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
+        raise DeployError(f"{out} is not empty: name another folder, or replace a deployment with --force")
+    plan = read_plan(folder, settings, known)
+    order = rollout.steps(plan)
+    checked = rollout.check(plan, order)
+    names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
+    try:
+        _write_switches(plan, partial / "switches", settings, names)
+        _write_hosts(plan, partial / "hosts", settings, names)
+        (partial / "inventory.csv").write_text(_inventory(plan), encoding="utf-8")
+        (partial / "ROLLOUT.md").write_text(rollout.as_text(order, checked, settings.target, names), encoding="utf-8")
+        summary = {
+            "program": "pauseframe",
+            "target": settings.target,
+            "hosts_run": settings.hosts,
+            "switches": len(plan.switches),
+            "hosts": len(plan.hosts),
+            "vlans": plan.vlans,
+            "steps": checked,
+            "priorities": settings.priorities,
+            "notes": plan.notes,
+        }
+        (partial / MARK).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        partial.chmod(0o755)
+        if out.exists():
+            shutil.rmtree(out)
+        partial.rename(out)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return summary
+
+
+def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[str, str]) -> None:
+    for switch in plan.switches:
+        own = folder / names[switch]
+        own.mkdir(parents=True)
+        if settings.target == "linux":
+            _script(own / "setup.sh", linux.script(plan, switch, settings))
+            (own / "hostname").write_text(switch + "\n", encoding="utf-8")
+            for name, value in linux.expected(plan, switch, settings).items():
+                _json(own / f"{name}.json", value)
+            _json(own / "lldp.json", _neighbours(plan, switch))
+            continue
+        tables = sonic.config_db(plan, switch, settings)
+        if names[switch] != switch:
+            tables["DEVICE_METADATA"] = {"localhost": {"hostname": switch}}
+        _json(own / "config_db.json", tables)
+        _json(own / "static-l2.json", sonic.static_layer2(plan, switch))
+        _json(own / "fdb.json", sonic.swssconfig(plan, switch))
+
+
+def _neighbours(plan: Plan, switch: str) -> dict[str, Any]:
+    """What `lldpctl -f json0` is to say of the wiring."""
+    interfaces = [
+        {
+            "name": port,
+            "chassis": [{"name": [{"value": far.device}]}],
+            "port": [{"id": [{"type": "ifname", "value": far.port}]}],
+        }
+        for port, (far, _) in plan.ports(switch).items()
+    ]
+    return {"lldp": [{"interface": interfaces}]}
+
+
+def _write_hosts(plan: Plan, folder: Path, settings: Settings, names: dict[str, str]) -> None:
+    for host in plan.hosts:
+        own = folder / names[host.name]
+        (own / "networkd").mkdir(parents=True)
+        _script(own / "setup.sh", hosts.script(plan, host, settings))
+        (own / "sysctl.conf").write_text(hosts.sysctl_file(host, settings), encoding="utf-8")
+        (own / "netplan.yaml").write_text(hosts.netplan(plan, host, settings), encoding="utf-8")
+        (own / "hostname").write_text(host.name + "\n", encoding="utf-8")
+        for name, text in hosts.networkd(plan, host, settings).items():
+            (own / "networkd" / name).write_text(text, encoding="utf-8")
+
+
+def _script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+def _json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def _inventory(plan: Plan) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["device", "mac", "name", "switch", "port"])
+    for host in plan.hosts:
+        rows.writerow([host.name, host.mac, host.nic, host.switch, host.port])
+    return text.getvalue()

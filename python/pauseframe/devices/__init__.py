@@ -1,0 +1,13 @@
+"""One model of a deployed lossless fabric: switches, hosts, links, whatever their files look like.
+
+`read_fabric(paths)` reads SONiC and Linux files into a `Fabric`; `pauseframe.lint` judges it, `pauseframe.deploy`
+writes files for it, `scenario_of` simulates it.
+"""
+
+from __future__ import annotations
+
+from pauseframe.devices.model import Fabric, Host, Link, Switch
+from pauseframe.devices.read import DeviceFileError, read_fabric
+from pauseframe.devices.simulate import scenario_of
+
+__all__ = ["DeviceFileError", "Fabric", "Host", "Link", "Switch", "read_fabric", "scenario_of"]

@@ -1,0 +1,82 @@
+"""Reading what strangers wrote: sizes bounded, nesting bounded, nothing executed, every failure one clear sentence."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a file; a CONFIG_DB of a large switch has about one million."""
+LONGEST_SHOWN = 80
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+class DeviceFileError(ValueError):
+    """A device file that cannot be read: which, where, why."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, UTF-8."""
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise DeviceFileError(f"{shown(path)}: {size} bytes are more than the {LARGEST} that are read: split the file")
+    data = path.read_bytes()
+    if b"\0" in data:
+        raise DeviceFileError(f"{shown(path)}: this is a binary file: give a text file (JSON, XML, INI)")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DeviceFileError(f"{shown(path)}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
+
+
+def parse_json(text: str, source: str) -> Json:
+    """A JSON value; DeviceFileError with line and column."""
+    try:
+        value: Json = json.loads(text)
+    except RecursionError:
+        raise DeviceFileError(f"{shown(source)}: nested deeper than any device file: not read") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        hint = "the file may be cut off" if error.pos >= len(text.rstrip()) - 1 else "not JSON from here on"
+        raise DeviceFileError(f"{shown(source)}: {where}: {error.msg.lower()}: {hint}") from None
+    except ValueError as error:
+        raise DeviceFileError(f"{shown(source)}: {error}") from None
+    return value
+
+
+def shown(text: object) -> str:
+    """A name from a file as it can be printed: control characters and escapes are spelled out, length bounded."""
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+    return plain if len(plain) <= LONGEST_SHOWN * 4 else plain[: LONGEST_SHOWN * 4] + "…"
+
+
+def as_rows(value: Json) -> Mapping[str, Json]:
+    """A JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Json) -> list[Json]:
+    """A JSON list, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Json) -> str:
+    """A scalar as CONFIG_DB writes it: text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(as_text(item) for item in value)
+    return "" if value is None else str(value)
+
+
+def whole_number(text: str | None) -> int | None:
+    """A decimal whole number, or None."""
+    if text is None or not text.isascii():
+        return None
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdigit() and len(digits) <= 20 else None

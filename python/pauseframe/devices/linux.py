@@ -1,0 +1,281 @@
+"""Linux hosts and bridges: folders of `collect.sh` (the output of ip, bridge, dcb, sysctl), and systemd-networkd files.
+
+A bridge with VLAN filtering and two ports or more is a switch; everything else is a host.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pauseframe.devices import wiring
+from pauseframe.devices.files import (
+    DeviceFileError,
+    Json,
+    as_list,
+    as_rows,
+    as_text,
+    parse_json,
+    read_text,
+    shown,
+    whole_number,
+)
+from pauseframe.devices.model import Fabric, FdbRow, Host, HostRoute, HostVlan, Nic, Port, PortQos, Switch, Vlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
+_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
+
+
+def is_host_folder(path: Path) -> bool:
+    """Whether a folder is that of one Linux device."""
+    return (path / "ip-link.json").is_file() or (path / "networkd").is_dir()
+
+
+def read_host(path: Path, fabric: Fabric) -> int:
+    """Reads the folder of a device; the number of files read. DeviceFileError for one that cannot be read."""
+    name = path.resolve().name
+    if (path / "hostname").is_file():
+        name = read_text(path / "hostname").strip() or name
+    links = _json(path / "ip-link.json")
+    slaves = [row for row in links if as_rows(as_rows(row).get("linkinfo")).get("info_slave_kind") == "bridge"]
+    filtering = any(_info(row).get("vlan_filtering") == 1 for row in links)
+    if filtering and len(slaves) >= 2:
+        fabric.switches[name] = _switch(name, path, slaves)
+    else:
+        fabric.hosts[name] = _host(name, path, links)
+    return sum(1 for file in path.rglob("*") if file.is_file())
+
+
+def _info(row: Json) -> dict[str, Json]:
+    return dict(as_rows(as_rows(as_rows(row).get("linkinfo")).get("info_data")))
+
+
+def _json(path: Path) -> list[dict[str, Json]]:
+    """Rows of a file; none if it is not there or empty, as a command that this machine does not have leaves it."""
+    if not path.is_file():
+        return []
+    text = read_text(path)
+    value = parse_json(text, str(path)) if text.strip() else None
+    return [dict(as_rows(row)) for row in (as_list(value) or ([value] if isinstance(value, dict) else []))]
+
+
+def _neighbours(path: Path, device: str) -> dict[str, tuple[str, str]]:
+    file = path / "lldp.json"
+    if not file.is_file() or not read_text(file).strip():
+        return {}
+    wires = wiring.of_lldp(parse_json(read_text(file), str(file)), device) or []
+    return {port: (other, far) for _, port, other, far in wires}
+
+
+def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
+    switch = Switch(name, str(path), "linux", tables=frozenset({"VLAN_MEMBER", "FDB"}))
+    flags: dict[str, dict[str, Json]] = {}
+    for row in slaves:
+        port = Port(as_text(row.get("ifname")), mtu=whole_number(as_text(row.get("mtu"))), qos=PortQos(_pfc(path, row)))
+        switch.ports[port.name] = port
+        flags[port.name] = dict(as_rows(as_rows(row.get("linkinfo")).get("info_slave_data")))
+    if any(port.qos.pfc is not None for port in switch.ports.values()):
+        switch.tables |= {"PORT_QOS_MAP"}
+    for row in _json(path / "bridge-vlan.json"):
+        port_name = as_text(row.get("ifname"))
+        for item in map(as_rows, as_list(row.get("vlans"))):
+            number = whole_number(as_text(item.get("vlan")))
+            if number is not None and port_name in switch.ports:
+                untagged = "Egress Untagged" in map(as_text, as_list(item.get("flags")))
+                vlan = switch.vlans.setdefault(number, Vlan(number, stp=False))
+                vlan.members[port_name] = "untagged" if untagged else "tagged"
+    for vlan in switch.vlans.values():
+        own = [flags[port] for port in vlan.members if flags.get(port)]
+        if own:
+            vlan.learning = any(flag.get("learning", True) for flag in own)
+            vlan.flood = any(flag.get(kind, True) for flag in own for kind in ("flood", "bcast_flood"))
+    for row in _json(path / "bridge-fdb.json"):
+        number, port_name = whole_number(as_text(row.get("vlan"))), as_text(row.get("ifname"))
+        if number is not None and port_name in switch.ports and row.get("state") == "static":
+            switch.fdb.append(FdbRow(number, as_text(row.get("mac")).lower(), port_name))
+    switch.neighbours = _neighbours(path, name)
+    return switch
+
+
+def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
+    """What `dcb -j pfc show` says of an interface."""
+    name = as_text(row.get("ifname"))
+    if not _INTERFACE.fullmatch(name):
+        return None
+    found = _json(path / f"dcb-pfc-{name}.json")
+    value = found[0].get("prio_pfc") if found else None
+    rows = {str(i): item for i, item in enumerate(value)} if isinstance(value, list) else as_rows(value)
+    on = {whole_number(key) for key, item in rows.items() if item is True or item == "on"}
+    return frozenset(n for n in on if n is not None) if found else None
+
+
+def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
+    host = Host(name, str(path), sysctl=dict(_sysctls(path)))
+    for row in links:
+        _add_link(host, path, row)
+    if links:
+        _add_addresses(host, path)
+        _add_routes(host, path)
+    else:
+        _read_networkd(host, path / "networkd")
+    host.neighbours = _neighbours(path, name)
+    return host
+
+
+def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
+    name, kind = as_text(row.get("ifname")), as_rows(row.get("linkinfo")).get("info_kind")
+    if kind == "vlan":
+        data = _info(row)
+        number = whole_number(as_text(data.get("id")))
+        under = as_text(row.get("link"))
+        if number is not None:
+            vlan = HostVlan(number, name)
+            for item in map(as_rows, as_list(data.get("egress_qos"))):
+                pair = whole_number(as_text(item.get("from"))), whole_number(as_text(item.get("to")))
+                if pair[0] is not None and pair[1] is not None:
+                    vlan.egress[pair[0]] = pair[1]
+            host.nics.setdefault(under, Nic(under)).vlans[number] = vlan
+    elif kind is None and row.get("link_type") in {"ether", None}:
+        nic = host.nics.setdefault(name, Nic(name))
+        nic.mac, nic.mtu = as_text(row.get("address")).lower(), whole_number(as_text(row.get("mtu")))
+        nic.pfc = _pfc(path, row)
+        nic.dscp_to_priority = _dscp(path, name)
+        nic.trust = "dscp" if nic.dscp_to_priority else "pcp" if nic.pfc is not None else None
+
+
+def _dscp(path: Path, name: str) -> dict[int, int]:
+    """What `dcb -j app show` says of DSCP: pairs of code point and priority."""
+    app = _json(path / f"dcb-app-{name}.json") if _INTERFACE.fullmatch(name) else []
+    found = {}
+    for item in as_list(app[0].get("dscp_prio")) if app else []:
+        numbers = [whole_number(as_text(value)) for value in as_list(item)]
+        if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
+            found[numbers[0]] = numbers[1]
+    return found
+
+
+def _vlans(host: Host) -> dict[str, HostVlan]:
+    return {vlan.interface: vlan for nic in host.nics.values() for vlan in nic.vlans.values()}
+
+
+def _add_addresses(host: Host, path: Path) -> None:
+    vlans = _vlans(host)
+    for row in _json(path / "ip-addr.json"):
+        vlan = vlans.get(as_text(row.get("ifname")))
+        for item in map(as_rows, as_list(row.get("addr_info"))):
+            if vlan is not None and item.get("family") == "inet":
+                vlan.addresses.append(f"{as_text(item.get('local'))}/{as_text(item.get('prefixlen'))}")
+    for row in _json(path / "ip-neigh.json"):
+        vlan = vlans.get(as_text(row.get("dev")))
+        if vlan is not None and "PERMANENT" in map(as_text, as_list(row.get("state"))):
+            vlan.neighbours[as_text(row.get("dst"))] = as_text(row.get("lladdr")).lower()
+
+
+def _add_routes(host: Host, path: Path) -> None:
+    for row in _json(path / "ip-route.json"):
+        metrics: dict[str, Json] = dict(row)
+        for item in as_list(row.get("metrics")):
+            metrics |= as_rows(item)
+        rto = metrics.get("rto_min")
+        host.routes.append(
+            HostRoute(
+                as_text(row.get("dst")),
+                as_text(row.get("dev")),
+                congctl=as_text(metrics.get("congestion", metrics.get("congctl"))) or None,
+                initcwnd=whole_number(as_text(metrics.get("initcwnd"))),
+                rto_min_ms=float(as_text(rto)) if isinstance(rto, int | float) else _milliseconds(as_text(rto)),
+                quickack=as_text(metrics.get("quickack")) in {"1", "true"},
+                ecn="ecn" in metrics,
+            )
+        )
+
+
+def _milliseconds(text: str) -> float | None:
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s|)", text)
+    return float(found[1]) * _MS[found[2]] if found else None
+
+
+def _sysctls(path: Path) -> Iterator[tuple[str, str]]:
+    for name in ("sysctl.txt", "sysctl.conf"):
+        if (path / name).is_file():
+            for line in read_text(path / name).splitlines():
+                key, equals, value = line.partition("=")
+                if equals and not line.lstrip().startswith(("#", ";")):
+                    yield key.strip(), value.strip()
+
+
+def _read_networkd(host: Host, folder: Path) -> None:
+    """VLAN interfaces, addresses, neighbours and routes of .netdev and .network files."""
+    kinds: dict[str, HostVlan] = {}
+    parsed = [
+        (path, list(_sections(path)))
+        for path in sorted(folder.glob("*.net*"))
+        if path.suffix in {".netdev", ".network"}
+    ]
+    for path, sections in parsed:
+        if path.suffix == ".netdev":
+            values = {f"{name}.{key}": value for name, pairs in sections for key, value in pairs}
+            number = whole_number(values.get("VLAN.Id"))
+            if values.get("NetDev.Kind") == "vlan" and number is not None:
+                vlan = kinds[values.get("NetDev.Name", "")] = HostVlan(number, values.get("NetDev.Name", ""))
+                for pair in values.get("VLAN.EgressQOSMaps", "").split():
+                    one, other = (whole_number(part) for part in pair.partition("-")[::2])
+                    if one is not None and other is not None:
+                        vlan.egress[one] = other
+    for path, sections in parsed:
+        if path.suffix == ".network":
+            _network(host, kinds, sections)
+
+
+def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, list[tuple[str, str]]]]) -> None:
+    name = next((v for section, pairs in sections if section == "Match" for k, v in pairs if k == "Name"), "")
+    vlan = kinds.get(name)
+    for section, pairs in sections:
+        values = dict(pairs)
+        if vlan is None and section == "Network":
+            nic = host.nics.setdefault(name, Nic(name))
+            members = [kinds[v] for k, v in pairs if k == "VLAN" and v in kinds]
+            nic.vlans |= {member.id: member for member in members}
+        elif vlan is None and section == "Link" and "MTUBytes" in values:
+            host.nics.setdefault(name, Nic(name)).mtu = whole_number(values["MTUBytes"])
+        elif vlan is not None and section == "Address" and "Address" in values:
+            vlan.addresses.append(values["Address"])
+        elif vlan is not None and section == "Neighbor":
+            vlan.neighbours[values.get("Address", "")] = values.get("LinkLayerAddress", "").lower()
+        elif vlan is not None and section == "Route":
+            host.routes.append(
+                HostRoute(
+                    values.get("Destination", ""),
+                    name,
+                    values.get("TCPCongestionControlAlgorithm"),
+                    whole_number(values.get("InitialCongestionWindow")),
+                    _milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
+                    values.get("QuickAck") == "yes",
+                )
+            )
+
+
+def _sections(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Sections in order; systemd repeats them, which configparser refuses."""
+    section, pairs = "", list[tuple[str, str]]()
+    for line in read_text(path).splitlines():
+        text = line.strip()
+        if not text or text.startswith(("#", ";")):
+            continue
+        found = _SECTION.fullmatch(text)
+        if found:
+            if section:
+                yield section, pairs
+            section, pairs = found[1], []
+            continue
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise DeviceFileError(f"{shown(path)}: {shown(text)!r} is neither [Section] nor Key=Value")
+        pairs.append((key.strip(), value.strip()))
+    if section:
+        yield section, pairs

@@ -1,0 +1,182 @@
+"""Files and folders to a `Fabric`. What a file is, its content says; what is left out, `Fabric.notes` says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pauseframe.devices import linux, sonic, wiring
+from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
+from pauseframe.devices.model import Fabric, FdbRow, LookupRow
+from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
+from pauseframe.devices.sonic_schema import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MOST_FILES = 20_000
+SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
+"""Files of our own that are no device's."""
+READ = {".json", ".xml", ".ini", ".network", ".netdev"}
+
+__all__ = ["DeviceFileError", "Reading", "read_fabric"]
+
+
+@dataclass
+class Reading:
+    """What was read: the fabric, and the rows of each CONFIG_DB as written."""
+
+    fabric: Fabric = field(default_factory=Fabric)
+    databases: dict[str, ConfigDb] = field(default_factory=dict)
+    """By name of the switch."""
+    malformed: list[tuple[str, str]] = field(default_factory=list)
+    """(file, what is wrong in it), where the rest of the file was read."""
+    files: int = 0
+    _wires: list[wiring.Wire] = field(default_factory=list)
+    _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
+    _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
+    _names: dict[str, str] = field(default_factory=dict)
+    """Name by file or folder to the name that the device gives itself."""
+
+
+def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Reading:
+    """Reads device files; folders are searched for them.
+
+    Raises DeviceFileError for a file that is named and cannot be read, or if there is none.
+    """
+    reading = Reading()
+    for path in paths:
+        if not path.exists():
+            raise DeviceFileError(f"{shown(path)}: there is no such file or folder")
+        if path.is_dir() and linux.is_host_folder(path):
+            reading.files += linux.read_host(path, reading.fabric)
+            continue
+        for file in [path] if path.is_file() else _files_below(path, reading):
+            _read_file(file, reading)
+    if reading.files == 0:
+        raise DeviceFileError(
+            f"{shown(', '.join(map(str, paths)))}: no device file: give config_db.json files, pg_profile_lookup.ini, "
+            "minigraph.xml, lldp.json, or folders of `collect.sh`"
+        )
+    if topology is not None:
+        reading._wires = wiring.of_topology(topology) + reading._wires
+    _put_together(reading)
+    return reading
+
+
+def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
+    found = 0
+    # A config_db.json comes before what is beside it, whose tables are added to it.
+    for path in sorted(folder.rglob("*"), key=lambda p: (str(p.parent), p.name != "config_db.json", p.name)):
+        if path.is_dir() and linux.is_host_folder(path):
+            reading.files += linux.read_host(path, reading.fabric)
+        if not path.is_file() or path.is_symlink() or path.suffix.lower() not in READ or path.name in SKIPPED:
+            continue
+        if linux.is_host_folder(path.parent) or path.parent.name == "networkd":
+            continue
+        found += 1
+        if found > MOST_FILES:
+            raise DeviceFileError(f"{shown(folder)}: more than {MOST_FILES} files: name the ones to read")
+        yield path
+
+
+def _read_file(path: Path, reading: Reading) -> None:
+    suffix = path.suffix.lower()
+    if suffix in {".network", ".netdev"}:
+        return
+    text = read_text(path)
+    source = str(path)
+    if suffix == ".xml" or text.lstrip().startswith("<"):
+        reading._wires += wiring.of_minigraph(text, source)
+    elif suffix == ".ini":
+        rows, wrong = sonic.lookup_rows(text)
+        reading.malformed += [(source, line) for line in wrong]
+        reading._lookups.append((path, rows))
+    else:
+        _read_json(path, text, reading)
+    reading.files += 1
+
+
+def _read_json(path: Path, text: str, reading: Reading) -> None:
+    value = parse_json(text, str(path))
+    name = sonic.name_of_file(path)
+    if (wires := wiring.of_lldp(value, name)) is not None:
+        reading._wires += wires
+    elif (rows := sonic.static_fdb(value)) is not None:
+        reading._fdbs.append((name, rows))
+    elif looks_like_config_db(value):
+        for document in documents(value, str(path)):
+            if not _joined(document, path, reading):
+                _add_switch(document, document.case or name, reading, (path, name))
+    elif isinstance(value, dict) and not value:
+        _add_switch(ConfigDb(str(path)), name, reading, (path, name))
+    else:
+        known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE"
+        reading.fabric.notes.append(f"{shown(path)}: none of what is read ({known}): left out")
+        reading.files -= 1
+
+
+def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
+    """Adds the tables of a file beside a config_db.json to it, as `config load` would; whether it was one.
+
+    A file with another hostname is another device.
+    """
+    main = path.parent / "config_db.json"
+    if document.case or path.name == main.name or not main.is_file():
+        return False
+    device = next((name for name, known in reading.databases.items() if known.source == str(main)), None)
+    hostname = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname")
+    if device is None or hostname not in {None, device}:
+        return False
+    known = reading.databases[device]
+    for table, rows in document.tables.items():
+        into = known.tables.setdefault(table, {})
+        for key, row in rows.items():
+            into.setdefault(key, {}).update(row)
+    known.malformed += document.malformed
+    reading.fabric.switches[device] = sonic.switch_of(known, device)
+    return True
+
+
+def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[Path, str]) -> None:
+    switch = sonic.switch_of(document, name)
+    own, count = switch.name, 2
+    while switch.name in reading.databases:
+        switch.name = f"{own}#{count}"
+        count += 1
+    if count > 2 and not document.case:
+        kept = reading.databases[own].source
+        reading.fabric.notes.append(
+            f"{shown(document.source)}: its hostname {shown(own)} is also that of {shown(kept)}: read as {switch.name}"
+        )
+    reading.fabric.switches[switch.name] = switch
+    reading.databases[switch.name] = document
+    path, by_file = origin
+    reading._names.setdefault(by_file, switch.name)
+    reading._names.setdefault(f"{path.resolve().parent}/", switch.name)
+    others = sorted(set(document.tables) - set(TABLES) - {"DEVICE_METADATA"})
+    if others and not document.case:
+        listed = ", ".join(map(shown, others[:8])) + (" …" if len(others) > 8 else "")
+        reading.fabric.notes.append(f"{shown(switch.name)}: {len(others)} other tables, not looked at: {listed}")
+
+
+def _put_together(reading: Reading) -> None:
+    fabric = reading.fabric
+    for path, rows in reading._lookups:
+        folder = f"{path.resolve().parent}/"
+        below = [s for s in fabric.switches.values() if f"{Path(s.source).resolve().parent}/".startswith(folder)]
+        for switch in below if len(reading._lookups) > 1 else fabric.switches.values():
+            switch.lookup, switch.lookup_source = rows, str(path)
+        if not fabric.switches:
+            lone = sonic.switch_of(ConfigDb(str(path)), sonic.name_of_file(path))
+            lone.lookup, lone.lookup_source, lone.whole = rows, str(path), False
+            fabric.switches[lone.name] = lone
+    for name, fdb in reading._fdbs:
+        owner = fabric.switches.get(reading._names.get(name, name))
+        if owner is None:
+            fabric.notes.append(f"static FDB rows of {shown(name)}: no CONFIG_DB of it: left out")
+        else:
+            owner.fdb += [row for row in fdb if row not in set(owner.fdb)]
+    wires = [(reading._names.get(a, a), p, reading._names.get(b, b), q) for a, p, b, q in reading._wires]
+    wiring.connect(fabric, wires)

@@ -1,0 +1,118 @@
+"""A scenario of a deployed fabric: what its files say of links, buffers, PFC and marks, and a workload to be changed.
+
+The simulator has one setting for all switches and all lossless priorities: where devices differ, that of most ports is
+taken, and the first line says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+from pauseframe.devices.model import DEFAULT_MTU, End, Fabric
+from pauseframe.headroom import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T = TypeVar("T")
+
+
+def scenario_of(fabric: Fabric, *, name: str = "fabric") -> str:
+    """The text of a scenario file.
+
+    ValueError if fewer than two hosts are connected to switches.
+    """
+    switches = {device: f"s{i}" for i, device in enumerate(sorted(fabric.switches))}
+    links: list[str] = []
+    hosts: dict[End, str] = {}
+    for link in fabric.links:
+        inner = [end.device in switches for end in (link.a, link.b)]
+        if not any(inner):
+            continue
+        for end, is_switch in zip((link.a, link.b), inner, strict=True):
+            if not is_switch:
+                hosts[end] = f"h{len(hosts)}"
+        ends = [switches[e.device] if e.device in switches else hosts[e] for e in (link.a, link.b)]
+        links.append(f'    {{ ends = ["{ends[0]}", "{ends[1]}"], {_channel(fabric, link.a, link.b)} }},')
+    if len(hosts) < 2:
+        raise ValueError("fewer than two hosts are connected to switches: give LLDP, DEVICE_NEIGHBOR or a topology")
+    notes: list[str] = []
+    lines = [f'name = "{name}"', 'stop = "20 ms"', 'transport = { preset = "tcp_bolt" }', *_switch(fabric, notes), ""]
+    lines += ["[topology]", 'kind = "custom"', _names("hosts", hosts.values()), _names("switches", switches.values())]
+    lines += ["links = [", *links, "]", "", "[[workload]]", 'kind = "permutation"', 'size = "1 MB"', ""]
+    legend = [f"# {short}: {_plain(device)}" for device, short in switches.items()]
+    legend += [f"# {short}: {_plain(str(end))}" for end, short in hosts.items()]
+    return "\n".join([*(f"# {note}" for note in notes), *legend, *lines])
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _names(key: str, names: Iterable[str]) -> str:
+    return f"{key} = [" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
+def _channel(fabric: Fabric, a: End, b: End) -> str:
+    """Rate and delay of a link; 10 Gb/s and 5 m where no file says."""
+    ports = [port for port in (fabric.port(a), fabric.port(b)) if port is not None]
+    speed = next((port.speed for port in ports if port.speed), 10_000)
+    cable = next((port.cable for port in ports if port.cable is not None), 5.0)
+    return f'rate = "{speed} Mbps", delay = "{max(1, round(cable * 1e9 / LIGHT))} ns"'
+
+
+def _most(values: Iterable[T], what: str, notes: list[str]) -> T | None:
+    """The most frequent value; a note if there are others."""
+    count = Counter(values)
+    if len(count) > 1:
+        notes.append(f"{what} differs between ports: that of most is taken")
+    return count.most_common(1)[0][0] if count else None
+
+
+def _switch(fabric: Fabric, notes: list[str]) -> list[str]:
+    """`[host]` and `[switch]` as the files have them."""
+    mtus = [switch.lossless_mtu or min(port.mtu or DEFAULT_MTU, 9000) for switch, port in fabric.ports()]
+    lines = ["", "[host]", f'mtu = "{max(_most(mtus, "MTU", notes) or 1500, 576)} B"', "", "[switch]"]
+    lossless = _most((tuple(sorted(port.lossless)) for _, port in fabric.ports()), "the paused priorities", notes)
+    pools = [
+        pool.size
+        for s in fabric.switches.values()
+        for pool in s.pools.values()
+        if pool.direction != "egress" and pool.size
+    ]
+    size = _most(pools, "the size of pools", notes)
+    if size is not None:
+        lines.append(f'buffer = {{ policy = "shared", size = "{size} B", alpha = {_alpha(fabric, notes):g} }}')
+    marks = [
+        wred.min_threshold
+        for switch, port in fabric.ports()
+        for queue in port.queues.values()
+        if (wred := switch.wred.get(queue.wred or ""))
+        and wred.marks_green
+        and "green" in wred.enabled
+        and wred.min_threshold
+    ]
+    mark = _most(marks, "the marking threshold", notes)
+    lines.append(f'marker = {{ kind = "step", k = "{mark} B" }}' if mark else 'marker = { kind = "none" }')
+    if lossless:
+        headrooms = [
+            have
+            for switch, port in fabric.ports()
+            for group in port.lossless
+            if (have := switch.headroom_of(port, group)[0])
+        ]
+        headroom = _most(headrooms, "headroom", notes)
+        given = f', headroom = "{headroom} B"' if headroom else ""
+        lines.append(f"pfc = {{ priorities = [{', '.join(map(str, lossless))}]{given} }}")
+    return lines
+
+
+def _alpha(fabric: Fabric, notes: list[str]) -> float:
+    profiles = [
+        profile.alpha
+        for switch, port in fabric.ports()
+        for name in port.groups.values()
+        if (profile := switch.profiles.get(name or "")) and profile.alpha and profile.has_headroom
+    ]
+    return _most(profiles, "alpha", notes) or 1.0

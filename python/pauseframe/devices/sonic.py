@@ -1,0 +1,275 @@
+"""CONFIG_DB to the model. Values that the schema forbids are left out here: `pauseframe.lint` says so from the rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import Json, as_list, as_rows, as_text, whole_number
+from pauseframe.devices.model import (
+    BufferProfile,
+    FdbRow,
+    LookupRow,
+    Pool,
+    Port,
+    PortQos,
+    Queue,
+    Scheduler,
+    Switch,
+    Vlan,
+    Watchdog,
+    Wred,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pauseframe.devices.sonic_db import ConfigDb, Row
+
+_LANE = re.compile(r"\bpriority ([0-7])\b")
+_MAPS = {
+    "dscp_to_tc": "DSCP_TO_TC_MAP",
+    "dot1p_to_tc": "DOT1P_TO_TC_MAP",
+    "tc_to_pg": "TC_TO_PRIORITY_GROUP_MAP",
+    "tc_to_queue": "TC_TO_QUEUE_MAP",
+    "pfc_to_queue": "MAP_PFC_PRIORITY_TO_QUEUE",
+    "pfc_to_pg": "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+}
+
+
+def switch_of(db: ConfigDb, name: str) -> Switch:
+    """The switch of a CONFIG_DB. `name` is used if DEVICE_METADATA has none."""
+    meta = db.rows("DEVICE_METADATA").get("localhost", {})
+    switch = Switch(
+        name=meta.get("hostname") or name,
+        source=db.source,
+        hwsku=meta.get("hwsku", ""),
+        mac=meta.get("mac", ""),
+        model=meta.get("buffer_model"),
+        tables=frozenset(db.tables),
+        whole=db.whole,
+    )
+    for key, row in db.rows("PORT").items():
+        switch.ports[key] = _port(key, row)
+    _read_buffers(db, switch)
+    _read_maps(db, switch)
+    _read_ports(db, switch)
+    _read_vlans(db, switch)
+    for key, row in db.rows("DEVICE_NEIGHBOR").items():
+        if row.get("name") and row.get("port"):
+            switch.neighbours[row.get("local_port") or key] = (row["name"], row["port"])
+    for row in db.rows("LOSSLESS_TRAFFIC_PATTERN").values():
+        switch.lossless_mtu = whole_number(row.get("mtu"))
+        switch.small_packets = whole_number(row.get("small_packet_percentage"))
+    return switch
+
+
+def _port(name: str, row: Row) -> Port:
+    return Port(
+        name=name,
+        speed=whole_number(row.get("speed")),
+        mtu=whole_number(row.get("mtu")),
+        fec=row.get("fec"),
+        alias=row.get("alias"),
+        up=row.get("admin_status", "up") != "down",
+    )
+
+
+def _read_buffers(db: ConfigDb, switch: Switch) -> None:
+    for key, row in db.rows("BUFFER_POOL").items():
+        size, xoff = whole_number(row.get("size")), whole_number(row.get("xoff"))
+        switch.pools[key] = Pool(key, row.get("type", "ingress"), row.get("mode", "dynamic"), size, xoff or 0)
+    for key, row in db.rows("BUFFER_PROFILE").items():
+        sizes = {name: whole_number(row.get(name)) or 0 for name in ("size", "xon", "xoff", "xon_offset")}
+        switch.profiles[key] = BufferProfile(
+            key,
+            row.get("pool", ""),
+            **sizes,
+            static_th=whole_number(row.get("static_th")),
+            dynamic_th=whole_number(row.get("dynamic_th")),
+            computed=row.get("headroom_type") == "dynamic" and "xoff" not in row,
+        )
+    for key, row in db.rows("WRED_PROFILE").items():
+        colours = frozenset(c for c in ("green", "yellow", "red") if row.get(f"wred_{c}_enable") == "true")
+        probability = whole_number(row.get("green_drop_probability"))
+        switch.wred[key] = Wred(
+            key,
+            row.get("ecn", "ecn_none"),
+            whole_number(row.get("green_min_threshold")),
+            whole_number(row.get("green_max_threshold")),
+            100 if probability is None else probability,
+            colours,
+        )
+    for key, row in db.rows("SCHEDULER").items():
+        switch.schedulers[key] = Scheduler(key, row.get("type", "WRR"), whole_number(row.get("weight")) or 1)
+
+
+def _read_maps(db: ConfigDb, switch: Switch) -> None:
+    for kind, table in _MAPS.items():
+        into: dict[str, dict[int, int]] = getattr(switch.maps, kind)
+        for name, row in db.rows(table).items():
+            pairs = ((whole_number(key), whole_number(value)) for key, value in row.items())
+            into[name] = {key: value for key, value in pairs if key is not None and value is not None}
+
+
+def _qos(key: str, row: Row) -> PortQos:
+    return PortQos(
+        pfc=_priorities(row.get("pfc_enable")),
+        watchdog=_priorities(row.get("pfcwd_sw_enable")),
+        dscp_to_tc=row.get("dscp_to_tc_map"),
+        dot1p_to_tc=row.get("dot1p_to_tc_map"),
+        tc_to_pg=row.get("tc_to_pg_map"),
+        tc_to_queue=row.get("tc_to_queue_map"),
+        pfc_to_queue=row.get("pfc_to_queue_map"),
+        pfc_to_pg=row.get("pfc_to_pg_map"),
+        key=key,
+    )
+
+
+def _priorities(text: str | None) -> frozenset[int] | None:
+    if text is None:
+        return None
+    return frozenset(int(part) for part in text.split(",") if part in {"0", "1", "2", "3", "4", "5", "6", "7"})
+
+
+def _read_ports(db: ConfigDb, switch: Switch) -> None:
+    everywhere = db.rows("PORT_QOS_MAP").get("global")
+    switch.global_qos = None if everywhere is None else _qos("global", everywhere)
+    for key, row in db.rows("PORT_QOS_MAP").items():
+        for name in key.split(",") if key != "global" else ():
+            port_of(switch, name).qos = _inheriting(_qos(key, row), switch.global_qos)
+    for row in db.rows("CABLE_LENGTH").values():
+        for name, length in row.items():
+            metres = whole_number(length.removesuffix("m"))
+            port_of(switch, name).cable = None if metres is None else float(metres)
+    for name, number, key, row in _port_rows(db, "BUFFER_PG"):
+        profile, port = row.get("profile"), port_of(switch, name)
+        port.groups[number] = None if profile in {None, "NULL", "0"} else profile
+        port.group_rows[number] = key
+    for table in ("BUFFER_QUEUE", "QUEUE"):
+        for name, number, _, row in _port_rows(db, table):
+            queue = port_of(switch, name).queues.setdefault(number, Queue())
+            queue.profile = row.get("profile", queue.profile)
+            queue.wred = row.get("wred_profile", queue.wred)
+            queue.scheduler = row.get("scheduler", queue.scheduler)
+    _read_watchdogs(db, switch)
+
+
+def _read_watchdogs(db: ConfigDb, switch: Switch) -> None:
+    for key, row in db.rows("PFC_WD").items():
+        if key == "GLOBAL":
+            switch.watchdog_poll = whole_number(row.get("POLL_INTERVAL"))
+        else:
+            times = (whole_number(row.get(name)) for name in ("detection_time", "restoration_time"))
+            port_of(switch, key).watchdog = Watchdog(row.get("action"), *times)
+
+
+def _inheriting(own: PortQos, everywhere: PortQos | None) -> PortQos:
+    """A port's row; the DSCP map is the switch's where the port names none, as orchagent does."""
+    if everywhere is None or own.dscp_to_tc is not None or own.dot1p_to_tc is not None:
+        return own
+    return replace(own, dscp_to_tc=everywhere.dscp_to_tc)
+
+
+def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, int, str, Row]]:
+    """(port, number, key, row) of rows whose key ends with port and a number or range."""
+    for key, row in db.rows(table).items():
+        parts = key.split("|")
+        if len(parts) < 2 or parts[-2] == "CPU":
+            continue
+        first, _, last = parts[-1].partition("-")
+        low, high = whole_number(first), whole_number(last or first)
+        if low is None or high is None or not 0 <= low <= high <= 15:
+            continue
+        for name in parts[-2].split(","):
+            for number in range(low, high + 1):
+                yield name, number, key, row
+
+
+def port_of(switch: Switch, name: str) -> Port:
+    """A port by name; one that PORT does not have is added, since a fragment may have no PORT."""
+    return switch.ports.setdefault(name, Port(name))
+
+
+def _read_vlans(db: ConfigDb, switch: Switch) -> None:
+    for key, row in db.rows("VLAN").items():
+        number = _vlan_number(key)
+        if number is None:
+            continue
+        vlan = switch.vlans[number] = Vlan(number)
+        floods = [row[name] for name in _FLOODS if name in row]
+        vlan.learning = None if "mac_learning" not in row else row["mac_learning"] == "enabled"
+        vlan.flood = None if not floods else "enabled" in floods
+        lane = _LANE.search(row.get("description", ""))
+        vlan.priority = int(lane[1]) if lane else None
+    for key, row in db.rows("VLAN_MEMBER").items():
+        name, _, port = key.partition("|")
+        number = _vlan_number(name)
+        if number is not None and port:
+            switch.vlans.setdefault(number, Vlan(number)).members[port] = row.get("tagging_mode", "tagged")
+    for key in db.rows("VLAN_INTERFACE"):
+        number = _vlan_number(key.partition("|")[0])
+        if number in switch.vlans:
+            switch.vlans[number].interface = True
+    for key, row in db.rows("STP_VLAN").items():
+        number = _vlan_number(key)
+        if number in switch.vlans:
+            switch.vlans[number].stp = row.get("enabled") == "true"
+    _read_fdb(db, switch)
+
+
+def _read_fdb(db: ConfigDb, switch: Switch) -> None:
+    for key, row in db.rows("FDB").items():
+        name, _, mac = key.partition("|")
+        number = _vlan_number(name)
+        if number is not None and row.get("port"):
+            switch.fdb.append(FdbRow(number, mac.lower(), row["port"]))
+
+
+_FLOODS = ("unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood")
+
+
+def _vlan_number(name: str) -> int | None:
+    return whole_number(name.removeprefix("Vlan")) if name.startswith("Vlan") else None
+
+
+def static_fdb(value: Json) -> list[FdbRow] | None:
+    """Rows of a file for `swssconfig` (FDB_TABLE:Vlan100:00-11-22-33-44-55); None if it is no such file."""
+    rows, seen = [], False
+    for item in as_list(value):
+        for key, fields in as_rows(item).items():
+            table, _, rest = key.partition(":")
+            if table != "FDB_TABLE":
+                continue
+            seen = True
+            name, _, mac = rest.partition(":")
+            number, port = _vlan_number(name), as_text(as_rows(fields).get("port"))
+            if number is not None and port:
+                rows.append(FdbRow(number, mac.replace("-", ":").lower(), port))
+    return rows if seen else None
+
+
+def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
+    """Rows of a `pg_profile_lookup.ini`, and what is wrong with its other lines."""
+    rows, wrong = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        numbers = [whole_number(word) for word in [words[0], *words[2:]]]
+        cable = words[1] if len(words) > 1 else ""
+        if not 6 <= len(words) <= 7 or None in numbers or not re.fullmatch(r"[0-9]{1,7}m", cable):
+            wrong.append(f"line {number}: this is not: speed cable size xon xoff threshold [xon_offset]")
+            continue
+        speed, size, xon, xoff, threshold, *offset = [n for n in numbers if n is not None]
+        rows.append(LookupRow(speed, cable, size, xon, xoff, threshold, offset[0] if offset else None))
+    return rows, wrong
+
+
+def name_of_file(path: Path) -> str:
+    """The device that a file is about, if nothing in it says so: its name, or its folder's if that is a usual one."""
+    stem = path.name.partition(".")[0] if path.stem.endswith((".lldp", ".fdb", ".config_db")) else path.stem
+    usual = {"config_db", "lldp", "lldpctl", "minigraph", "fdb", "pg_profile_lookup", "config", "port_config"}
+    return path.resolve().parent.name if stem.lower() in usual else stem

@@ -1,0 +1,148 @@
+"""CONFIG_DB as it is written: tables, rows, fields, all text.
+
+Read from `config_db.json`, from a part of one, or from instance data of the YANG models (`sonic-port:sonic-port` …),
+which is turned into the same tables.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import Json, as_list, as_rows, as_text
+from pauseframe.devices.sonic_schema import TABLES, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Row = dict[str, str]
+_TABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_MODULE = re.compile(r"sonic-[a-z0-9_-]+:[A-Za-z0-9_-]+")
+_REFERENCE = re.compile(r"\[[A-Z0-9_]+\|(.+)\]")
+
+
+@dataclass(slots=True)
+class ConfigDb:
+    """The tables of one device. Values of fields that are lists are joined with commas."""
+
+    source: str
+    case: str = ""
+    """The key under which the document stood in its file, if there were several."""
+    tables: dict[str, dict[str, Row]] = field(default_factory=dict)
+    malformed: list[tuple[str, str, str]] = field(default_factory=list)
+    """(table, key, what is wrong with it): not a table, not a row."""
+    yang: bool = False
+    """It was instance data of the YANG models: complete by definition."""
+
+    @property
+    def whole(self) -> bool:
+        """Not a fragment: what it does not have is not there."""
+        return self.yang or "PORT" in self.tables
+
+    def rows(self, table: str) -> Mapping[str, Row]:
+        """The rows of a table; none if it is not there."""
+        return self.tables.get(table, {})
+
+
+def documents(value: Json, source: str) -> Iterator[ConfigDb]:
+    """The CONFIG_DBs of a JSON value: itself, or several by name, in either form."""
+    top = as_rows(value)
+    if any(_MODULE.fullmatch(key) for key in top):
+        yield _of_yang(top, source)
+    elif top and not any(_is_table(key, rows) for key, rows in top.items()) and _holds_documents(top):
+        for case, inner in top.items():
+            for document in documents(inner, source):
+                document.case = case
+                yield document
+    else:
+        yield _of_tables(top, source)
+
+
+def looks_like_config_db(value: Json) -> bool:
+    """Whether a JSON value is one of the forms of CONFIG_DB."""
+    top = as_rows(value)
+    known = any(key in TABLES or key == "DEVICE_METADATA" or _MODULE.fullmatch(key) for key in top)
+    return known or _holds_documents(top)
+
+
+def _is_table(name: str, rows: Json) -> bool:
+    return name in TABLES and isinstance(rows, dict)
+
+
+def _holds_documents(top: Mapping[str, Json]) -> bool:
+    def holds(inner: Json) -> bool:
+        return any(key in TABLES or _MODULE.fullmatch(key) for key in as_rows(inner))
+
+    return bool(top) and any(holds(inner) for inner in top.values()) and all(isinstance(i, dict) for i in top.values())
+
+
+def _of_tables(top: Mapping[str, Json], source: str) -> ConfigDb:
+    found = ConfigDb(source)
+    for table, rows in top.items():
+        if not isinstance(rows, dict):
+            if table in TABLES:
+                found.malformed.append((table, "", "the table is not an object of rows"))
+            continue
+        into = found.tables.setdefault(table, {})
+        for key, row in rows.items():
+            if not isinstance(row, dict):
+                if table in TABLES:
+                    found.malformed.append((table, key, "the row is not an object of fields"))
+                continue
+            into[key] = {name: _value(item) for name, item in row.items() if name != "NULL"}
+    return found
+
+
+def _value(item: Json) -> str:
+    """A field; "[TABLE|name]" is how images before 202106 wrote references."""
+    text = as_text(item)
+    old = _REFERENCE.fullmatch(text)
+    return old[1] if old else text
+
+
+def _of_yang(top: Mapping[str, Json], source: str) -> ConfigDb:
+    found = ConfigDb(source, yang=True)
+    for containers in top.values():
+        for name, container in as_rows(containers).items():
+            table = name.rpartition(":")[2]
+            for child, rows in as_rows(container).items():
+                _add_yang(found, table, child.rpartition(":")[2], rows)
+    return found
+
+
+def _add_yang(found: ConfigDb, table: str, child: str, rows: Json) -> None:
+    into = found.tables.setdefault(table, {})
+    if isinstance(rows, dict):
+        into[child] = {name: as_text(item) for name, item in rows.items()}
+        return
+    spec = TABLES.get(table)
+    for item in as_list(rows):
+        row = dict(as_rows(item))
+        if spec is None:
+            key = "|".join(as_text(value) for value in list(row.values())[:2])
+            into[as_text(row["name"]) if "name" in row else key] = {k: as_text(v) for k, v in row.items()}
+            continue
+        named, names = _yang_key(table, spec, row)
+        if named is None:
+            found.malformed.append((table, "", f"a row of {child} has no {names}"))
+            continue
+        into[named] = _yang_fields(table, spec, row)
+
+
+def _yang_key(table: str, spec: Table, row: dict[str, Json]) -> tuple[str | None, str]:
+    """The key of a row of a list, whose leaves are taken out of it."""
+    renamed = {"DEVICE_NEIGHBOR": {"local_port": "peer_name"}}.get(table, {})
+    for parts in sorted(spec.keys, key=len, reverse=True):
+        names = [renamed.get(name, name) for name, _ in parts]
+        if all(name in row for name in names):
+            return "|".join(as_text(row.pop(name)) for name in names), ""
+    return None, " and ".join(name for name, _ in spec.keys[0])
+
+
+def _yang_fields(table: str, spec: Table, row: dict[str, Json]) -> Row:
+    if spec.entries is None:
+        return {name: as_text(item) for name, item in row.items()}
+    (key, _), (value, _) = spec.entries
+    entries = [as_rows(entry) for entry in as_list(row.get(table))]
+    return {as_text(entry.get(key)): as_text(entry.get(value)) for entry in entries}

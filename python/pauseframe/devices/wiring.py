@@ -1,0 +1,112 @@
+"""Who is connected to whom: DEVICE_NEIGHBOR, minigraph, LLDP, a topology file; put together into links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, shown
+from pauseframe.devices.model import End, Fabric, Host, Link, Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Wire: TypeAlias = "tuple[str, str, str, str]"
+"""(device, its port, other device, its port), as a file says."""
+
+
+def of_minigraph(text: str, source: str) -> list[Wire]:
+    """The `DeviceLinkBase` elements of a minigraph."""
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        root = fromstring(text, forbid_dtd=True)
+    except DefusedXmlException as error:
+        name = type(error).__name__
+        raise DeviceFileError(f"{shown(source)}: {name}: a minigraph has no DTD and no entities: not read") from None
+    except (ParseError, ValueError) as error:
+        raise DeviceFileError(f"{shown(source)}: this is not XML: {error}") from None
+    wires = []
+    for element in root.iter():
+        if element.tag.rpartition("}")[2] == "DeviceLinkBase":
+            found = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
+            wire = tuple(found.get(name, "") for name in ("StartDevice", "StartPort", "EndDevice", "EndPort"))
+            if all(wire):
+                wires.append((wire[0], wire[1], wire[2], wire[3]))
+    return wires
+
+
+def of_lldp(value: Json, device: str) -> list[Wire] | None:
+    """Neighbours in the output of `lldpctl -f json0` (or `-f json`); None if it is none."""
+    top = as_rows(value).get("lldp")
+    if top is None:
+        return None
+    return list(_lldp_wires(top, device))
+
+
+def _lldp_wires(top: Json, device: str) -> Iterator[Wire]:
+    for interface, about in _lldp_interfaces(top):
+        chassis, port = _first(about.get("chassis")), _first(about.get("port"))
+        if not any(key in chassis for key in ("name", "id")) and len(chassis) == 1:
+            name, _ = next(iter(chassis.items()))  # `-f json`: the chassis is keyed by its name
+        else:
+            name = _lldp_value(chassis.get("name")) or _lldp_value(chassis.get("id"))
+        peer = _lldp_value(port.get("id"))
+        if interface and name and peer:
+            yield device, interface, name, peer
+
+
+def _lldp_interfaces(top: Json) -> Iterator[tuple[str, dict[str, Json]]]:
+    for item in as_list(top) or [top]:
+        inner = as_rows(item).get("interface")
+        for entry in as_list(inner) or [inner]:
+            rows = dict(as_rows(entry))
+            if "name" in rows:
+                yield as_text(rows["name"]), rows
+            else:
+                for name, about in rows.items():
+                    yield name, dict(as_rows(about))
+
+
+def _first(value: Json) -> dict[str, Json]:
+    items = as_list(value)
+    return dict(as_rows(items[0] if items else value))
+
+
+def _lldp_value(value: Json) -> str:
+    item: Json = _first(value) or value
+    return as_text(as_rows(item).get("value")) if isinstance(item, dict) else as_text(item)
+
+
+def of_topology(path: Path) -> list[Wire]:
+    """Links of a topology file that names the ports of both ends."""
+    import json
+
+    from pauseframe.topology import load_topology
+
+    edges = json.loads(load_topology(path).write("node-link"))["edges"]
+    named = [edge for edge in edges if "source_port" in edge and "target_port" in edge]
+    return [(e["source"], str(e["source_port"]), e["target"], str(e["target_port"])) for e in named]
+
+
+def connect(fabric: Fabric, wires: list[Wire]) -> None:
+    """Puts links into the fabric: each end in one link, the first that a file names."""
+    wires = [*wires]
+    devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
+    for device in devices:
+        wires += [(device.name, port, *other) for port, other in sorted(device.neighbours.items())]
+    used: set[End] = set()
+    for one, port, other, other_port in wires:
+        a, b = resolve_end(fabric, one, port), resolve_end(fabric, other, other_port)
+        if a != b and a not in used and b not in used:
+            used |= {a, b}
+            fabric.links.append(Link(a, b))
+
+
+def resolve_end(fabric: Fabric, device: str, port: str) -> End:
+    """An end by the device's own name of the port: files of neighbours often have the alias."""
+    switch = fabric.switches.get(device)
+    if switch is None or port in switch.ports:
+        return End(device, port)
+    return End(device, next((p.name for p in switch.ports.values() if p.alias == port), port))

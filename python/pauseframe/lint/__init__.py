@@ -1,0 +1,8 @@
+"""Judge what is deployed: every file of a fabric at once, schema and meaning, both ends of each link, deadlock."""
+
+from __future__ import annotations
+
+from pauseframe.lint.engine import Report, lint
+from pauseframe.lint.finding import Finding, Severity
+
+__all__ = ["Finding", "Report", "Severity", "lint"]

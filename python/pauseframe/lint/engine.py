@@ -1,0 +1,84 @@
+"""Reads, runs the rules, sorts what they find."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.read import Reading, read_fabric
+from pauseframe.lint.finding import RULES, Finding, Rule, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_MODULES = ("schema", "buffers", "maps", "marking", "watchdog", "ends", "routes", "hosts")
+
+
+@dataclass
+class Report:
+    """What was found in what was read."""
+
+    reading: Reading
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that are errors."""
+        return [finding for finding in self.findings if finding.severity is Severity.error]
+
+
+def rules() -> dict[str, Rule]:
+    """All rules by code."""
+    for module in _MODULES:
+        importlib.import_module(f"pauseframe.lint.rules.{module}")
+    return dict(sorted(RULES.items()))
+
+
+def lint(
+    paths: Sequence[Path],
+    *,
+    topology: Path | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+) -> Report:
+    """Reads device files and judges them.
+
+    `select` and `ignore` are codes of rules or beginnings of codes; the longer one decides, as in ruff.
+    Raises DeviceFileError for what cannot be read, ValueError for a code that begins no rule.
+    """
+    chosen = choose(rules(), list(select), list(ignore))
+    return judge(read_fabric(paths, topology=topology), chosen)
+
+
+def judge(reading: Reading, chosen: Iterable[Rule] | None = None) -> Report:
+    """Runs rules over what was read."""
+    report = Report(reading)
+    for rule in rules().values() if chosen is None else chosen:
+        for finding in rule.check(reading):
+            database = reading.databases.get(finding.place.device)
+            finding.source = finding.source or (database.source if database else _source(reading, finding))
+            report.findings.append(finding)
+    report.findings.sort(key=lambda f: (f.place.device, f.code, f.place.table, f.place.key, f.place.field))
+    return report
+
+
+def _source(reading: Reading, finding: Finding) -> str:
+    host = reading.fabric.hosts.get(finding.place.device)
+    return host.source if host else ""
+
+
+def choose(known: dict[str, Rule], select: list[str], ignore: list[str]) -> list[Rule]:
+    """The rules that are selected and not ignored."""
+    for code in (*select, *ignore):
+        if code != "ALL" and not any(name.startswith(code) for name in known):
+            raise ValueError(f"no rule begins with {code!r}: the rules are {', '.join(known)}")
+
+    def longest(code: str, prefixes: list[str]) -> int:
+        return max((len(p) if p != "ALL" else 0 for p in prefixes if p == "ALL" or code.startswith(p)), default=-1)
+
+    def wanted(code: str) -> bool:
+        return longest(code, select or ["ALL"]) >= 0 and longest(code, select or ["ALL"]) > longest(code, ignore)
+
+    return [rule for code, rule in known.items() if wanted(code)]

@@ -1,0 +1,91 @@
+"""`--export DIR`: the forwarding rows of devices as tables for `pauseframe route check`.
+
+Names and ports are those of the devices.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.model import End
+from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pauseframe.devices.read import Reading
+
+
+def export(reading: Reading, folder: Path) -> int:
+    """Writes topology.graphml and tables.json; the number of rows.
+
+    A host is named as the neighbour of its port is, else by its MAC address. A VLAN's lane is that of its paused
+    priority; VLANs without one are left out. ValueError where there is nothing, or the folder is taken.
+    """
+    from pauseframe import _core
+
+    fabric = reading.fabric
+    forwarding = Forwarding.of(fabric)
+    if not forwarding.hosts:
+        raise ValueError("there are no static forwarding rows to export")
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty: name another folder")
+    lane = coupled(fabric.switches.values(), sorted({p for _, port in fabric.ports() for p in port.lossless}))
+    priorities, _ = lanes_of(fabric)
+    lanes = {vlan: {lane[p] for p in used if p in lane} for vlan, used in priorities.items()}
+    lanes = {vlan: used for vlan, used in lanes.items() if len(used) == 1 and vlan in forwarding.rows}
+    peers = fabric.peers()
+    at_port: dict[End, int] = {}
+    for end, _ in forwarding.hosts:
+        at_port[end] = at_port.get(end, 0) + 1
+    names = {mac: peers[end].device if end in peers and at_port[end] == 1 else mac for end, mac in forwarding.hosts}
+    nodes = [{"id": name, "kind": "switch"} for name in forwarding.switches]
+    nodes += [{"id": name, "kind": "host"} for name in names.values()]
+    edges = [
+        {
+            "source": names[mac],
+            "source_port": "nic",
+            "target": end.device,
+            "target_port": end.port if at_port[end] == 1 else f"{end.port} {mac}",
+            "rate": f"{forwarding.rates[end]} Mbps",
+        }
+        for end, mac in forwarding.hosts
+    ]
+    edges += [
+        {
+            "source": a.device,
+            "source_port": a.port,
+            "target": b.device,
+            "target_port": b.port,
+            "rate": f"{forwarding.rates[a]} Mbps",
+        }
+        for a, b in forwarding.edges
+    ]
+    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
+    homes = {mac: end for end, mac in forwarding.hosts}
+    rows = [
+        {
+            "switch": switch,
+            "vlan": vlan,
+            "destination": names[mac],
+            "port": f"{port} {mac}" if homes[mac] == End(switch, port) and at_port[homes[mac]] > 1 else port,
+        }
+        for vlan in sorted(lanes)
+        for switch, mac, port in forwarding.rows[vlan]
+        if mac in names
+    ]
+    senders = senders_of(fabric, forwarding)
+    tables = {
+        "rows": rows,
+        "lanes": [{"vlan": vlan, "lane": min(used)} for vlan, used in sorted(lanes.items())],
+        "rewrites": [],
+        "senders": [
+            {"vlan": vlan, "from": a, "to": b} for vlan in sorted(lanes) for a, b in sorted(senders.get(vlan, ()))
+        ],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    topology = _core.Topology.parse(text, "node-link")
+    (folder / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
+    (folder / "tables.json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
+    return len(rows)

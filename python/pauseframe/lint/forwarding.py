@@ -1,0 +1,206 @@
+"""What the core's verifier needs to know of a deployed fabric: switches, links, static forwarding rows, lanes.
+
+Names and ports of devices are replaced by numbers on the way to the core and put back into what it says, so that no
+name of a file can be taken for anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.devices.model import End, Fabric, Switch
+from pauseframe.lint.subject import group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass
+class Forwarding:
+    """Static layer 2 of a fabric: for the core and back."""
+
+    switches: list[str]
+    hosts: list[tuple[End, str]]
+    """(switch port, MAC address) of each host that rows lead to."""
+    edges: list[tuple[End, End]]
+    rates: dict[End, int]
+    rows: dict[int, list[tuple[str, str, str]]] = field(default_factory=dict)
+    """By VLAN: (switch, MAC address, port)."""
+    outside: list[str] = field(default_factory=list)
+    """Devices that rows lead to, that have several addresses behind them and no files here: switches, as it seems."""
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Forwarding:
+        """The rows of all switches; a MAC address lives where a row leads to a port without a switch behind it."""
+        peers = fabric.peers()
+        between = {
+            e
+            for link in fabric.links
+            for e in (link.a, link.b)
+            if link.a.device in fabric.switches and link.b.device in fabric.switches
+        }
+        rows: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
+        homes: dict[str, End] = {}
+        for switch in fabric.switches.values():
+            for row in switch.fdb:
+                rows[row.vlan].append((switch.name, row.mac, row.port))
+                end = End(switch.name, row.port)
+                if end not in between:
+                    homes.setdefault(row.mac, end)
+        behind: dict[End, set[str]] = defaultdict(set)
+        for switch in fabric.switches.values():
+            for row in switch.fdb:
+                behind[End(switch.name, row.port)].add(row.mac)
+        named = {peers[e].device for e, macs in behind.items() if e in peers and len(macs) > 1}
+        outside = sorted(named - fabric.switches.keys() - fabric.hosts.keys())
+        edges = [(e, peers[e]) for e in sorted(between, key=str) if str(e) < str(peers[e])]
+        rates = {End(s.name, p.name): p.speed or 10_000 for s, p in fabric.ports()}
+        hosts = sorted(((end, mac) for mac, end in homes.items()), key=lambda host: (str(host[0]), host[1]))
+        return cls(sorted(fabric.switches), hosts, edges, rates, dict(rows), outside)
+
+    def __post_init__(self) -> None:
+        self._switch = {name: f"s{i}" for i, name in enumerate(self.switches)}
+        self._names = {short: name for name, short in self._switch.items()}
+        self._host = {mac: f"h{i}" for i, (_, mac) in enumerate(self.hosts)}
+        self._names |= {f"h{i}": f"{mac} at {end}" for i, (end, mac) in enumerate(self.hosts)}
+        self._ports: dict[str, list[str]] = defaultdict(list)
+        self._number: dict[tuple[str, str], str] = {}
+
+    def _port(self, device: str, port: str) -> str:
+        key = (device, port)
+        if key not in self._number:
+            self._ports[device].append(port)
+            self._number[key] = f"p{len(self._ports[device])}"
+        return self._number[key]
+
+    def topology(self) -> Any:
+        """The core's topology: switches, and a host for each MAC address, on a port of its own."""
+        from pauseframe import _core
+
+        nodes = [{"id": short, "kind": "switch"} for short in self._switch.values()]
+        nodes += [{"id": short, "kind": "host"} for short in self._host.values()]
+        edges = [self._edge(self._host[mac], "p1", end, f"{end.port}\0{mac}") for end, mac in self.hosts]
+        edges += [self._edge(self._switch[a.device], self._port(a.device, a.port), b, b.port) for a, b in self.edges]
+        text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
+        return _core.Topology.parse(text, "node-link")
+
+    def _edge(self, source: str, source_port: str, target: End, target_port: str) -> dict[str, str]:
+        return {
+            "source": source,
+            "source_port": source_port,
+            "target": self._switch[target.device],
+            "target_port": self._port(target.device, target_port),
+            "rate": f"{self.rates.get(target, 10_000)} Mbps",
+        }
+
+    def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> dict[str, Any]:
+        """The verifier's report over these VLANs.
+
+        `lanes`: VLAN to the lanes that it is used in; `senders`: VLAN to the pairs of switches between which hosts use
+        it (a VLAN that is not there: all). Besides the report: `dangling` rows, and `vlan_of`, the VLANs by the numbers
+        that the report has for them.
+        """
+        from pauseframe import _core
+
+        topology = self.topology()
+        known = {(name, port) for name, ports in self._ports.items() for port in ports}
+        homes = {mac: end for end, mac in self.hosts}
+        lines, of_lane, dangling = ["switch,vlan,destination,port"], ["vlan,lane"], []
+        of_sender = ["vlan,from,to"]
+        number, real = 0, {}
+        for vlan, used in sorted(lanes.items()):
+            for lane in sorted(used):
+                number += 1
+                real[number] = vlan
+                of_lane.append(f"{number},{lane}")
+                for one, other in sorted(senders.get(vlan, set())):
+                    of_sender.append(f"{number},{self._switch[one]},{self._switch[other]}")
+                for switch, mac, port in self.rows.get(vlan, []):
+                    here = port if homes.get(mac) != End(switch, port) else f"{port}\0{mac}"
+                    if mac not in self._host or (switch, here) not in known:
+                        dangling.append((vlan, switch, mac, port))
+                        continue
+                    lines.append(f"{self._switch[switch]},{number},{self._host[mac]},{self._port(switch, here)}")
+        with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
+            file = Path(folder) / "tables.csv"
+            file.write_text(
+                "\n".join([*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]),
+                encoding="ascii",
+            )
+            routes = _core.read_routes(str(file), topology)
+            report: dict[str, Any] = routes.check()
+        report["dangling"] = dangling
+        report["vlan_of"] = real
+        return report
+
+    def name(self, port: str) -> tuple[str, str]:
+        """(device, port) of a core's port such as "s3:2"."""
+        node, _, number = port.rpartition(":")
+        device = self._names.get(node, node)
+        ports = self._ports.get(device, [])
+        position = int(number)
+        if device in self._switch and position < len(ports):
+            return device, ports[position].partition("\0")[0]
+        return device, number
+
+    def who(self, node: str) -> str:
+        """A node's name."""
+        return self._names.get(node, node)
+
+
+def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
+    """Pairs of switches by VLAN between which hosts have static neighbours: where they send.
+
+    VLANs in which no host has any are left out: nobody says who sends there.
+    """
+    homes = {mac: end.device for end, mac in forwarding.hosts}
+    peers = fabric.peers()
+    found: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    for host in fabric.hosts.values():
+        for nic in host.nics.values():
+            far = peers.get(End(host.name, nic.name))
+            for vlan in nic.vlans.values():
+                for mac in vlan.neighbours.values():
+                    if far is not None and far.device in fabric.switches and mac in homes:
+                        found[vlan.id].add((far.device, homes[mac]))
+    return dict(found)
+
+
+def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
+    """Priorities of each VLAN: as hosts send, else as descriptions say, else every paused one; whether any is known."""
+    priorities: dict[int, set[int]] = defaultdict(set)
+    for host in fabric.hosts.values():
+        for nic in host.nics.values():
+            for vlan in nic.vlans.values():
+                priorities[vlan.id] |= set(vlan.egress.values()) or {0}
+    for switch in fabric.switches.values():
+        for vlan_id, own in switch.vlans.items():
+            if own.priority is not None and vlan_id not in priorities:
+                priorities[vlan_id] = {own.priority}
+    known = bool(priorities)
+    lossless = {p for _, port in fabric.ports() for p in port.lossless}
+    for switch in fabric.switches.values():
+        for row in switch.fdb:
+            if row.vlan not in priorities:
+                priorities[row.vlan] = set(lossless)
+    return dict(priorities), known
+
+
+def coupled(switches: Iterable[Switch], lossless: Sequence[int]) -> dict[int, int]:
+    """Lane of each paused priority: those that share a group somewhere wait for each other and are one lane."""
+    lane = {priority: priority for priority in lossless}
+    for switch in switches:
+        for port in switch.ports.values():
+            groups: dict[int, int] = {}
+            for priority in sorted(port.lossless):
+                first = groups.setdefault(group_of(switch, port, priority), priority)
+                joined = lane[priority]
+                if joined != lane[first]:
+                    lane = {p: lane[first] if q == joined else q for p, q in lane.items()}
+    numbers = {found: i for i, found in enumerate(sorted(set(lane.values())))}
+    return {priority: numbers[found] for priority, found in lane.items()}

@@ -1,0 +1,186 @@
+"""Findings as text, JSON, SARIF, annotations of GitHub, and as a patch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import __version__
+from pauseframe.devices.files import shown
+from pauseframe.lint.engine import Report, rules
+from pauseframe.lint.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.model import Place
+
+Plain = dict[str, Any]
+LIMIT = 200
+"""Findings of one rule on one device that text lists; JSON and SARIF have all."""
+
+
+def as_text(report: Report) -> Iterator[str]:
+    """Lines for people."""
+    count: dict[tuple[str, str], int] = {}
+    for finding in report.findings:
+        key = (finding.place.device, finding.code)
+        count[key] = count.get(key, 0) + 1
+        if count[key] > LIMIT:
+            continue
+        yield f"{shown(finding.place)}: {finding.severity} {finding.code} {finding.message}"
+        if finding.other is not None:
+            yield f"    other end: {shown(finding.other)}"
+        if finding.instead:
+            yield f"    instead: {finding.instead}"
+    for (device, code), found in count.items():
+        if found > LIMIT:
+            yield f"{shown(device)}: {found - LIMIT} more of {code}"
+
+
+def summary(report: Report) -> str:
+    """One line: what was read, what was found."""
+    fabric = report.reading.fabric
+    errors = len(report.errors)
+    found = f"{errors} errors, {len(report.findings) - errors} warnings" if report.findings else "nothing wrong found"
+    read = f"{len(fabric.switches)} switches, {len(fabric.hosts)} hosts, {len(fabric.links)} links"
+    return f"{read}: {found}"
+
+
+def as_json(report: Report) -> Plain:
+    """All of it, as plain values."""
+    fabric = report.reading.fabric
+    return {
+        "program": "pauseframe",
+        "version": __version__,
+        "switches": len(fabric.switches),
+        "hosts": len(fabric.hosts),
+        "links": len(fabric.links),
+        "notes": [shown(note) for note in fabric.notes],
+        "errors": len(report.errors),
+        "findings": [_plain(finding) for finding in report.findings],
+    }
+
+
+def _plain(finding: Finding) -> Plain:
+    known = rules()[finding.code]
+    return {
+        "code": finding.code,
+        "name": known.name,
+        "severity": str(finding.severity),
+        "place": _place(finding.place),
+        "other": None if finding.other is None else _place(finding.other),
+        "message": finding.message,
+        "instead": finding.instead,
+        "file": shown(finding.source),
+        "sources": list(known.sources),
+        "fixable": bool(finding.patch),
+        "provable": finding.consequence is not None,
+    }
+
+
+def _place(place: Place) -> Plain:
+    return {name: shown(getattr(place, name)) for name in ("device", "table", "key", "field")}
+
+
+def as_sarif(report: Report) -> Plain:
+    """SARIF 2.1.0 (OASIS), for code scanning."""
+    known = rules()
+    used = sorted({finding.code for finding in report.findings})
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "pauseframe",
+                        "version": __version__,
+                        "rules": [
+                            {
+                                "id": code,
+                                "name": known[code].name,
+                                "shortDescription": {"text": known[code].summary},
+                                "fullDescription": {"text": known[code].text},
+                                "defaultConfiguration": {"level": str(known[code].severity)},
+                            }
+                            for code in used
+                        ],
+                    }
+                },
+                "results": [_sarif(finding, used.index(finding.code)) for finding in report.findings],
+            }
+        ],
+    }
+
+
+def _sarif(finding: Finding, index: int) -> Plain:
+    from pathlib import Path
+    from urllib.parse import quote
+
+    text = finding.message + (f"; instead: {finding.instead}" if finding.instead else "")
+    name = shown(finding.place)
+    location: Plain = {"logicalLocations": [{"fullyQualifiedName": name}]}
+    if finding.source:
+        location["physicalLocation"] = {"artifactLocation": {"uri": quote(Path(finding.source).as_posix())}}
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": str(finding.severity),
+        "message": {"text": text},
+        "locations": [location],
+    }
+
+
+def as_github(report: Report) -> Iterator[str]:
+    """Workflow commands of GitHub Actions."""
+    for finding in report.findings:
+        kind = "error" if finding.severity is Severity.error else "warning"
+        text = f"{shown(finding.place)}: {finding.message}"
+        file = _property(shown(finding.source))
+        yield f"::{kind} file={file},title={finding.code}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def as_patch(report: Report) -> Plain:
+    """A JSON patch (RFC 6902) for the CONFIG_DB of each device, as `config apply-patch` takes it."""
+    patches: dict[str, list[Plain]] = {}
+    for finding in report.findings:
+        database = report.reading.databases.get(finding.place.device)
+        operations = patches.setdefault(finding.place.device, [])
+        for change in finding.patch if database else ():
+            row = database.rows(change.table).get(change.key) if database else None
+            if row is None or (change.value is None and change.field not in row):
+                continue
+            path = "/" + "/".join(_pointer(part) for part in (change.table, change.key, change.field))
+            kind = "remove" if change.value is None else "replace" if change.field in row else "add"
+            step: Plain = {"op": kind, "path": path} | ({} if change.value is None else {"value": change.value})
+            if not any(other["path"] == path for other in operations):
+                operations.append(step)
+    return {device: steps for device, steps in patches.items() if steps}
+
+
+def _pointer(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+def explain(code: str) -> str:
+    """A rule's page, as text."""
+    known = rules()
+    if code not in known:
+        raise ValueError(f"there is no rule {code!r}: the rules are {', '.join(known)}")
+    found = known[code]
+    sources = "\n".join(f"- {source}" for source in found.sources)
+    return f"# {found.code}: {found.name}\n\nSeverity: {found.severity}\n\n{found.text}\n\n## Sources\n\n{sources}\n"
+
+
+def dump(value: Plain) -> str:
+    """JSON text, ASCII."""
+    return json.dumps(value, indent=1)

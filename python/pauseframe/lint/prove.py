@@ -1,0 +1,225 @@
+"""`--prove`: the smallest scenario that shows what a finding leads to, run by the simulator.
+
+A consequence is a scenario and the sentence about its summary that has to come true: bytes lost, a deadlock, traffic
+that stands still behind a storm, pauses without a mark.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.headroom import LIGHT, reaction_quanta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pauseframe.lint.finding import Finding
+
+Summary = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """A scenario (TOML), and what its run shows: a sentence, or None if it does not."""
+
+    kind: str
+    scenario: str
+    shown_by: Callable[[Summary], str | None]
+    files: tuple[tuple[str, str], ...] = ()
+    """Files beside the scenario: name, text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of a consequence."""
+
+    code: str
+    place: str
+    file: Path
+    shown: str | None
+
+
+def _loss(summary: Summary) -> str | None:
+    reasons = summary["drops_by_reason"]
+    lost = {name: count for name, count in reasons.items() if count}
+    return f"{summary['drops']} packets lost ({', '.join(lost)})" if lost else None
+
+
+def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequence:
+    """Four hosts send through one port; headroom, cable and speed are those of the finding. `speed` in Mb/s."""
+    mtu = min(max(mtu, 576), 9216)
+    xoff = max(100_000, 40 * mtu)
+    burst = max(2_000_000, 40 * xoff, speed * 20)
+    scenario = f"""name = "short-headroom"
+stop = "200 ms"
+topology = {{ kind = "dumbbell", left = 4, right = 1, link = {{ rate = "{speed} Mbps", delay = "{_delay(cable)}" }} }}
+transport = {{ preset = "tcp_bolt", initial_window = "{burst} B", receive_window = "{2 * burst} B" }}
+host = {{ mtu = "{mtu} B" }}
+
+[switch]
+buffer = "{2 * xoff + headroom + 2_000_000} B"
+marker = {{ kind = "none" }}
+pfc = {{ xoff = "{xoff} B", headroom = "{headroom} B", reaction = "{_reaction(speed)}" }}
+
+[[workload]]
+kind = "n_to_1"
+senders = 4
+size = "{burst} B"
+"""
+    return Consequence("loss", scenario, _loss)
+
+
+def _delay(cable: float) -> str:
+    return f"{max(1, round(cable * 1e9 / LIGHT))} ns"
+
+
+def _reaction(speed: int) -> str:
+    return f"{max(1, round(reaction_quanta(speed) * 512e3 / speed))} ns"
+
+
+def lossy_class(speed: int) -> Consequence:
+    """What lossless TCP-Bolt loses where a switch has it in a lossy class. `speed` in Mb/s."""
+    scenario = f"""name = "lossy-class"
+stop = "200 ms"
+topology = {{ kind = "dumbbell", left = 8, right = 1, link = {{ rate = "{speed} Mbps", delay = "500 ns" }} }}
+transport = {{ preset = "tcp_bolt", lossless = false, initial_window = "2 MB", receive_window = "4 MB" }}
+
+[switch]
+buffer = "500 KB"
+marker = {{ kind = "none" }}
+
+[[workload]]
+kind = "n_to_1"
+senders = 8
+size = "2 MB"
+"""
+    return Consequence("loss", scenario, _loss)
+
+
+def late_marks(speed: int) -> Consequence:
+    """Marks that begin above where one port is paused. `speed` in Mb/s."""
+
+    def shown(summary: Summary) -> str | None:
+        unmarked = summary["pfc_pauses"] > 0 and summary["ecn_marks"] == 0
+        return f"{summary['pfc_pauses']} pauses and not one mark" if unmarked else None
+
+    scenario = f"""name = "late-marks"
+stop = "20 ms"
+topology = {{ kind = "dumbbell", left = 4, right = 1, link = {{ rate = "{speed} Mbps", delay = "500 ns" }} }}
+transport = {{ preset = "tcp_bolt", initial_window = "2 MB", receive_window = "4 MB" }}
+
+[switch]
+buffer = "4 MB"
+marker = {{ kind = "step", k = "3 MB" }}
+pfc = {{ xoff = "100 KB" }}
+
+[[workload]]
+kind = "n_to_1"
+senders = 4
+size = "2 MB"
+"""
+    return Consequence("late marks", scenario, shown)
+
+
+def pause_storm(speed: int) -> Consequence:
+    """One host that takes almost nothing, and a neighbour's flow that stands still behind it. `speed` in Mb/s."""
+
+    def shown(summary: Summary) -> str | None:
+        stuck = summary["flows_total"] - summary["flows_finished"]
+        return f"{stuck} flows stand still after {summary['pfc_pauses']} pauses" if stuck > 1 else None
+
+    scenario = f"""name = "pause-storm"
+stop = "20 ms"
+topology = {{ kind = "dumbbell", left = 2, right = 2, link = {{ rate = "{speed} Mbps", delay = "500 ns" }} }}
+transport = {{ preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }}
+switch = {{ buffer = "1 MB" }}
+
+[host]
+slow_receivers = [{{ host = "r0", rate = "1 Mbps", buffer = "128 KB" }}]
+
+[[workload]]
+kind = "flows"
+flows = [
+    {{ src = "l0", dst = "r0", size = "4 MB" }},
+    {{ src = "l1", dst = "r1", size = "4 MB", start = "{max(2000, 64_000_000 // speed)} us" }},
+]
+"""
+    return Consequence("storm", scenario, shown)
+
+
+def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
+    """A ring of the switches whose buffers wait for each other; each flow goes over two of its links.
+
+    `hops`: (switch, its egress port) in the order in which they wait.
+    """
+
+    def shown(summary: Summary) -> str | None:
+        return f"{summary['deadlocks']} deadlock, nothing moves any more" if summary["deadlocks"] else None
+
+    count = max(len(hops), 3)
+    names = [f"r{i}" for i in range(count)]
+    links = [f'["h{i}", "{name}"]' for i, name in enumerate(names)]
+    links += [f'["{name}", "{names[(i + 1) % count]}"]' for i, name in enumerate(names)]
+    # Ports are numbered as links are listed: a switch's host is eth1, then its two links of the ring.
+    onward = ["eth2", *["eth3"] * (count - 1)]
+    rows = [
+        f"{name},1,h{to},{'eth1' if at == to else onward[at]}" for to in range(count) for at, name in enumerate(names)
+    ]
+    tables = "\n".join(["vlan,lane", "1,0", "", "switch,vlan,destination,port", *rows, ""])
+    flows = ",\n".join(f'    {{ src = "h{i}", dst = "h{(i + 2) % count}", size = "6 MB" }}' for i in range(count))
+    about = "\n".join(
+        f"# {names[i]} stands for {_plain(hop[0])}, egress {_plain(hop[1])}" for i, hop in enumerate(hops)
+    )
+    scenario = f"""{about}
+name = "circle"
+stop = "20 ms"
+transport = {{ preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }}
+switch = {{ buffer = "100 KB", marker = {{ kind = "none" }}, pfc = {{ xoff = "40 KB" }} }}
+routing = {{ kind = "plan", path = "circle-tables.csv" }}
+
+[topology]
+kind = "custom"
+link = {{ rate = "{speed} Mbps", delay = "500 ns" }}
+hosts = [{", ".join(f'"h{i}"' for i in range(count))}]
+switches = [{", ".join(f'"{name}"' for name in names)}]
+links = [{", ".join(links)}]
+
+[[workload]]
+kind = "flows"
+flows = [
+{flows},
+]
+"""
+    return Consequence("deadlock", scenario, shown, (("circle-tables.csv", tables),))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^\w.:|#/@ -]", "?", text)
+
+
+def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[Proof]:
+    """Runs the scenarios of findings, one for each rule and scenario, and keeps them in `folder`."""
+    import pauseframe as pf
+
+    folder.mkdir(parents=True, exist_ok=True)
+    proofs: list[Proof] = []
+    ran: dict[str, tuple[Path, str | None]] = {}
+    for finding in findings:
+        what = finding.consequence
+        if what is None or (what.scenario not in ran and len(ran) >= most):
+            continue
+        if what.scenario not in ran:
+            target = folder / f"{finding.code}-{len(ran) + 1}"
+            target.mkdir(exist_ok=True)
+            for name, text in what.files:
+                (target / name).write_text(text, encoding="utf-8")
+            file = target / "scenario.toml"
+            file.write_text(what.scenario, encoding="utf-8")
+            summary = pf.run(file, progress=False).summary
+            ran[what.scenario] = (file, what.shown_by(summary))
+        file, shown = ran[what.scenario]
+        proofs.append(Proof(finding.code, str(finding.place), file, shown))
+    return proofs

@@ -1,0 +1,426 @@
+"""Rules PF01x: is there room for what arrives after a pause."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
+from pauseframe.headroom import FRAME, AnnexO, annex_o
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.prove import short_headroom
+from pauseframe.lint.subject import group_of, lossless_mtus, lossless_queues
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+_PROFILE_NAME = re.compile(r"pg_lossless_([0-9]+)_([0-9]+)m(?:_.*)?_profile")
+_IN_DOUBT = 1024
+"""Bytes of a lossless packet where nobody says: what SONiC's LOSSLESS_TRAFFIC_PATTERN is rendered with."""
+
+
+def _groups(fabric: Fabric) -> Iterator[tuple[Switch, Port, int, int]]:
+    """(switch, port, paused priority, its group) of every lossless priority."""
+    for switch, port in fabric.ports():
+        for priority in sorted(port.lossless):
+            yield switch, port, priority, group_of(switch, port, priority)
+
+
+def _place(switch: Switch, port: Port, group: int) -> Place:
+    return Place(switch.name, "BUFFER_PG", port.group_rows.get(group, f"{port.name}|{group}"), "profile")
+
+
+def _terms(need: AnnexO) -> str:
+    return " + ".join(f"{term.name} {term.bytes:.0f}" for term in need.terms)
+
+
+@rule(
+    "PF010",
+    "headroom-too-small",
+    "IEEE 802.1Qbb Annex O; IEEE 802.3 31B.3.7",
+    "https://github.com/sonic-net/sonic-buildimage/issues/11901",
+    "https://github.com/sonic-net/SONiC/issues/480",
+)
+def check_headroom(reading: Reading) -> Iterator[Finding]:
+    """The headroom of a lossless group is smaller than what its link delivers after the pause: packets are lost.
+
+    After XOFF the peer finishes the frame that it sends, the pause frame waits for the frame in service on its way,
+    both directions of the cable are full, and the peer takes its time to react. An *error* is headroom that is too
+    small even for a peer that reacts at once, with packets of the size that is known to be lossless (that of
+    LOSSLESS_TRAFFIC_PATTERN or of the hosts; else 1024 bytes, SONiC's default). A *warning* is headroom that is enough
+    for such a peer and not for one that takes all the time that IEEE 802.3 grants it; it is given where the size of
+    lossless packets is known.
+
+    What taught it: a new generation of switches whose peers took longer to respond than the tables assumed dropped
+    lossless packets until the tables grew (sonic-buildimage#11901); headroom 0 with PFC on loses a full cable of
+    packets at each pause (SONiC#480).
+    """
+    peers = reading.fabric.peers()
+    known = lossless_mtus(reading.fabric)
+    by_shape: dict[tuple[object, ...], AnnexO] = {}
+    seen: set[tuple[str, str, int]] = set()
+    for switch, port, _, group in _groups(reading.fabric):
+        have, where = switch.headroom_of(port, group)
+        if not have or port.speed is None or (switch.name, port.name, group) in seen:
+            continue
+        seen.add((switch.name, port.name, group))
+        cable = port.cable
+        if cable is None:
+            other = next((e for e in peers if (e.device, e.port) == (switch.name, port.name)), None)
+            far = reading.fabric.port(peers[other]) if other else None
+            cable = far.cable if far and far.cable is not None else 0.0
+        mtu = switch.lossless_mtu or known.get(switch.name)
+        behind = max(0, (port.mtu or DEFAULT_MTU) - (mtu or _IN_DOUBT))
+        for reaction, severity in ((False, Severity.error), (True, Severity.warning)):
+            if reaction and mtu is None:
+                continue
+            shape = (port.speed, cable, mtu, reaction, len(port.lossless), behind)
+            if shape not in by_shape:
+                frame = (mtu or _IN_DOUBT) + FRAME
+                wait = behind if reaction else 0
+                lossless = len(port.lossless) if reaction else 1
+                by_shape[shape] = annex_o(
+                    port.speed, cable, max_frame=frame, reaction=reaction, lossless=lossless, behind=wait
+                )
+            need = by_shape[shape]
+            if have < need.total:
+                why = "a peer that takes the time of 802.3" if reaction else "any peer"
+                message = (
+                    f"headroom is {have} B ({shown(where)}), {port.speed / 1000:g} Gb/s over {cable:g} m with "
+                    f"{mtu or _IN_DOUBT} B packets needs {need.total} B for {why}: {_terms(need)}"
+                )
+                frame = (mtu or _IN_DOUBT) + FRAME
+                safe = annex_o(port.speed, cable, max_frame=frame, lossless=len(port.lossless), behind=behind).total
+                instead = (
+                    f"xoff of at least {safe} in the profile of {shown(port.name)}|{group}, for the slowest legal peer"
+                )
+                patch = _bigger(switch, port, group, safe)
+                consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
+                yield Finding(
+                    "PF010",
+                    _place(switch, port, group),
+                    message,
+                    instead,
+                    severity,
+                    patch=patch,
+                    consequence=consequence,
+                )
+                break
+
+
+def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOperation, ...]:
+    """Raises xoff of the profile, and its reserved size where that holds the headroom: without a shared pool of it."""
+    profile = switch.profiles.get(port.groups.get(group) or "")
+    if profile is None:
+        return ()
+    wanted = -(-total // 1024) * 1024
+    patch: tuple[PatchOperation, ...] = (PatchOperation("BUFFER_PROFILE", profile.name, "xoff", str(wanted)),)
+    pool = switch.pools.get(profile.pool)
+    if profile.size >= profile.xoff > 0 and pool is not None and pool.xoff == 0:
+        size = str(profile.size + wanted - profile.xoff)
+        patch += (PatchOperation("BUFFER_PROFILE", profile.name, "size", size),)
+    return patch
+
+
+@rule(
+    "PF011", "no-headroom", "https://github.com/sonic-net/SONiC/issues/480", "SONiC: buffermgrd, pg_profile_lookup.ini"
+)
+def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
+    """PFC is on for a priority whose group has no headroom at all.
+
+    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd makes one for
+    a port whose cable length and speed it knows and that pauses a priority; a port without a row in CABLE_LENGTH, or
+    with "0m", gets none. The switch then pauses too late or never, and packets that the hosts believe safe are lost
+    (SONiC#480).
+    """
+    for switch, port, priority, group in _groups(reading.fabric):
+        if switch.kind != "sonic":
+            continue
+        message = _lacking(switch, port, group)
+        if message:
+            name = _some_lossless_profile(switch, port)
+            patch: tuple[PatchOperation, ...] = ()
+            if name and group in port.groups:
+                key = port.group_rows[group]
+                patch = (PatchOperation("BUFFER_PG", key, "profile", name),) if key.endswith(f"|{group}") else ()
+            yield Finding(
+                "PF011",
+                _place(switch, port, group),
+                f"priority {priority} is paused, {message}",
+                f"bind it to {shown(name)}" if name else "bind it to a profile with xoff",
+                patch=patch,
+                consequence=short_headroom(
+                    port.speed or 10_000, port.cable or 0.0, switch.lossless_mtu or _IN_DOUBT, 0
+                ),
+            )
+
+
+def _lacking(switch: Switch, port: Port, group: int) -> str | None:
+    if group in port.groups:
+        name = port.groups[group]
+        profile = switch.profiles.get(name) if name else None
+        if profile is None or profile.has_headroom:
+            return None
+        return f"and its group {group} has profile {shown(name)} with xoff 0: no headroom"
+    if not (switch.whole and {"BUFFER_PG", "CABLE_LENGTH"} & switch.tables) or not port.up:
+        return None
+    if port.cable is None:
+        return f"group {group} has no profile, and without a cable length none is made for it"
+    if port.cable == 0:
+        return f"group {group} has no profile, and for a cable of 0m none is made"
+    return None
+
+
+def _some_lossless_profile(switch: Switch, port: Port) -> str | None:
+    """A profile with headroom that the port's other groups or ports like it use."""
+    for other in (port, *switch.ports.values()):
+        if (other.speed, other.cable) == (port.speed, port.cable):
+            for name in other.groups.values():
+                profile = switch.profiles.get(name) if name else None
+                if profile and profile.has_headroom:
+                    return profile.name
+    return None
+
+
+@rule(
+    "PF012",
+    "headroom-falls-with-length",
+    "pg_profile_lookup.ini of a shipped platform (50 Gb/s: 79872 B at 5 m, 39936 B at 40 m)",
+    severity=Severity.warning,
+)
+def check_monotone(reading: Reading) -> Iterator[Finding]:
+    """A longer cable of the same speed has less headroom than a shorter one: one of the two rows is wrong.
+
+    Each metre adds bytes under way in both directions. A shipped table gives 50 Gb/s 79,872 bytes at 5 m and 39,936
+    at 40 m; nobody notices until the longer cable is congested.
+    """
+    judged: set[int] = set()
+    for switch in reading.fabric.switches.values():
+        rows = [(row.speed, row.metres, row.xoff, f"{row.speed} {row.cable}") for row in switch.lookup]
+        if id(switch.lookup) not in judged:
+            judged.add(id(switch.lookup))
+            yield from _falls(rows, Place(switch.name, "pg_profile_lookup.ini"), switch.lookup_source)
+        named = []
+        for profile in switch.profiles.values():
+            found = _PROFILE_NAME.fullmatch(profile.name)
+            if found and profile.xoff:
+                named.append((int(found[1]), float(found[2]), profile.xoff, profile.name))
+        yield from _falls(named, Place(switch.name, "BUFFER_PROFILE"), "")
+
+
+def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -> Iterator[Finding]:
+    by_speed: dict[int, list[tuple[float, int, str]]] = defaultdict(list)
+    for speed, metres, xoff, name in rows:
+        by_speed[speed].append((metres, xoff, name))
+    for of_speed in by_speed.values():
+        most = (0.0, 0, "")
+        for metres, xoff, name in sorted(of_speed):
+            if xoff < most[1] and metres > most[0]:
+                message = f"{xoff} B of headroom, less than the {most[1]} B of the shorter {shown(most[2])}"
+                yield Finding(
+                    "PF012",
+                    Place(place.device, place.table, name, "xoff"),
+                    message,
+                    f"at least {most[1]}",
+                    Severity.warning,
+                    source=source,
+                )
+            most = max(most, (metres, xoff, name), key=lambda row: row[1])
+
+
+@rule(
+    "PF013",
+    "profile-of-another-link",
+    "https://github.com/sonic-net/sonic-mgmt/issues/13478",
+    severity=Severity.warning,
+)
+def check_mixed(reading: Reading) -> Iterator[Finding]:
+    """A profile is made for one speed and cable, and a port of another uses it; or several kinds share one.
+
+    `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; the other way round it wastes the pool.
+    It happens when ports are re-cabled or change their speed and the binding stays (sonic-mgmt#13478).
+    """
+    for switch in reading.fabric.switches.values():
+        shapes: dict[str, dict[tuple[int, float], str]] = defaultdict(dict)
+        for port in switch.ports.values():
+            judged: set[str] = set()
+            for group, name in port.groups.items():
+                profile = switch.profiles.get(name) if name else None
+                if profile is None or not profile.has_headroom or profile.computed:
+                    continue
+                if port.group_rows[group] not in judged:
+                    judged.add(port.group_rows[group])
+                    yield from _misnamed(switch, port, group, profile)
+                if port.speed is not None and port.cable is not None:
+                    shapes[profile.name].setdefault((port.speed, port.cable), port.name)
+        for name, kinds in shapes.items():
+            if len(kinds) > 1 and not _PROFILE_NAME.fullmatch(name):
+                listed = ", ".join(
+                    f"{shown(p)} ({s / 1000:g} Gb/s, {c:g} m)" for (s, c), p in sorted(kinds.items())[:4]
+                )
+                yield Finding(
+                    "PF013",
+                    Place(switch.name, "BUFFER_PROFILE", name),
+                    f"one headroom for {len(kinds)} kinds of links: {listed}",
+                    "a profile for each kind",
+                    Severity.warning,
+                )
+
+
+def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) -> Iterator[Finding]:
+    found = _PROFILE_NAME.fullmatch(profile.name)
+    if not found:
+        return
+    speed, cable = int(found[1]), float(found[2])
+    wrong = []
+    if port.speed is not None and port.speed != speed:
+        wrong.append(f"{port.speed} Mb/s")
+    if port.cable is not None and port.cable != cable:
+        wrong.append(f"{port.cable:g} m")
+    if wrong:
+        key = port.group_rows[group]
+        right = f"pg_lossless_{port.speed or speed}_{port.cable if port.cable is not None else cable:g}m_profile"
+        exists = right in switch.profiles
+        patch = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists else ()
+        yield Finding(
+            "PF013",
+            Place(switch.name, "BUFFER_PG", key, "profile"),
+            f"{shown(profile.name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
+            f"profile {right}" + ("" if exists else ", which is to be made"),
+            Severity.warning,
+            patch=patch,
+        )
+
+
+@rule(
+    "PF014",
+    "pool-overbooked",
+    "https://github.com/sonic-net/SONiC/blob/master/doc/qos/dynamically-headroom-calculation.md (shared headroom pool)",
+    severity=Severity.warning,
+)
+def check_pools(reading: Reading) -> Iterator[Finding]:
+    """A pool has less than its groups or queues are promised.
+
+    An *error*: the headroom that all groups share is smaller than what one of them may need. A *warning*: reserved
+    bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or
+    takes the bytes from somewhere else.
+    """
+    for switch in reading.fabric.switches.values():
+        reserved: dict[str, int] = defaultdict(int)
+        largest: dict[str, BufferProfile] = {}
+        for port in switch.ports.values():
+            names = [*port.groups.values(), *(queue.profile for queue in port.queues.values())]
+            for profile in (switch.profiles.get(name) for name in names if name):
+                if profile is not None:
+                    reserved[profile.pool] += profile.size
+                    if profile.xoff >= largest.get(profile.pool, profile).xoff:
+                        largest[profile.pool] = profile
+        for name, pool in switch.pools.items():
+            place = Place(switch.name, "BUFFER_POOL", name, "size")
+            if pool.size and reserved[name] > pool.size:
+                yield Finding(
+                    "PF014",
+                    place,
+                    f"{reserved[name]} B are reserved in a pool of {pool.size} B",
+                    "a larger pool, or smaller `size` in its profiles",
+                    Severity.warning,
+                )
+            most = largest.get(name)
+            if pool.xoff and most and most.xoff > pool.xoff:
+                yield Finding(
+                    "PF014",
+                    Place(switch.name, "BUFFER_POOL", name, "xoff"),
+                    f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
+                    f"at least {most.xoff}",
+                    Severity.error,
+                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),),
+                )
+
+
+@rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
+def check_queues(reading: Reading) -> Iterator[Finding]:
+    """A queue of a paused priority shares its egress profile with lossy queues of the same port.
+
+    The egress limit of that profile is there to drop. A lossless queue needs a profile whose limit is never reached,
+    since its packets are accounted, and paused, at the ingress.
+    """
+    for switch, port in reading.fabric.ports():
+        lossless = lossless_queues(switch, port)
+        lossy = {q.profile for n, q in port.queues.items() if n not in lossless and q.profile}
+        for number in sorted(lossless & set(port.queues)):
+            profile = switch.profiles.get(port.queues[number].profile or "")
+            if profile is None or profile.name not in lossy or _never_drops(switch, profile):
+                continue
+            better = next((p.name for p in switch.profiles.values() if _never_drops(switch, p)), None)
+            yield Finding(
+                "PF015",
+                Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
+                f"a lossless queue has the profile {shown(profile.name)} of lossy queues: it drops",
+                f"profile {shown(better)}" if better else "a profile whose limit is the pool's size",
+                patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", better),) if better else (),
+            )
+
+
+def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
+    pool = switch.pools.get(profile.pool)
+    if pool is None or pool.direction == "ingress":
+        return False
+    if profile.static_th is not None and pool.size:
+        return profile.static_th >= pool.size
+    return profile.dynamic_th == 7
+
+
+@rule("PF016", "no-lookup-row", "SONiC: buffermgrd, pg_profile_lookup.ini")
+def check_lookup(reading: Reading) -> Iterator[Finding]:
+    """`pg_profile_lookup.ini` has no row for the speed and cable length of a port that pauses.
+
+    buffermgrd looks for exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile
+    and no headroom.
+    """
+    for switch in reading.fabric.switches.values():
+        if not switch.lookup or switch.model == "dynamic":
+            continue
+        for port in switch.ports.values():
+            groups = {group_of(switch, port, priority) for priority in port.lossless}
+            unknown = port.speed is None or port.cable is None
+            if unknown or not groups or groups <= set(port.groups) or switch.looked_up(port):
+                continue
+            have = sorted({row.cable for row in switch.lookup if row.speed == port.speed}, key=len)
+            instead = f"one of {', '.join(have)}" if have else f"a row for {port.speed} Mb/s"
+            yield Finding(
+                "PF016",
+                Place(switch.name, "CABLE_LENGTH", port.name),
+                f"no row for {port.speed} Mb/s and {port.cable:g}m in {shown(switch.lookup_source)}",
+                instead,
+                consequence=short_headroom(port.speed or 10_000, port.cable or 0.0, _IN_DOUBT, 0),
+            )
+
+
+@rule("PF017", "headroom-without-pause", "https://github.com/sonic-net/SONiC/issues/480", severity=Severity.warning)
+def check_unused(reading: Reading) -> Iterator[Finding]:
+    """A group has headroom, and no paused priority of the port uses it.
+
+    Either `pfc_enable` misses the priority, and what everybody takes for lossless is dropped, or memory is given away.
+    """
+    for switch, port in reading.fabric.ports():
+        if switch.kind != "sonic" or "PORT_QOS_MAP" not in switch.tables:
+            continue
+        used = {group_of(switch, port, priority) for priority in port.lossless}
+        for group in sorted(set(port.groups) - used):
+            profile = switch.profiles.get(port.groups[group] or "")
+            if profile and profile.has_headroom:
+                paused = ",".join(map(str, sorted(port.lossless | {group})))
+                yield Finding(
+                    "PF017",
+                    _place(switch, port, group),
+                    f"group {group} has headroom, priority {group} is not paused",
+                    f'pfc_enable "{paused}"',
+                    Severity.warning,
+                    patch=(PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", paused),)
+                    if port.qos.key == port.name
+                    else (),
+                )

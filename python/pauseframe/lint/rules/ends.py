@@ -1,0 +1,243 @@
+"""Rules PF05x: do the two ends of a link agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import DEFAULT_MTU, End, Host, Link, Nic, Place, Port, Switch
+from pauseframe.devices.wiring import resolve_end
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.prove import lossy_class
+from pauseframe.lint.subject import lossless_code_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+
+def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
+    """Links between two switches whose files are here."""
+    fabric = reading.fabric
+    for link in fabric.links:
+        a, b = fabric.port(link.a), fabric.port(link.b)
+        if a is not None and b is not None:
+            yield link, fabric.switches[link.a.device], a, fabric.switches[link.b.device], b
+
+
+def _places(link: Link, table: str, field: str = "") -> tuple[Place, Place]:
+    return Place(link.a.device, table, link.a.port, field), Place(link.b.device, table, link.b.port, field)
+
+
+@rule("PF050", "speeds-differ", "IEEE 802.3")
+def check_speeds(reading: Reading) -> Iterator[Finding]:
+    """The two ends of a link have different speeds: it stays down, or one side negotiates to what nobody planned."""
+    for link, _, a, _, b in _both(reading):
+        if a.speed and b.speed and a.speed != b.speed:
+            place, other = _places(link, "PORT", "speed")
+            yield Finding(
+                "PF050",
+                place,
+                f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}",
+                "one speed at both ends",
+                other=other,
+            )
+    for link, nic, port, end in _nics(reading):
+        if nic.speed and port.speed and nic.speed != port.speed:
+            yield Finding(
+                "PF050",
+                Place(end.device, "link", end.port),
+                f"{nic.speed} Mb/s here, {port.speed} at the switch",
+                other=_other(link, end, "PORT"),
+            )
+
+
+def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
+    """(link, NIC of a host, port of a switch, the host's end)."""
+    for link in reading.fabric.links:
+        for end, far in link.ends():
+            nic, port = reading.fabric.nic(end), reading.fabric.port(far)
+            if nic is not None and port is not None:
+                yield link, nic, port, end
+
+
+def _other(link: Link, end: End, table: str) -> Place:
+    far = link.b if link.a == end else link.a
+    return Place(far.device, table, far.port)
+
+
+@rule("PF051", "mtus-differ", "IEEE 802.3 (no fragmentation at layer 2)", severity=Severity.warning)
+def check_mtus(reading: Reading) -> Iterator[Finding]:
+    """The two ends of a link have different MTUs: the larger frames of one are counted as errors by the other."""
+    for link, one, a, two, b in _both(reading):
+        has = "PORT" in one.tables and "PORT" in two.tables
+        mtus = [a.mtu or DEFAULT_MTU, b.mtu or DEFAULT_MTU]
+        if has and (a.mtu or b.mtu) and mtus[0] != mtus[1]:
+            place, other = _places(link, "PORT", "mtu")
+            low = link.a if mtus[0] < mtus[1] else link.b
+            yield Finding(
+                "PF051",
+                place,
+                f"MTU {mtus[0]} here, {mtus[1]} at {shown(str(link.b))}",
+                "one MTU at both ends",
+                Severity.warning,
+                other,
+                patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus))),) if low == link.a else (),
+            )
+    for link, nic, port, end in _nics(reading):
+        if nic.mtu and nic.mtu > (port.mtu or DEFAULT_MTU):
+            yield Finding(
+                "PF051",
+                Place(end.device, "link", end.port, "mtu"),
+                f"MTU {nic.mtu} here, {port.mtu or DEFAULT_MTU} at the switch",
+                f"at most {port.mtu or DEFAULT_MTU}",
+                Severity.warning,
+                _other(link, end, "PORT"),
+            )
+
+
+@rule("PF052", "pauses-differ", "IEEE 802.1Qbb", "https://github.com/sonic-net/SONiC/issues/480")
+def check_pauses(reading: Reading) -> Iterator[Finding]:
+    """One end of a link pauses a priority and the other does not.
+
+    The end without PFC ignores the pause frames of the other and sends on: what it sends is lost. Or nobody tells it
+    to stop, and its lossless hosts lose at the far switch.
+    """
+    for link, one, a, two, b in _both(reading):
+        known = "PORT_QOS_MAP" in one.tables and "PORT_QOS_MAP" in two.tables
+        if known and a.lossless != b.lossless and a.up and b.up:
+            place, other = _places(link, "PORT_QOS_MAP", "pfc_enable")
+            here, there = (",".join(map(str, sorted(p.lossless))) or "none" for p in (a, b))
+            both = ",".join(map(str, sorted(a.lossless | b.lossless)))
+            lacking = link.a if a.lossless != a.lossless | b.lossless else link.b
+            yield Finding(
+                "PF052",
+                place,
+                f"pauses {here} here, {there} at {shown(str(link.b))}",
+                f'"{both}" at both ends (missing at {shown(str(lacking))})',
+                other=other,
+                consequence=lossy_class(a.speed or 10_000),
+            )
+    for link, nic, port, end in _nics(reading):
+        if nic.pfc is not None and nic.pfc != port.lossless:
+            here, there = (",".join(map(str, sorted(p))) or "none" for p in (nic.pfc, port.lossless))
+            yield Finding(
+                "PF052",
+                Place(end.device, "dcb", end.port),
+                f"the NIC pauses {here}, the switch {there}",
+                "the same priorities at both ends",
+                other=_other(link, end, "PORT_QOS_MAP"),
+                consequence=lossy_class(port.speed or 10_000),
+            )
+
+
+@rule("PF053", "maps-differ", "SONiC: DSCP_TO_TC_MAP, DOT1P_TO_TC_MAP")
+def check_maps(reading: Reading) -> Iterator[Finding]:
+    """A code point is lossless at one end of a link and lossy at the other.
+
+    Packets keep their DSCP and 802.1p from switch to switch; each looks it up in its own map.
+    """
+    seen: set[tuple[str, ...]] = set()
+    for link, one, a, two, b in _both(reading):
+        if not a.lossless or a.lossless != b.lossless:
+            continue
+        for kind, table in (("dscp_to_tc", "DSCP_TO_TC_MAP"), ("dot1p_to_tc", "DOT1P_TO_TC_MAP")):
+            here, there = lossless_code_points(one, a, kind), lossless_code_points(two, b, kind)
+            if (here is None) != (there is None) and kind == "dot1p_to_tc":
+                continue
+            names = (getattr(a.qos, kind) or "", getattr(b.qos, kind) or "")
+            key = (*sorted((f"{one.name} {names[0]}", f"{two.name} {names[1]}")), kind)
+            if here is None or there is None or here == there or key in seen:
+                continue
+            seen.add(key)
+            code = sorted(here ^ there)[0]
+            where = (one, names[0]) if code not in here else (two, names[1])
+            yield Finding(
+                "PF053",
+                Place(one.name, table, names[0], str(code)),
+                f"{kind[:-6].upper()} {', '.join(map(str, sorted(here ^ there)[:8]))}: lossless at one end of "
+                f"{shown(str(link.a))} to {shown(str(link.b))}, lossy at the other",
+                f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
+                other=Place(two.name, table, names[1], str(code)),
+                consequence=lossy_class(a.speed or 10_000),
+            )
+
+
+@rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning)
+def check_cables(reading: Reading) -> Iterator[Finding]:
+    """The two ends of a cable say it has different lengths: the shorter one makes its headroom too small."""
+    for link, _, a, _, b in _both(reading):
+        if a.cable is not None and b.cable is not None and a.cable != b.cable:
+            place, other = _places(link, "CABLE_LENGTH")
+            yield Finding(
+                "PF054",
+                place,
+                f"{a.cable:g} m here, {b.cable:g} m at {shown(str(link.b))}",
+                f"{max(a.cable, b.cable):g}m until somebody has measured it",
+                Severity.warning,
+                other,
+            )
+
+
+@rule("PF055", "wiring-contradicts", "SONiC: DEVICE_NEIGHBOR; IEEE 802.1AB", severity=Severity.warning)
+def check_wiring(reading: Reading) -> Iterator[Finding]:
+    """A device names a neighbour, and that one names another for the same port: one of the two files is out of date.
+
+    What is judged about this link may then be wrong.
+    """
+    fabric = reading.fabric
+    devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
+    for device in devices:
+        for port, (other, far) in device.neighbours.items():
+            peer = fabric.switches.get(other) or fabric.hosts.get(other)
+            if peer is None:
+                continue
+            end = resolve_end(fabric, other, far)
+            back = peer.neighbours.get(end.port)
+            if back is not None and resolve_end(fabric, *back) != End(device.name, port):
+                yield Finding(
+                    "PF055",
+                    Place(device.name, "DEVICE_NEIGHBOR", port),
+                    f"to {shown(str(end))}, which says it is connected to {shown(':'.join(back))}",
+                    "what LLDP shows at both",
+                    Severity.warning,
+                    Place(other, "DEVICE_NEIGHBOR", end.port),
+                )
+
+
+@rule("PF056", "fec-differs", "IEEE 802.3 clauses 74, 91, 108")
+def check_fec(reading: Reading) -> Iterator[Finding]:
+    """The two ends of a link use different forward error correction: it stays down."""
+    for link, _, a, _, b in _both(reading):
+        if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
+            place, other = _places(link, "PORT", "fec")
+            yield Finding(
+                "PF056", place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other=other
+            )
+
+
+@rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning)
+def check_vlans(reading: Reading) -> Iterator[Finding]:
+    """A VLAN is tagged at one end of a link between switches, and the other end is no member of it.
+
+    What is sent there in that VLAN is dropped at the ingress.
+    """
+    for link in reading.fabric.links:
+        for end, far in link.ends():
+            one, two = reading.fabric.switches.get(end.device), reading.fabric.switches.get(far.device)
+            if one is None or two is None or "VLAN_MEMBER" not in one.tables or not two.whole:
+                continue
+            if one.kind != two.kind:
+                continue
+            for vlan in one.vlans.values():
+                there = two.vlans.get(vlan.id)
+                if vlan.members.get(end.port) == "tagged" and (there is None or far.port not in there.members):
+                    yield Finding(
+                        "PF057",
+                        Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),
+                        f"tagged here, {shown(str(far))} is no member of Vlan{vlan.id}",
+                        f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither",
+                        Severity.warning,
+                        Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
+                    )

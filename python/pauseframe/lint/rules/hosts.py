@@ -1,0 +1,155 @@
+"""Rules PF07x: do hosts send what the fabric was made for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.model import Host, HostVlan, Place
+from pauseframe.lint.finding import Finding, Severity, rule
+from pauseframe.lint.prove import lossy_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+DCTCP_RTO_MIN_MS = 200.0
+"""What Linux has without an attribute of the route."""
+
+
+def _hosts(reading: Reading) -> Iterator[Host]:
+    yield from reading.fabric.hosts.values()
+
+
+@rule("PF070", "dctcp-without-ecn", "RFC 8257 §3; Linux Documentation/networking/dctcp.rst")
+def check_ecn(reading: Reading) -> Iterator[Finding]:
+    """A host uses DCTCP and does not ask for ECN: its packets are not ECN-capable.
+
+    A marking queue drops what it cannot mark, so such a host starves beside others (Judd, NSDI 2015, §7.1). Linux
+    needs `net.ipv4.tcp_ecn` 1, or `features ecn` on the route. (The DCTCP module asks for ECN on its own connections
+    since Linux 3.18; a peer with tcp_ecn 0 refuses.)
+    """
+    for host in _hosts(reading):
+        if "dctcp" in host.congestion_controls and host.sysctl.get("net.ipv4.tcp_ecn") == "0":
+            yield Finding(
+                "PF070",
+                Place(host.name, "sysctl", "net.ipv4.tcp_ecn"),
+                "tcp_ecn is 0 and DCTCP is in use",
+                "net.ipv4.tcp_ecn = 1",
+                consequence=lossy_class(10_000),
+            )
+
+
+@rule("PF071", "rto-min", "Judd, NSDI 2015, §6; ip-route(8) rto_min", severity=Severity.warning)
+def check_rto(reading: Reading) -> Iterator[Finding]:
+    """A route uses DCTCP with the Linux minimum of the retransmission timer, 200 ms.
+
+    In a fabric whose round trips are microseconds each time-out then costs a thousand of them. The paper of DCTCP+ sets
+    5 ms by `rto_min` of the route.
+    """
+    for host in _hosts(reading):
+        for route in host.routes:
+            if route.congctl == "dctcp" and (route.rto_min_ms is None or route.rto_min_ms >= DCTCP_RTO_MIN_MS):
+                have = "none, so 200 ms" if route.rto_min_ms is None else f"{route.rto_min_ms:g} ms"
+                yield Finding(
+                    "PF071",
+                    Place(host.name, "route", route.destination, "rto_min"),
+                    f"rto_min is {have}",
+                    "rto_min 5ms",
+                    Severity.warning,
+                )
+
+
+@rule("PF072", "dscp-not-trusted", "mlnx_qos --trust dscp; dcb-app(8)", severity=Severity.warning)
+def check_trust(reading: Reading) -> Iterator[Finding]:
+    """A NIC pauses a priority and trusts 802.1p, and no VLAN of it carries that priority.
+
+    All its frames have priority 0.
+    """
+    for host in _hosts(reading):
+        for nic in host.nics.values():
+            if not nic.pfc or nic.trust != "pcp":
+                continue
+            carried = {point for vlan in nic.vlans.values() for point in vlan.egress.values()}
+            if not carried & nic.pfc:
+                yield Finding(
+                    "PF072",
+                    Place(host.name, "dcb", nic.name, "trust"),
+                    "trust is pcp and no VLAN interface has an egress map to a paused priority",
+                    "trust dscp, or `egress-qos-map` of the VLAN interfaces",
+                    Severity.warning,
+                )
+
+
+@rule("PF073", "vlan-without-priority", "ip-link(8) egress-qos-map; IEEE 802.1Q §6.9")
+def check_egress(reading: Reading) -> Iterator[Finding]:
+    """Frames of a lane's VLAN leave with another priority than the switches expect in it.
+
+    Without an `egress-qos-map` a Linux VLAN interface sends 802.1p 0: into the lossy class, or, worse, into a lane
+    whose routes form cycles with it. What is expected is what the VLAN's description says ("priority 3"), else what
+    most hosts send.
+    """
+    expected = _expected(reading)
+    for host in _hosts(reading):
+        for nic in host.nics.values():
+            for own in nic.vlans.values():
+                wanted = expected.get(own.id)
+                points = set(own.egress.values()) or {0}
+                if wanted and not points <= wanted:
+                    yield Finding(
+                        "PF073",
+                        Place(host.name, "vlan", own.interface, "egress-qos-map"),
+                        f"VLAN {own.id} sends priority {', '.join(map(str, sorted(points)))}, its lane is "
+                        f"{', '.join(map(str, sorted(wanted)))}",
+                        f"egress-qos-map 0:{min(wanted)}",
+                        consequence=lossy_class(nic.speed or 10_000),
+                    )
+
+
+def _expected(reading: Reading) -> dict[int, set[int]]:
+    """Priorities of VLANs: by their descriptions, else those of most hosts."""
+    expected: dict[int, set[int]] = {}
+    for switch in reading.fabric.switches.values():
+        for vlan in switch.vlans.values():
+            if vlan.priority is not None:
+                expected.setdefault(vlan.id, set()).add(vlan.priority)
+    sent: dict[int, Counter[int]] = {}
+    for host in _hosts(reading):
+        for own in _vlans(host):
+            sent.setdefault(own.id, Counter()).update(set(own.egress.values()) or {0})
+    for number, counts in sent.items():
+        (most, times), *others = counts.most_common()
+        if number not in expected and others and times > 2 * others[0][1]:
+            expected[number] = {most}
+    return expected
+
+
+@rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off")
+def check_neighbours(reading: Reading) -> Iterator[Finding]:
+    """VLANs flood nothing and a host has in none of them a static neighbour for another host: ARP never gets an answer.
+
+    One VLAN is enough for a pair: a plan need not serve every pair in every VLAN.
+    """
+    quiet = {v.id for s in reading.fabric.switches.values() for v in s.vlans.values() if v.flood is False}
+    owner: dict[tuple[int, str], str] = {}
+    for host in _hosts(reading):
+        for vlan in _vlans(host):
+            owner |= {(vlan.id, address.partition("/")[0]): host.name for address in vlan.addresses}
+    for host in _hosts(reading):
+        own = [vlan for vlan in _vlans(host) if vlan.id in quiet]
+        known = {owner.get((vlan.id, address)) for vlan in own for address in vlan.neighbours}
+        shared = {name for (number, _), name in owner.items() if number in {vlan.id for vlan in own}}
+        missing = sorted(shared - known - {host.name})
+        if missing:
+            yield Finding(
+                "PF074",
+                Place(host.name, "neighbour", own[0].interface),
+                f"nothing is flooded and there is no neighbour for {len(missing)} hosts, such as {missing[0]}",
+                f"ip neigh replace ADDRESS lladdr MAC dev {own[0].interface} nud permanent",
+            )
+
+
+def _vlans(host: Host) -> Iterator[HostVlan]:
+    for nic in host.nics.values():
+        yield from nic.vlans.values()

@@ -1,0 +1,187 @@
+"""Rules PF02x: does traffic get where it is safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import Place, Port, Switch
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.prove import lossy_class
+from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, queue_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+
+def _maps_known(switch: Switch, port: Port) -> bool:
+    names = [(kind, getattr(port.qos, kind)) for kind in ("tc_to_pg", "tc_to_queue", "pfc_to_queue", "pfc_to_pg")]
+    return all(switch.mapped(kind, name) is not None for kind, name in names)
+
+
+@rule(
+    "PF020",
+    "priority-into-lossy-group",
+    "https://github.com/sonic-net/SONiC/wiki (AZURE maps)",
+    "https://github.com/sonic-net/SONiC/issues/480",
+)
+def check_groups(reading: Reading) -> Iterator[Finding]:
+    """A traffic class of a paused priority is put into the buffer group of another.
+
+    The queue stops when the peer pauses, as it should; the packets behind it fill a group that has no headroom and
+    asks nobody to stop. All three maps of a port have to agree: TC to queue, TC to group, pause to queue.
+    """
+    seen: dict[tuple[object, ...], Finding] = {}
+    for switch, port in reading.fabric.ports():
+        if not port.lossless or not _maps_known(switch, port):
+            continue
+        groups = switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}
+        for priority in sorted(port.lossless):
+            group, classes = group_of(switch, port, priority), classes_of(switch, port, priority) or set()
+            for tc in sorted(classes):
+                into = groups.get(tc)
+                if into is None or into == group or into in _paused_groups(switch, port):
+                    continue
+                key = (switch.name, port.qos.tc_to_pg, port.qos.tc_to_queue, priority, tc)
+                if key in seen:
+                    continue
+                table, row = ("TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg or "")
+                seen[key] = Finding(
+                    "PF020",
+                    Place(switch.name, table, row, str(tc)),
+                    f"class {tc} leaves by the queue of paused priority {priority} and is buffered in group {into}, "
+                    f"which pauses nobody (port {shown(port.name)} and those with the same maps)",
+                    f'"{tc}": "{group}"',
+                    patch=(PatchOperation(table, row, str(tc), str(group)),) if row else (),
+                    consequence=lossy_class(port.speed or 10_000),
+                )
+    yield from seen.values()
+
+
+def _paused_groups(switch: Switch, port: Port) -> set[int]:
+    return {group_of(switch, port, priority) for priority in port.lossless}
+
+
+@rule("PF021", "nothing-gets-in", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")
+def check_reachable(reading: Reading) -> Iterator[Finding]:
+    """A priority is paused, and no code point gets into it: the traffic that it was made for is dropped.
+
+    SONiC's AZURE map sends DSCP 3 and 4 alone to lossless groups; guides of NIC vendors mark 24 to 31, or 26. Each is
+    right by itself, and together all RDMA is lossy. It is an *error* if no paused priority of the port gets anything,
+    and a *warning* if another one does.
+    """
+    seen: set[tuple[object, ...]] = set()
+    for switch, port in reading.fabric.ports():
+        for priority in sorted(port.lossless):
+            classes = classes_of(switch, port, priority)
+            key = (switch.name, port.qos.dscp_to_tc, port.qos.dot1p_to_tc, port.qos.tc_to_queue, priority)
+            if classes is None or key in seen:
+                continue
+            seen.add(key)
+            place = Place(switch.name, "PORT_QOS_MAP", port.qos.key or port.name)
+            severity = Severity.warning if _gets_something(switch, port) else Severity.error
+            if not classes:
+                message = f"priority {priority} stops queue {queue_of(switch, port, priority)}, no class uses that"
+                yield Finding("PF021", place, message, severity=severity, consequence=lossy_class(port.speed or 10_000))
+                continue
+            maps = [
+                switch.mapped(kind, name) for kind in ("dscp_to_tc", "dot1p_to_tc") if (name := getattr(port.qos, kind))
+            ]
+            if not maps or None in maps:
+                continue
+            if not any(tc in classes for found in maps if found is not None for tc in found.values()):
+                table, row = (
+                    ("DSCP_TO_TC_MAP", port.qos.dscp_to_tc)
+                    if port.qos.dscp_to_tc
+                    else ("DOT1P_TO_TC_MAP", port.qos.dot1p_to_tc)
+                )
+                tc = min(classes)
+                yield Finding(
+                    "PF021",
+                    Place(switch.name, table, row or ""),
+                    f"no code point maps to class {tc}, so none gets into paused priority {priority}",
+                    f'"{priority}": "{tc}" for the code points of lossless traffic',
+                    severity,
+                    consequence=lossy_class(port.speed or 10_000),
+                )
+
+
+def _gets_something(switch: Switch, port: Port) -> bool:
+    """Whether some code point, or some class if no map of code points is known, gets into a paused priority."""
+    points = [lossless_code_points(switch, port, kind) for kind in ("dscp_to_tc", "dot1p_to_tc")]
+    if any(found is not None for found in points):
+        return any(points)
+    return any(classes_of(switch, port, priority) for priority in port.lossless)
+
+
+@rule("PF022", "host-into-lossy-class", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")
+def check_hosts(reading: Reading) -> Iterator[Finding]:
+    """A host marks its lossless traffic with a code point that its switch puts into a lossy class.
+
+    The host's NIC pauses for priority 3 and sends DSCP 26, or 802.1p 3 in a VLAN; the switch has to map just that into
+    a paused priority.
+    """
+    for a, b in ((a, b) for link in reading.fabric.links for a, b in link.ends()):
+        nic, port = reading.fabric.nic(a), reading.fabric.port(b)
+        if nic is None or port is None or not nic.pfc or not port.lossless:
+            continue
+        switch = reading.fabric.switches[b.device]
+        place, other = Place(a.device, "dcb", a.port), Place(b.device, "PORT_QOS_MAP", b.port)
+        safe = lossless_code_points(switch, port, "dscp_to_tc")
+        sent = {dscp for dscp, priority in nic.dscp_to_priority.items() if priority in nic.pfc}
+        if safe is not None and nic.trust == "dscp" and sent - safe:
+            listed = ", ".join(map(str, sorted(sent - safe)[:8]))
+            yield Finding(
+                "PF022",
+                place,
+                f"DSCP {listed}: lossless at the host, lossy at {shown(str(b))}",
+                f"one of DSCP {', '.join(map(str, sorted(safe)[:8])) or 'none'}, or another map at the switch",
+                other=other,
+                consequence=lossy_class(port.speed or 10_000),
+            )
+        tagged = lossless_code_points(switch, port, "dot1p_to_tc")
+        if tagged is None:
+            continue
+        for vlan in nic.vlans.values():
+            points = set(vlan.egress.values())
+            if points & nic.pfc and not points & nic.pfc <= tagged:
+                yield Finding(
+                    "PF022",
+                    Place(a.device, "vlan", vlan.interface),
+                    f"802.1p {sorted(points & nic.pfc - tagged)[0]} in VLAN {vlan.id} is lossy at {shown(str(b))}",
+                    other=other,
+                    consequence=lossy_class(port.speed or 10_000),
+                )
+
+
+@rule(
+    "PF023", "lossy-class-in-lossless-group", "https://github.com/sonic-net/SONiC/issues/950", severity=Severity.warning
+)
+def check_intruders(reading: Reading) -> Iterator[Finding]:
+    """A class of a lossy queue is buffered in the group of a paused priority.
+
+    Its congestion pauses the lossless traffic, and a pause does not stop it: the group can overflow for a class that
+    never listens. Bounced traffic does the same by design and has to be given classes of its own (SONiC#950).
+    """
+    seen: set[tuple[object, ...]] = set()
+    for switch, port in reading.fabric.ports():
+        if not port.lossless or not _maps_known(switch, port):
+            continue
+        groups = switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}
+        queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
+        stopped = {queue_of(switch, port, priority) for priority in port.lossless}
+        for tc, group in groups.items():
+            key = (switch.name, port.qos.tc_to_pg, port.qos.tc_to_queue, tc)
+            lossy = tc in queues and queues[tc] not in stopped
+            if not lossy or group not in _paused_groups(switch, port) or key in seen or port.qos.tc_to_pg is None:
+                continue
+            seen.add(key)
+            yield Finding(
+                "PF023",
+                Place(switch.name, "TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg, str(tc)),
+                f"class {tc} fills lossless group {group} and leaves by queue {queues[tc]}, which no pause stops",
+                '"0", the lossy group',
+                Severity.warning,
+            )

@@ -1,0 +1,152 @@
+"""Rules PF03x: do marks come, in time, and without drops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import Place, Port, Switch
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.prove import late_marks
+from pauseframe.lint.subject import group_of, lossless_queues, queue_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+
+@rule(
+    "PF030",
+    "ecn-without-wred",
+    "https://github.com/sonic-net/sonic-buildimage/issues/4545",
+    "https://github.com/sonic-net/sonic-buildimage/issues/21891",
+)
+def check_enabled(reading: Reading) -> Iterator[Finding]:
+    """A WRED profile asks for ECN marks, and WRED is off for that colour: nothing is marked.
+
+    `ecn` says what to do with packets that WRED picks, `wred_green_enable` lets it pick; it is false unless written.
+    DCTCP then sees no congestion and fills the buffer until PFC stops it (sonic-buildimage#4545, #21891).
+    """
+    for switch in reading.fabric.switches.values():
+        for profile in switch.wred.values():
+            wanted = ("green", "yellow", "red") if profile.ecn == "ecn_all" else profile.ecn.split("_")[1:]
+            for colour in (colour for colour in wanted if colour in {"green", "yellow", "red"}):
+                if colour not in profile.enabled:
+                    field = f"wred_{colour}_enable"
+                    yield Finding(
+                        "PF030",
+                        Place(switch.name, "WRED_PROFILE", profile.name, field),
+                        f"ecn is {profile.ecn} and {field} is not true: no {colour} packet is marked",
+                        f'"{field}": "true"',
+                        Severity.error if colour == "green" else Severity.warning,
+                        patch=(PatchOperation("WRED_PROFILE", profile.name, field, "true"),),
+                    )
+
+
+def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
+    """Bytes at which one group alone is paused: alpha / (1 + alpha) of the pool, or the static limit."""
+    profile = switch.profiles.get(port.groups.get(group) or "")
+    row = None if profile else switch.looked_up(port)
+    if profile is not None:
+        pool = switch.pools.get(profile.pool)
+        alpha, limit = profile.alpha, profile.static_th
+    elif row is not None:
+        pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
+        alpha, limit = 2.0**row.threshold, None
+    else:
+        return None
+    if limit is not None:
+        return float(min(limit, pool.size) if pool and pool.size else limit)
+    return pool.size * alpha / (1 + alpha) if pool and pool.size and alpha else None
+
+
+@rule(
+    "PF031",
+    "marks-after-pause",
+    "https://github.com/sonic-net/sonic-swss/pull/4718",
+    "Choudhury and Hahne, ToN 1998 (dynamic threshold: alpha / (1 + alpha) of the pool)",
+    severity=Severity.warning,
+)
+def check_threshold(reading: Reading) -> Iterator[Finding]:
+    """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
+
+    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marks begin above that, a single
+    port is paused again and again and never told to slow down.
+    """
+    seen: set[tuple[object, ...]] = set()
+    for switch, port in reading.fabric.ports():
+        for priority in sorted(port.lossless):
+            queue = port.queues.get(queue_of(switch, port, priority))
+            wred = switch.wred.get(queue.wred) if queue and queue.wred else None
+            group = group_of(switch, port, priority)
+            reach = _pause_at(switch, port, group)
+            if wred is None or reach is None or wred.min_threshold is None or not wred.marks_green:
+                continue
+            key = (switch.name, wred.name, port.groups.get(group))
+            if wred.min_threshold >= reach and key not in seen:
+                seen.add(key)
+                yield Finding(
+                    "PF031",
+                    Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
+                    f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
+                    f"well below {reach:.0f}",
+                    Severity.warning,
+                    consequence=late_marks(port.speed or 10_000),
+                )
+
+
+@rule(
+    "PF032",
+    "drops-in-a-lossless-queue",
+    "https://github.com/sonic-net/sonic-swss/pull/4718",
+    "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
+)
+def check_drops(reading: Reading) -> Iterator[Finding]:
+    """WRED is on and does not mark: in a lossless queue it drops.
+
+    A profile with `wred_green_enable` true and `ecn` none drops green packets above its minimum. Traffic that pays
+    for pauses is lost all the same.
+    """
+    seen: set[tuple[str, str]] = set()
+    for switch, port in reading.fabric.ports():
+        for number in sorted(lossless_queues(switch, port) & set(port.queues)):
+            wred = switch.wred.get(port.queues[number].wred or "")
+            if wred is None or "green" not in wred.enabled or wred.marks_green or (switch.name, wred.name) in seen:
+                continue
+            seen.add((switch.name, wred.name))
+            yield Finding(
+                "PF032",
+                Place(switch.name, "WRED_PROFILE", wred.name, "ecn"),
+                f"WRED without marks on the lossless queue {shown(port.name)}|{number} drops its packets",
+                '"ecn": "ecn_all", or no wred_profile there',
+                patch=(PatchOperation("WRED_PROFILE", wred.name, "ecn", "ecn_all"),),
+            )
+
+
+@rule(
+    "PF033",
+    "no-marks-for-dctcp",
+    "RFC 8257",
+    "Alizadeh et al., Data Center TCP, SIGCOMM 2010, §3.1",
+    severity=Severity.warning,
+)
+def check_dctcp(reading: Reading) -> Iterator[Finding]:
+    """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake."""
+    hosts = reading.fabric.hosts.values()
+    if not any("dctcp" in host.congestion_controls for host in hosts):
+        return
+    for switch, port in reading.fabric.ports():
+        if switch.kind != "sonic" or "QUEUE" not in switch.tables:
+            continue
+        for number in sorted(lossless_queues(switch, port)):
+            queue = port.queues.get(number)
+            wred = switch.wred.get(queue.wred) if queue and queue.wred else None
+            if wred is None or not wred.marks_green:
+                yield Finding(
+                    "PF033",
+                    Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+                    "hosts run DCTCP, this queue marks nothing",
+                    "a wred_profile with ecn_all",
+                    Severity.warning,
+                )

@@ -1,0 +1,270 @@
+"""Rules PF06x: can the fabric deadlock, and does every frame arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import End, Fabric, Place
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
+from pauseframe.lint.prove import circle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+
+@rule(
+    "PF060",
+    "deadlock",
+    "Dally and Seitz, IEEE Trans. Computers 1987",
+    "https://github.com/sonic-net/SONiC/issues/950",
+    "Stephens et al., Practical DCB for Improved Data Center Networks, INFOCOM 2014, Fig. 2",
+)
+def check_deadlock(reading: Reading) -> Iterator[Finding]:
+    """Buffers of a paused priority wait for each other in a circle: once they are full, nothing moves any more.
+
+    With static forwarding rows these are the routes; else shortest paths (ECMP, what BGP installs) are assumed over the
+    links that pause the priority. A VLAN's priority is what hosts send in it (`egress-qos-map`), else what its
+    description says ("priority 3"), else every paused one. Priorities that share a buffer group are one lane.
+
+    What taught it: the ring of three switches of the TCP-Bolt paper; and bounced traffic of dual-homed racks, which
+    leaves a switch by the links that it came from and needs priorities of its own (SONiC#950).
+    """
+    fabric = reading.fabric
+    lossless = sorted({p for _, port in fabric.ports() for p in port.lossless})
+    if not lossless or not fabric.links:
+        return
+    if any(switch.fdb for switch in fabric.switches.values()):
+        yield from _static(fabric, lossless)
+    else:
+        for priority in lossless:
+            yield from _shortest(fabric, priority)
+
+
+def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
+    from pauseframe import FabricError
+
+    priorities, known = lanes_of(fabric)
+    lane = coupled(fabric.switches.values(), lossless)
+    lanes = {vlan: {lane[p] for p in used if p in lane} for vlan, used in priorities.items()}
+    forwarding = Forwarding.of(fabric)
+    lanes = {vlan: used for vlan, used in lanes.items() if used and vlan in forwarding.rows}
+    if not lanes or forwarding.outside:
+        return
+    try:
+        report = forwarding.check(lanes, senders_of(fabric, forwarding))
+    except FabricError:
+        return  # PF061 says so
+    if report["can_deadlock"]:
+        number = report["shortest_cycle"][0]["held"]["lane"]
+        of_lane = [str(p) for p, found in lane.items() if found == number]
+        doubt = "" if known else "; which VLAN has which priority no file says, so each was taken to have all"
+        yield _circle_finding(
+            forwarding, report["shortest_cycle"], ", ".join(of_lane), report["vlan_of"], doubt, fabric
+        )
+
+
+def _circle_finding(
+    forwarding: Forwarding,
+    arcs: list[dict[str, Any]],
+    priority: str,
+    vlan_of: dict[int, int],
+    doubt: str,
+    fabric: Fabric,
+) -> Finding:
+    hops = [forwarding.name(arc["held"]["port"]) for arc in arcs]
+    waits = []
+    for arc, hop in zip(arcs, hops, strict=True):
+        route = arc["witness"]
+        vlan = vlan_of.get(route["vlan"], route["vlan"])
+        witness = f"{forwarding.who(route['from'])} to {forwarding.who(route['to'])} in VLAN {vlan}"
+        waits.append(f"{':'.join(hop)} ({witness})")
+    port = fabric.port(End(*hops[0]))
+    return Finding(
+        "PF060",
+        Place(hops[0][0], "FDB", hops[0][1]),
+        f"priority {priority}: {len(hops)} buffers wait for each other: " + " → ".join(map(shown, waits)) + doubt,
+        "routes of `pauseframe route plan`, or other priorities for some of these VLANs",
+        consequence=circle(hops, (port.speed if port else None) or 10_000),
+    )
+
+
+def _shortest(fabric: Fabric, priority: int) -> Iterator[Finding]:
+    from pauseframe import FabricError, _core
+
+    sub = _lossless_part(fabric, priority)
+    if not sub.edges or not sub.hosts:
+        return
+    try:
+        arcs = _core.shortest_path_cycle(sub.topology())
+    except FabricError as error:
+        fabric.notes.append(f"deadlock of priority {priority} under shortest paths was not decided: {error}")
+        return
+    if arcs:
+        hops = [sub.name(held) for held, _, _, _ in arcs]
+        port = fabric.port(End(*hops[0]))
+        listed = " → ".join(shown(":".join(hop)) for hop in hops)
+        yield Finding(
+            "PF060",
+            Place(hops[0][0], "PORT_QOS_MAP", hops[0][1]),
+            f"priority {priority}: with shortest paths {len(hops)} buffers wait for each other: {listed}",
+            "routes of `pauseframe route plan`, or PFC on fewer links",
+            consequence=circle(hops, (port.speed if port else None) or 10_000),
+        )
+
+
+def _lossless_part(fabric: Fabric, priority: int) -> Forwarding:
+    """Links that pause a priority at both ends; one host for each switch that has ports for hosts."""
+    peers = fabric.peers()
+    edges, inner = [], set()
+    for link in fabric.links:
+        ports = [fabric.port(end) for end in (link.a, link.b)]
+        if all(port is not None for port in ports):
+            inner |= {link.a, link.b}
+            if all(port is not None and priority in port.lossless and port.up for port in ports):
+                edges.append((link.a, link.b))
+    used = {end.device for edge in edges for end in edge}
+    hosts: dict[str, End] = {}
+    for switch, port in fabric.ports():
+        end = End(switch.name, port.name)
+        outside = end not in inner and (end in peers or priority in port.lossless) and port.up
+        if switch.name in used and outside and not _to_switch(fabric, peers.get(end)):
+            hosts.setdefault(switch.name, end)
+    rates = {End(s.name, p.name): p.speed or 10_000 for s, p in fabric.ports()}
+    numbered = [(end, f"edge {i}") for i, end in enumerate(hosts.values())]
+    return Forwarding(sorted(used), numbered, edges, rates)
+
+
+def _to_switch(fabric: Fabric, far: End | None) -> bool:
+    return far is not None and far.device in fabric.switches
+
+
+@rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)")
+def check_delivery(reading: Reading) -> Iterator[Finding]:
+    """Static forwarding rows lead in a circle, into nothing, out of the VLAN, or leave hosts without a route.
+
+    A frame that circles at layer 2 never dies; with PFC it holds its buffers. One that meets no row is flooded, or
+    dropped where flooding is off.
+    """
+    from pauseframe import FabricError
+
+    fabric = reading.fabric
+    yield from _not_members(fabric)
+    if not any(switch.fdb for switch in fabric.switches.values()):
+        return
+    forwarding = Forwarding.of(fabric)
+    if forwarding.outside:
+        listed = ", ".join(map(shown, forwarding.outside[:4]))
+        fabric.notes.append(
+            f"static rows lead to {listed}, whose files are not here: routes and deadlock are not decided"
+        )
+        return
+    if not forwarding.hosts:
+        return
+    everything = Place("fabric", "FDB")
+    try:
+        senders = senders_of(fabric, forwarding)
+        report = forwarding.check({vlan: {0} for vlan in forwarding.rows}, senders)
+    except FabricError as error:
+        yield Finding("PF061", everything, f"the forwarding rows cannot be followed: {shown(error)}")
+        return
+    for vlan, switch_name, mac, port in report["dangling"][:10]:
+        yield Finding(
+            "PF061",
+            Place(switch_name, "FDB", f"Vlan{vlan}|{mac}", "port"),
+            f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says",
+        )
+    for kind, what in (("loops", "circle"), ("black_holes", "end"), ("unreachable", "have no route")):
+        found = report[kind]
+        # Without a word on who sends, a route that ends does no harm where another VLAN serves the pair.
+        if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
+            examples = "; ".join(_example(forwarding, item, report["vlan_of"]) for item in found["examples"][:2])
+            place = _first_place(forwarding, found["examples"], everything)
+            yield Finding(
+                "PF061", place, f"{found['count']} routes {what}: {examples}", "routes of `pauseframe route plan`"
+            )
+
+
+def _not_members(fabric: Fabric) -> Iterator[Finding]:
+    """Rows to ports that are not in their VLAN."""
+    for switch in fabric.switches.values():
+        for row in switch.fdb:
+            vlan = switch.vlans.get(row.vlan)
+            if vlan is None or row.port not in vlan.members:
+                yield Finding(
+                    "PF061",
+                    Place(switch.name, "FDB", f"Vlan{row.vlan}|{row.mac}", "port"),
+                    f"{shown(row.port)} is no member of Vlan{row.vlan}: the frame is dropped there",
+                    f'VLAN_MEMBER "Vlan{row.vlan}|{shown(row.port)}"',
+                )
+
+
+def _example(forwarding: Forwarding, item: Any, vlan_of: dict[int, int]) -> str:
+    if not isinstance(item, dict):
+        return shown(item)
+    parts = []
+    for key, value in item.items():
+        if key == "vlan":
+            parts.append(f"VLAN {vlan_of.get(value, value)}")
+        elif isinstance(value, str):
+            parts.append(f"{key} {shown(':'.join(forwarding.name(value)) if ':' in value else forwarding.who(value))}")
+        elif isinstance(value, list):
+            parts.append(" → ".join(shown(forwarding.who(str(v).partition(":")[0])) for v in value[:6]))
+    return ", ".join(parts)
+
+
+def _first_place(forwarding: Forwarding, examples: list[Any], otherwise: Place) -> Place:
+    for item in examples:
+        for value in item.values() if isinstance(item, dict) else ():
+            names = value if isinstance(value, list) else [value]
+            for name in names:
+                device = forwarding.who(str(name).partition(":")[0])
+                if device in forwarding.switches:
+                    return Place(device, "FDB")
+    return otherwise
+
+
+@rule("PF062", "floods-in-a-plan", "https://github.com/sonic-net/SONiC/pull/2468", "bridge(8)")
+def check_flooding(reading: Reading) -> Iterator[Finding]:
+    """A VLAN with static rows learns, floods, or has spanning tree on.
+
+    A flooded frame takes every link, those that the proof of deadlock freedom leaves out among them; a learned row
+    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 have
+    `config mac ...` and STP off instead.
+    """
+    for switch in reading.fabric.switches.values():
+        planned = {row.vlan for row in switch.fdb}
+        for number in sorted(planned & set(switch.vlans)):
+            vlan = switch.vlans[number]
+            name = f"Vlan{number}"
+            if vlan.stp:
+                yield Finding(
+                    "PF062",
+                    Place(switch.name, "STP_VLAN", name, "enabled"),
+                    f"spanning tree is on in {name}",
+                    '"enabled": "false"',
+                    patch=(PatchOperation("STP_VLAN", name, "enabled", "false"),),
+                )
+            for on, fields in ((vlan.learning, ("mac_learning",)), (vlan.flood, FLOODS)):
+                if on:
+                    yield Finding(
+                        "PF062",
+                        Place(switch.name, "VLAN", name, fields[0]),
+                        f"{name} has static rows and {'learns' if fields[0] == 'mac_learning' else 'floods'}",
+                        f'"{fields[0]}": "disabled"',
+                        patch=tuple(PatchOperation("VLAN", name, f, "disabled") for f in fields),
+                    )
+            if vlan.learning is None and vlan.flood is None:
+                yield Finding(
+                    "PF062",
+                    Place(switch.name, "VLAN", name, "mac_learning"),
+                    f"{name} has static rows, and nothing turns learning and flooding off",
+                    '"mac_learning": "disabled", "unknown_unicast_flood": "disabled" and so on',
+                    Severity.warning,
+                )
+
+
+FLOODS = ("unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood")

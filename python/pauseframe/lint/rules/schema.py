@@ -1,0 +1,313 @@
+"""PF00x: what a row may say, by itself."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown, whole_number
+from pauseframe.devices.model import Place
+from pauseframe.devices.sonic_schema import TABLES, Field, Table
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb, Row
+
+_YANG = "SONiC YANG models: sonic-net/sonic-buildimage, src/sonic-yang-models"
+
+
+def _rows(reading: Reading) -> Iterator[tuple[str, ConfigDb, str, Table, str, Row]]:
+    for device, database in reading.databases.items():
+        for table, rows in database.tables.items():
+            spec = TABLES.get(table)
+            if spec is not None:
+                for key, row in rows.items():
+                    yield device, database, table, spec, key, row
+
+
+def _parts(spec: Table, key: str) -> list[tuple[str, Field, str]] | None:
+    """(name, limits, text) of the parts of a key; None if it has another number of parts than any form."""
+    texts = key.split("|")
+    form = next((parts for parts in spec.keys if len(parts) == len(texts)), None)
+    return None if form is None else [(name, field, text) for (name, field), text in zip(form, texts, strict=True)]
+
+
+def _cells(spec: Table, row: Row) -> Iterator[tuple[str, Field, str]]:
+    """(field, limits, value) of the fields of a row; the entries of a map are fields twice: as key and as value."""
+    for name, value in row.items():
+        if spec.entries is not None:
+            (_, of_key), (_, of_value) = spec.entries
+            yield name, of_key, name
+            yield name, of_value, value
+        elif name in spec.fields:
+            yield name, spec.fields[name], value
+
+
+def _items(limits: Field, text: str) -> list[str]:
+    return [part for part in text.split(",") if part] if limits.many else [text]
+
+
+@rule("PF001", "value", _YANG)
+def check_values(reading: Reading) -> Iterator[Finding]:
+    """A value is out of its range, no word of its list, or missing where SONiC's models demand it.
+
+    SONiC's daemons read such a row, log a line and go on without it: the port keeps what it had. An image that
+    validates (`config apply-patch`) refuses the whole change.
+    """
+    for device, database, table, spec, key, row in _rows(reading):
+        parts = _parts(spec, key)
+        if parts is None:
+            form = "|".join(name for name, _ in spec.keys[0])
+            yield Finding("PF001", Place(device, table, key), f"the key is not of the form {form}")
+            continue
+        for name, limits, text in parts:
+            wrong = limits.check(text) if limits.check and text not in limits.also else None
+            if wrong:
+                message = f"{name} in the key is {shown(text)!r}: it can be {wrong}"
+                yield Finding("PF001", Place(device, table, key), message)
+        for name, limits, text in _cells(spec, row):
+            for item in _items(limits, text):
+                wrong = limits.check(item) if limits.check else None
+                if wrong:
+                    place = Place(device, table, key, name)
+                    yield Finding("PF001", place, f"{shown(name)} is {shown(item)!r}: it can be {wrong}")
+        wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
+        for name in wanted:
+            if name not in row:
+                place = Place(device, table, key, name)
+                yield Finding("PF001", place, f"{name} is missing: it is mandatory", f"add {name}")
+
+
+def _needs_lanes(database: ConfigDb) -> bool:
+    """A file to be merged into a CONFIG_DB need not repeat the lanes; instance data of the models must."""
+    meta = database.rows("DEVICE_METADATA").get("localhost", {})
+    chassis = meta.get("switch_type") in {"voq", "chassis-packet", "fabric"} and "asic_name" not in meta
+    return database.yang and not chassis and meta.get("hwsku") not in {"msft_four_asic_vs", "msft_multi_asic_vs"}
+
+
+@rule("PF002", "reference", _YANG, "https://github.com/sonic-net/sonic-buildimage/issues/11901")
+def check_references(reading: Reading) -> Iterator[Finding]:
+    """A row names a port, profile, map or pool that is not there.
+
+    orchagent waits for the missing object for ever and says so in the log alone; what the row was to set stays
+    unset. In a fragment of a CONFIG_DB (one without PORT) only tables that it has are looked into.
+    """
+    for device, database, table, spec, key, row in _rows(reading):
+        for name, limits, text in _parts(spec, key) or []:
+            for item in text.split(",") if table in _LISTS_OF_PORTS else [text]:
+                yield from _dangling(database, Place(device, table, key), name, limits, item)
+        if len(key.split("|")) == 4 and table == "QUEUE":
+            yield from _local_voq(database, Place(device, table, key))
+        if table == "VLAN_INTERFACE":
+            yield from _address_alone(database, Place(device, table, key))
+        for name, limits, text in _cells(spec, row):
+            for item in _items(limits, text) if limits.refers else ():
+                yield from _dangling(database, Place(device, table, key, name), name, limits, item)
+
+
+_LISTS_OF_PORTS = {"BUFFER_PG", "BUFFER_QUEUE", "QUEUE", "PORT_QOS_MAP"}
+"""Whose keys older images write with several ports: "Ethernet0,Ethernet4|3-4"."""
+
+
+def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: str) -> Iterator[Finding]:
+    known = [table for table in limits.refers if table in database.tables]
+    if not limits.refers or item in limits.also or (not known and not database.whole):
+        return
+    if any(item in database.rows(table) for table in known):
+        return
+    names = [row for table in known for row in database.rows(table)]
+    near = get_close_matches(item, names, 1)
+    tables = " or ".join(limits.refers)
+    hint = f"did you mean {shown(near[0])}?" if near else f"add it to {limits.refers[0]}, or name another"
+    field = place.field or place.key
+    patch: tuple[PatchOperation, ...] = ()
+    if near and place.field and not limits.many:
+        patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
+    yield Finding(
+        "PF002", place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch
+    )
+
+
+def _address_alone(database: ConfigDb, place: Place) -> Iterator[Finding]:
+    vlan, bar, _ = place.key.partition("|")
+    if bar and vlan not in database.rows("VLAN_INTERFACE"):
+        message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
+        yield Finding("PF002", place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
+
+
+def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
+    meta = database.rows("DEVICE_METADATA").get("localhost", {})
+    host, asic, port, _ = place.key.split("|")
+    local = "asic_name" in meta and (host, asic) == (meta.get("hostname"), meta["asic_name"])
+    if local and port not in database.rows("PORT"):
+        yield Finding("PF002", place, f"a queue of this switch itself: {shown(port)!r} is not in PORT")
+
+
+@rule("PF003", "constraint", _YANG)
+def check_constraints(reading: Reading) -> Iterator[Finding]:
+    """Two values that are right alone contradict each other.
+
+    A maximum below its minimum, a peak rate below the committed one, a watchdog that is asked to detect faster than
+    it polls, a port untagged in two VLANs: SONiC's models refuse these, and older images without validation do
+    something else with each.
+    """
+    for device, database in reading.databases.items():
+        yield from _wred(device, database)
+        yield from _schedulers(device, database)
+        yield from _watchdogs(device, database)
+        yield from _pools(device, database)
+        yield from _vlans(device, database)
+
+
+def _number(row: Mapping[str, str], name: str) -> int | None:
+    return whole_number(row.get(name))
+
+
+def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("WRED_PROFILE").items():
+        for colour in ("green", "yellow", "red"):
+            low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
+            if high is not None and (low is None or high < low) and f"{colour}_min_threshold" in row:
+                place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
+                yield Finding(
+                    "PF003", place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}"
+                )
+
+
+def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("SCHEDULER").items():
+        cir, pir, cbs, pbs = (_number(row, name) for name in ("cir", "pir", "cbs", "pbs"))
+        wrong = [
+            ("pir", pir is not None and not cir, "pir needs a cir above 0"),
+            ("pir", pir is not None and bool(cir) and pir < (cir or 0), f"pir {pir} is below cir {cir}"),
+            ("cbs", cbs is not None and not cir, "cbs needs a cir above 0"),
+            ("pbs", pbs is not None and not pir, "pbs needs a pir above 0"),
+            ("pbs", pbs is not None and cbs is not None and pbs < cbs, f"pbs {pbs} is below cbs {cbs}"),
+        ]
+        for name, is_wrong, message in wrong:
+            if is_wrong:
+                yield Finding("PF003", Place(device, "SCHEDULER", key, name), message)
+
+
+def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
+    rows = database.rows("PFC_WD")
+    poll = _number(rows.get("GLOBAL", {}), "POLL_INTERVAL")
+    for key, row in rows.items():
+        place = Place(device, "PFC_WD", key)
+        if key == "GLOBAL":
+            for name in ("action", "detection_time", "restoration_time"):
+                if name in row:
+                    yield Finding("PF003", place, f"{name} belongs to a port, not to GLOBAL")
+            continue
+        if "POLL_INTERVAL" in row:
+            yield Finding("PF003", place, "POLL_INTERVAL belongs to GLOBAL, not to a port")
+        for name in ("detection_time", "restoration_time"):
+            time = _number(row, name)
+            if poll is not None and time is not None and time < poll:
+                message = f"{name} is {time} ms, below the POLL_INTERVAL of {poll} ms: it cannot be kept"
+                yield Finding(
+                    "PF003",
+                    Place(device, "PFC_WD", key, name),
+                    message,
+                    f"at least {poll}",
+                    patch=(PatchOperation("PFC_WD", key, name, str(poll)),),
+                )
+
+
+def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
+    model = database.rows("DEVICE_METADATA").get("localhost", {}).get("buffer_model")
+    for key, row in database.rows("BUFFER_POOL").items():
+        place = Place(device, "BUFFER_POOL", key, "percentage")
+        if "percentage" in row and "size" in row:
+            yield Finding("PF003", place, "percentage and size exclude each other", "keep one of them")
+        elif "percentage" in row and model != "dynamic" and database.whole:
+            yield Finding("PF003", place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
+    for key, row in database.rows("BUFFER_PROFILE").items():
+        if "static_th" in row and "dynamic_th" in row:
+            place = Place(device, "BUFFER_PROFILE", key, "static_th")
+            yield Finding("PF003", place, "static_th and dynamic_th exclude each other", "keep one of them")
+
+
+def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("VLAN").items():
+        number = row.get("vlanid")
+        if number is not None and key.removeprefix("Vlan") != number:
+            place = Place(device, "VLAN", key, "vlanid")
+            yield Finding(
+                "PF003",
+                place,
+                f"vlanid is {shown(number)}, the name says {shown(key)}",
+                patch=(PatchOperation("VLAN", key, "vlanid", key.removeprefix("Vlan")),),
+            )
+    yield from _members(device, database)
+    sag = database.rows("SAG").get("GLOBAL", {})
+    for key, row in database.rows("VLAN_INTERFACE").items():
+        prefix, family = key.partition("|")[2], row.get("family")
+        if family in {"IPv4", "IPv6"} and prefix and (":" in prefix) != (family == "IPv6"):
+            yield Finding(
+                "PF003", Place(device, "VLAN_INTERFACE", key, "family"), f"family {family} of {shown(prefix)}"
+            )
+        if row.get("static_anycast_gateway", "").lower() == "true" and "gateway_mac" not in sag:
+            place = Place(device, "VLAN_INTERFACE", key, "static_anycast_gateway")
+            yield Finding("PF003", place, "it needs SAG GLOBAL gateway_mac")
+
+
+def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
+    in_channel = {key.partition("|")[2] for key in database.rows("PORTCHANNEL_MEMBER")}
+    in_channel |= {row.get("port", "") for row in database.rows("PORTCHANNEL_MEMBER").values()} - {""}
+    mirrored = {row.get("dst_port") for row in database.rows("MIRROR_SESSION").values()}
+    routed = {key for key in database.rows("INTERFACE") if "|" not in key}
+    untagged: dict[str, str] = {}
+    for key, row in database.rows("VLAN_MEMBER").items():
+        vlan, _, port = key.partition("|")
+        place = Place(device, "VLAN_MEMBER", key)
+        for ports, what in (
+            (in_channel, "a member of a port channel"),
+            (mirrored, "where a mirror session sends to"),
+            (routed, "a router interface"),
+        ):
+            if port in ports:
+                yield Finding("PF003", place, f"{shown(port)} is {what}: it cannot be in a VLAN")
+        if row.get("tagging_mode") == "untagged":
+            if port in untagged:
+                yield Finding(
+                    "PF003",
+                    place,
+                    f"{shown(port)} is untagged in {shown(untagged[port])} already",
+                    "tag it in one of them",
+                )
+            untagged.setdefault(port, vlan)
+
+
+@rule("PF004", "unknown-field", _YANG, severity=Severity.warning)
+def check_fields(reading: Reading) -> Iterator[Finding]:
+    """A field has a name that the table does not know: nobody reads it.
+
+    `wred_green_enabled` for `wred_green_enable` leaves a queue without marks, and no log says so.
+    """
+    for device, _, table, spec, key, row in _rows(reading):
+        if spec.entries is not None:
+            continue
+        for name in row.keys() - spec.fields.keys():
+            near = get_close_matches(name, spec.fields, 1, 0.8)
+            if spec.open and not near:
+                continue
+            hint = f"did you mean {near[0]}?" if near else "remove it"
+            place = Place(device, table, key, name)
+            yield Finding("PF004", place, f"{table} has no field {shown(name)!r}", hint, Severity.warning)
+
+
+@rule("PF005", "malformed", _YANG)
+def check_form(reading: Reading) -> Iterator[Finding]:
+    """A table is no object of rows, a row no object of fields, a line of `pg_profile_lookup.ini` no row.
+
+    The rest of the file was read and judged without it.
+    """
+    for device, database in reading.databases.items():
+        for table, key, message in database.malformed:
+            yield Finding("PF005", Place(device, table, key), message)
+    for source, message in reading.malformed:
+        yield Finding("PF005", Place(source), message, source=source)

@@ -1,0 +1,100 @@
+"""Rules PF04x: does a storm end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.model import Place
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.prove import pause_storm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.read import Reading
+
+LONGEST_PAUSE = 65535 * 512
+"""Bit times of the longest pause that one frame can ask for (IEEE 802.3 Annex 31B)."""
+
+
+@rule(
+    "PF040",
+    "watchdog-loops",
+    "https://github.com/sonic-net/sonic-buildimage/issues/29203",
+    "https://github.com/sonic-net/sonic-swss/pull/4581",
+    severity=Severity.warning,
+)
+def check_loops(reading: Reading) -> Iterator[Finding]:
+    """The watchdog calls a storm over sooner than it could see the next one.
+
+    With a restoration time below the detection time a storm that goes on is declared over, found again, and so on:
+    170 cycles in 20 minutes in sonic-buildimage#29203, and in each gap lossless traffic stands still.
+    """
+    for switch, port in reading.fabric.ports():
+        dog = port.watchdog
+        if dog and dog.detection and dog.restoration and dog.restoration < dog.detection:
+            yield Finding(
+                "PF040",
+                Place(switch.name, "PFC_WD", port.name, "restoration_time"),
+                f"restoration after {dog.restoration} ms, detection takes {dog.detection} ms",
+                f"at least {dog.detection}",
+                Severity.warning,
+                patch=(PatchOperation("PFC_WD", port.name, "restoration_time", str(dog.detection)),),
+            )
+
+
+@rule("PF041", "no-watchdog", "https://github.com/sonic-net/SONiC/wiki/PFC-Watchdog-Design", severity=Severity.warning)
+def check_presence(reading: Reading) -> Iterator[Finding]:
+    """A port pauses a priority that no watchdog looks at.
+
+    `pfcwd_sw_enable` misses the priority, or other ports have a row in PFC_WD and this one has none. One NIC that
+    pauses for ever then stops every switch behind it.
+    """
+    for switch, port in reading.fabric.ports():
+        if switch.kind != "sonic" or not port.lossless:
+            continue
+        missing = sorted(port.lossless - port.qos.watchdog) if port.qos.watchdog is not None else []
+        guarded = any(other.watchdog for other in switch.ports.values())
+        if port.qos.watchdog is None and any(other.qos.watchdog for other in switch.ports.values()):
+            missing = sorted(port.lossless)
+        if missing:
+            wanted = ",".join(map(str, sorted(port.lossless)))
+            yield Finding(
+                "PF041",
+                Place(switch.name, "PORT_QOS_MAP", port.qos.key, "pfcwd_sw_enable"),
+                f"priorities {', '.join(map(str, missing))} are paused without a watchdog",
+                f'"{wanted}"',
+                Severity.warning,
+                patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, "pfcwd_sw_enable", wanted),),
+                consequence=pause_storm(port.speed or 10_000),
+            )
+        elif guarded and port.watchdog is None and port.up:
+            yield Finding(
+                "PF041",
+                Place(switch.name, "PFC_WD", port.name),
+                "other ports have a watchdog, this one pauses without",
+                "a row as the others have",
+                Severity.warning,
+                consequence=pause_storm(port.speed or 10_000),
+            )
+
+
+@rule(
+    "PF042",
+    "watchdog-hits-legal-pauses",
+    "IEEE 802.3 Annex 31B (65,535 quanta of 512 bit times)",
+    severity=Severity.warning,
+)
+def check_legal(reading: Reading) -> Iterator[Finding]:
+    """The watchdog takes a legal pause for a storm: one frame may ask for 65,535 quanta, 335 ms at 100 Mb/s."""
+    for switch, port in reading.fabric.ports():
+        if port.watchdog and port.watchdog.detection and port.speed:
+            legal = LONGEST_PAUSE / (port.speed * 1000)
+            if port.watchdog.detection <= legal:
+                yield Finding(
+                    "PF042",
+                    Place(switch.name, "PFC_WD", port.name, "detection_time"),
+                    f"detection after {port.watchdog.detection} ms, one pause may last {legal:.0f} ms",
+                    f"more than {legal:.0f}",
+                    Severity.warning,
+                )

@@ -1,0 +1,153 @@
+"""`--yang DIR`: the operator's own models judge the operator's files, by yanglint (libyang).
+
+SONiC's devices validate the same way: CONFIG_DB is turned into instance data of the models first. Only tables whose
+form is known here are turned; yanglint says what is wrong with them in its own words.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET  # to write, not to read
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.sonic_schema import TABLES
+
+if TYPE_CHECKING:
+    from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb
+
+_SECONDS = 120
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_LISTS = {"profile_list", "dhcp_servers", "dhcpv6_servers"}
+
+
+def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
+    """What yanglint says, a line each, and whether anything was wrong or could not be done."""
+    program = shutil.which("yanglint")
+    if program is None:
+        return ["yang: yanglint is not here: install libyang-tools (Debian: libyang2-tools), or leave out --yang"], True
+    files = {module_of(path): path for path in sorted(models.glob("*.yang"))} if models.is_dir() else {}
+    containers = {table: name for name, path in files.items() for table in tables_of(path)}
+    if not containers:
+        return [
+            f"yang: no model in {shown(models)} has a table that is known here: give the folder of sonic-*.yang"
+        ], True
+    namespaces = {name: namespace_of(path) for name, path in files.items()}
+    lines, failed = [], False
+    for device, database in reading.databases.items():
+        data, used = instance(database, containers, namespaces)
+        if not used:
+            continue
+        said, wrong = _run(program, models, [files[name] for name in _with_imports(used, files)], data)
+        failed |= wrong
+        lines += [f"yang: {shown(device)}: {line}" for line in said]
+        lines += [] if wrong else [f"yang: {shown(device)}: valid ({', '.join(sorted(used))})"]
+    return lines, failed
+
+
+def _with_imports(used: set[str], files: dict[str, Path]) -> list[str]:
+    """Models and those that they import, directly or not: conditions of one look into the data of others."""
+    found, waiting = set[str](), sorted(used)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in files:
+            continue
+        found.add(name)
+        text = files[name].read_text(encoding="utf-8", errors="replace")
+        waiting += re.findall(r"^\s*import\s+(sonic-[\w.-]+)", text, re.MULTILINE)
+    return sorted(found)
+
+
+def module_of(path: Path) -> str:
+    """A model's name: that of its file, without revision."""
+    return path.stem.partition("@")[0]
+
+
+def namespace_of(path: Path) -> str:
+    """A model's namespace."""
+    found = re.search(r"\bnamespace\s+\"([^\"]+)\"", path.read_text(encoding="utf-8", errors="replace"))
+    return found[1] if found else ""
+
+
+def tables_of(path: Path) -> set[str]:
+    """The tables of a model that are known here."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return set(re.findall(r"^\s*container\s+([A-Z][A-Z0-9_]*)\s*\{", text, re.MULTILINE)) & set(TABLES)
+
+
+def instance(database: ConfigDb, containers: dict[str, str], namespaces: dict[str, str]) -> tuple[str, set[str]]:
+    """Instance data of the models as XML, and the models that it takes.
+
+    In JSON, numbers would have to be told from texts.
+    """
+    tops: dict[str, ET.Element] = {}
+    for table, rows in database.tables.items():
+        module = containers.get(table)
+        if module is None or table == "DEVICE_NEIGHBOR" or not rows:
+            continue
+        if module not in tops:
+            tops[module] = ET.Element(module, {"xmlns": namespaces[module]})
+        into = ET.SubElement(tops[module], table)
+        for key, row in rows.items():
+            _add(into, table, key, row)
+    return "".join(ET.tostring(top, encoding="unicode") for top in tops.values()), set(tops)
+
+
+def _add(into: ET.Element, table: str, key: str, row: dict[str, str]) -> None:
+    spec = TABLES[table]
+    parts = key.split("|")
+    form = next((form for form in spec.keys if len(form) == len(parts)), spec.keys[0])
+    name = f"{table}_LIST"
+    if table in {"QUEUE", "BUFFER_QUEUE"} and len(parts) == 4:
+        name = f"VOQ_{table}_LIST"
+    elif table == "VLAN_INTERFACE" and len(parts) == 2:
+        name = "VLAN_INTERFACE_IPPREFIX_LIST"
+    item = ET.SubElement(into, name)
+    for (leaf, _), part in zip(form, parts, strict=False):
+        _leaf(item, leaf, part)
+    if spec.entries is not None:
+        (of_key, _), (of_value, _) = spec.entries
+        for entry_key, entry_value in row.items():
+            entry = ET.SubElement(item, table)
+            _leaf(entry, of_key, entry_key)
+            _leaf(entry, of_value, entry_value)
+        return
+    for leaf, value in row.items():
+        for text in value.split(",") if leaf in _LISTS else [value]:
+            if _NAME.fullmatch(leaf):
+                _leaf(item, leaf, text)
+
+
+def _leaf(into: ET.Element, name: str, text: str) -> None:
+    ET.SubElement(into, name).text = "".join(c for c in text if c.isprintable())
+
+
+def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list[str], bool]:
+    with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
+        path = Path(folder) / "instance.xml"
+        path.write_text(data, encoding="utf-8")
+        # Schema files are named by the operator, the instance by us: nothing of the data is on the command line.
+        command = [
+            program,
+            "-Q",
+            "-f",
+            "xml",
+            "-t",
+            "config",
+            "-p",
+            str(models.resolve()),
+            *(str(f.resolve()) for f in files),
+        ]
+        try:
+            done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            return [f"yanglint took more than {_SECONDS} s and was stopped"], True
+    if done.returncode < 0:
+        return [f"yanglint ended by signal {-done.returncode}: its version may not know these models"], True
+    said = [shown(line) for line in done.stderr.splitlines() if line.strip()]
+    return said if done.returncode else [], done.returncode != 0

@@ -1,0 +1,297 @@
+"""From a plan to files and back: the linter finds nothing, the routes are the same, names do no harm."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pauseframe as pf
+import pytest
+from pauseframe.deploy import DeployError, Settings, read_plan, rollout, write_deployment
+from pauseframe.devices.files import DeviceFileError
+from pauseframe.devices.read import read_fabric
+from pauseframe.lint import lint
+from pauseframe.lint.export import export
+from test_fabrics import cli
+
+PLANS = {
+    "jellyfish": ("jellyfish:switches=8,network_ports=4,hosts_per_switch=2", "order_pair", 2, 4),
+    "leaf-spine": ("leaf_spine:leaves=4,spines=2,hosts_per_leaf=2,rate=25 Gbps,fabric_rate=100 Gbps", "up_down", 1, 2),
+    "trees": ("torus:lengths=3x3,hosts_per_switch=1", "edst_hub", 2, None),
+    "layers": ("torus:lengths=4x4,hosts_per_switch=1", "lash", 4, None),
+}
+
+
+def planned(folder, topology, engine="order_pair", lanes=2, vlans=4, first=100):
+    fabric = pf.load_topology(topology)
+    routes = pf.plan_routes(fabric, engine, lanes=lanes, vlans=vlans, first_vlan=first)
+    pf.write_plan(routes, fabric, folder)
+    return folder
+
+
+def way(routes, vlan, source, target):
+    """The devices on a route."""
+    return [port.rpartition(":")[0] for port in routes.route(vlan, source, target)]
+
+
+@pytest.mark.parametrize("target", ["sonic", "linux"])
+@pytest.mark.parametrize("name", PLANS)
+def test_there_and_back(tmp_path, name, target):
+    topology, engine, lanes, vlans = PLANS[name]
+    plan = planned(tmp_path / "plan", topology, engine, lanes, vlans)
+    settings = Settings(target=target, priorities=(3, 4, 5, 6))
+    summary = write_deployment(plan, tmp_path / "out", settings)
+    report = lint([tmp_path / "out"])
+    assert [(str(f.place), f.message) for f in report.findings] == []
+    assert len(report.reading.fabric.switches) == summary["switches"]
+    assert len(report.reading.fabric.hosts) == summary["hosts"]
+    export(report.reading, tmp_path / "back")
+    done = cli("route", "check", tmp_path / "back" / "topology.graphml", tmp_path / "back" / "tables.json", "--json")
+    checked = json.loads(done.stdout)
+    assert (done.returncode, checked["can_deadlock"], checked["unreachable"]["count"]) == (0, False, 0)
+    wanted = pf.read_routes(str(plan), pf.load_topology(plan / "topology.graphml"))
+    back = pf.load_topology(tmp_path / "back" / "topology.graphml")
+    found = pf.read_routes(str(tmp_path / "back" / "tables.json"), back)
+    assert {vlan for vlan, _ in found.vlans} == {vlan for vlan, _ in wanted.vlans}
+    deployed, compared = read_plan(plan, settings), 0
+    for vlan in deployed.vlans:
+        for a, b in itertools.permutations(deployed.hosts, 2):
+            if deployed.uses(vlan, a, b):
+                assert way(found, vlan, a.name, b.name) == way(wanted, vlan, a.name, b.name)
+                compared += 1
+    assert compared >= len(deployed.hosts) * (len(deployed.hosts) - 1)
+
+
+def test_both_forms_of_static_rows_are_the_same(tmp_path):
+    plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
+    write_deployment(plan, tmp_path / "out", Settings())
+    for folder in (tmp_path / "out" / "switches").iterdir():
+        new = json.loads((folder / "static-l2.json").read_text())["FDB"]
+        old = json.loads((folder / "fdb.json").read_text())
+        as_new = {}
+        for item in old:
+            assert item["OP"] == "SET"
+            (key, row), *_ = item.items()
+            _, vlan, mac = key.split(":")
+            as_new[f"{vlan}|{mac.replace('-', ':')}"] = {"port": row["port"]}
+        assert as_new == new
+    # Without the newer file the rows are still there, by swssconfig's.
+    (folder / "static-l2.json").unlink()
+    assert len(read_fabric([tmp_path / "out"]).fabric.switches[folder.name].fdb) == len(old)
+
+
+def test_what_hosts_are_told(tmp_path):
+    plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
+    texts = {}
+    for hosts in ("tcp_bolt", "dctcp_plus", "dctcp"):
+        write_deployment(plan, tmp_path / hosts, Settings(hosts=hosts))
+        own = tmp_path / hosts / "hosts" / "host0"
+        texts[hosts] = (own / "setup.sh").read_text()
+        assert subprocess.run(["sh", "-n", own / "setup.sh"], check=False).returncode == 0
+        assert "net.ipv4.tcp_congestion_control = dctcp" in (own / "sysctl.conf").read_text()
+    # 10 Gb/s x 240 us = 300,000 B: 34 segments of 8,960.
+    assert "congctl dctcp features ecn rto_min 5ms initcwnd 34 quickack 1" in texts["tcp_bolt"]
+    assert "initcwnd" not in texts["dctcp_plus"]
+    assert "rto_min 5ms" in texts["dctcp_plus"]
+    assert "rto_min 10ms" in texts["dctcp"]
+    assert "tcp_slow_start_after_idle" in texts["tcp_bolt"]
+    reading = read_fabric([tmp_path / "tcp_bolt"])
+    host = reading.fabric.hosts["host0"]
+    assert {vlan.id: set(vlan.egress.values()) for nic in host.nics.values() for vlan in nic.vlans.values()} == {
+        100: {3},
+        101: {4},
+        102: {3},
+        103: {4},
+    }
+    assert {(route.congctl, route.initcwnd, route.rto_min_ms, route.quickack) for route in host.routes} == {
+        ("dctcp", 34, 5.0, True)
+    }
+
+
+def test_inventory(tmp_path):
+    plan = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
+    file = tmp_path / "macs.csv"
+    file.write_text(
+        "device,mac,port,name\nhost0,AA:BB:CC:00:00:01,,ens1\nhost1,aa:bb:cc:00:00:02,,\nswitch0,,eth3,Ethernet48\n"
+    )
+    switch = read_plan(plan, Settings()).switches[0]
+    file.write_text(file.read_text().replace("switch0", switch))
+    done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", file, "--json")
+    assert len(json.loads(done.stdout)["notes"]) == 1  # host2 has a placeholder
+    rows = json.loads((tmp_path / "out" / "switches" / switch / "static-l2.json").read_text())["FDB"]
+    assert {"Vlan100|aa:bb:cc:00:00:01", "Vlan100|aa:bb:cc:00:00:02", "Vlan100|02:00:00:00:00:03"} == set(rows)
+    assert rows["Vlan100|02:00:00:00:00:03"]["port"] == "Ethernet48"
+    assert "nic=ens1" in (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text()
+    for text, message in (
+        ("name\nx\n", "column device"),
+        ("device,mac\na,zz\n", "no MAC"),
+        ("device,mac\na,00:11:22:33:44:55\nb,00:11:22:33:44:55\n", "twice"),
+        ("device,name\nhost0,eth0;reboot\n", "no name"),
+    ):
+        file.write_text(text)
+        done = cli("deploy", plan, "-o", tmp_path / "no", "--inventory", file)
+        assert (done.returncode, message in done.stderr, (tmp_path / "no").exists()) == (2, True, False), text
+
+
+def test_what_cannot_be_deployed(tmp_path):
+    plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
+    one = planned(tmp_path / "one", "star:hosts=3", "up_down", 1, 1, first=1)
+    for folder, settings, message in (
+        (one, Settings(), "--first-vlan"),
+        (plan, Settings(priorities=(3,)), "one for each lane"),
+        (plan, Settings(buffer=100_000), "fewer lanes"),
+        (tmp_path, Settings(), "route plan"),
+    ):
+        with pytest.raises((DeployError, DeviceFileError), match=message):
+            write_deployment(folder, tmp_path / "out", settings)
+        assert not (tmp_path / "out").exists()
+    write_deployment(plan, tmp_path / "out", Settings())
+    with pytest.raises(DeployError, match="not empty"):
+        write_deployment(plan, tmp_path / "out", Settings())
+    write_deployment(plan, tmp_path / "out", Settings(), force=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    with pytest.raises(DeployError, match="not empty"):
+        write_deployment(plan, tmp_path / "mine", Settings(), force=True)
+
+
+def test_an_unsafe_order_is_refused(tmp_path):
+    plan = read_plan(planned(tmp_path / "plan", PLANS["jellyfish"][0]), Settings())
+    order = rollout.steps(plan)
+    assert rollout.check(plan, order) == len(order) == len(plan.switches) * 3
+    with pytest.raises(DeployError, match="before every switch"):
+        rollout.check(plan, [order[-1], *order[:-1]])
+    plan.rows["s1"] = [(vlan, host, port) for vlan, host, port in plan.rows["s1"] if host != "host0"]
+    with pytest.raises(DeployError, match="loses frames"):
+        rollout.check(plan, order)
+
+
+def test_rows_that_can_deadlock_are_refused(tmp_path):
+    """A ring in which every frame goes clockwise: not even the switches may get such rows."""
+    fabric = pf.load_topology("ring:switches=5,hosts_per_switch=1")
+    folder = planned(tmp_path / "plan", "ring:switches=5,hosts_per_switch=1", "up_down", 1, 1)
+    plan = read_plan(folder, Settings())
+    onward = {
+        s: next(p for p, (far, _) in plan.ports(s).items() if far.device == f"s{(i + 1) % 5}")
+        for i, s in enumerate(plan.switches)
+    }
+    home = {host.name: host.switch for host in plan.hosts}
+    plan.rows = {
+        s: [(vlan, host, port if home[host] == s else onward[s]) for vlan, host, port in _all(plan, s)]
+        for s in plan.switches
+    }
+    plan.index()
+    assert len(fabric.nodes()) == 10
+    with pytest.raises(DeployError, match="can deadlock"):
+        rollout.check(plan, rollout.steps(plan))
+
+
+def _all(plan, switch):
+    ports = {host.name: host.port for host in plan.hosts if host.switch == switch}
+    return [(vlan, host.name, ports.get(host.name, "")) for vlan in plan.vlans for host in plan.hosts]
+
+
+NASTY = ["a b", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "../../evil", "quote'", 'double"', "-rf", "é"]
+
+
+def nasty_plan(folder, names):
+    """A star of switches and hosts with names as nobody should give them."""
+    nodes = [{"id": name, "kind": "switch"} for name in names]
+    nodes += [{"id": f"host {name}", "kind": "host"} for name in names]
+    edges = [{"source": f"host {name}", "target": name} for name in names]
+    edges += [{"source": names[0], "target": name} for name in names[1:]]
+    fabric = pf.Topology.parse(json.dumps({"nodes": nodes, "edges": edges}), "node-link")
+    pf.write_plan(pf.plan_routes(fabric, "up_down", lanes=1, vlans=1, first_vlan=100), fabric, folder)
+    return folder
+
+
+@pytest.mark.parametrize("target", ["sonic", "linux"])
+def test_names_are_never_executed_and_lead_nowhere(tmp_path, target):
+    plan = nasty_plan(tmp_path / "plan", NASTY)
+    write_deployment(plan, tmp_path / "deep" / "er" / "out", Settings(target=target))
+    assert {p.name for p in tmp_path.iterdir()} == {"plan", "deep"}
+    assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["out"]
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("ip", "bridge", "dcb", "sysctl", "mlnx_qos", "mkdir", "rm"):
+        (tools / name).write_text("#!/bin/sh\nexit 0\n")
+        (tools / name).chmod(0o755)
+    work = tmp_path / "work"
+    work.mkdir()
+    for script in (tmp_path / "deep").rglob("setup.sh"):
+        for arguments in ([], ["--undo"], ["--receive"]):
+            text = script.read_text().replace("/var/lib/pauseframe", str(tmp_path / "state"))
+            (tmp_path / "state").mkdir(exist_ok=True)
+            run = subprocess.run(
+                ["/bin/sh", "-c", text, "setup.sh", *arguments],
+                cwd=work,
+                env={"PATH": str(tools)},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert run.returncode == (2 if arguments == ["--receive"] and "--receive" not in text else 0), run.stderr
+    assert list(work.iterdir()) == []
+    assert not list(tmp_path.rglob("pwned"))
+    assert [f.code for f in lint([tmp_path / "deep"]).findings] == []
+
+
+def fake_tools(folder: Path) -> Path:
+    """An `ip` and others that write down how they are called; `ip link show` knows what was added."""
+    folder.mkdir()
+    state = folder / "links"
+    state.mkdir()
+    (folder / "ip").write_text(f"""#!/bin/sh
+echo "ip $*" >> {folder}/log
+case "$1 $2" in
+  "link show") [ -e "{state}/$4" ] ;;
+  "link add") for last; do :; done; while [ "$1" != name ]; do shift; done; : > "{state}/$2" ;;
+  "link delete") rm "{state}/$4" ;;
+esac
+""")
+    for name in ("bridge", "dcb", "sysctl"):
+        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {folder}/log\n')
+    for path in folder.glob("*"):
+        if path.is_file():
+            path.chmod(0o755)
+    return folder
+
+
+def test_scripts_can_run_twice_and_take_all_back(tmp_path):
+    plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
+    write_deployment(plan, tmp_path / "out", Settings(target="linux"))
+    tools = fake_tools(tmp_path / "tools")
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    for kind, name in (("hosts", "host0"), ("switches", "s0")):
+        text = (
+            (tmp_path / "out" / kind / name / "setup.sh")
+            .read_text()
+            .replace("/var/lib/pauseframe", str(tmp_path / "state"))
+        )
+        logs = []
+        for arguments in ([], [], ["--undo"], ["--undo"]):
+            (tools / "log").unlink(missing_ok=True)
+            subprocess.run(["sh", "-c", text, "setup.sh", *arguments], env=environment, check=True, capture_output=True)
+            logs.append((tools / "log").read_text())
+        added = [line for line in logs[0].splitlines() if line.startswith("ip link add")]
+        assert len(added) == (4 if kind == "hosts" else 1)
+        assert "ip link add" not in logs[1]
+        assert [line for line in logs[0].splitlines() if line not in added and not line.startswith("sysctl net")] == [
+            line for line in logs[1].splitlines() if not line.startswith("sysctl net")
+        ]
+        assert not list((tools / "links").iterdir())
+        assert "ip link delete" not in logs[3]
+    assert not (tmp_path / "state" / "sysctl.saved").exists()
+
+
+@pytest.mark.skipif(shutil.which("netplan") is None, reason="netplan is not installed")
+def test_netplan_takes_the_file(tmp_path):
+    plan = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
+    write_deployment(plan, tmp_path / "out", Settings())
+    root = tmp_path / "root" / "etc" / "netplan"
+    root.mkdir(parents=True)
+    shutil.copy(tmp_path / "out" / "hosts" / "host0" / "netplan.yaml", root / "90.yaml")
+    (root / "90.yaml").chmod(0o600)
+    subprocess.run(["netplan", "generate", "--root-dir", tmp_path / "root"], check=True)

@@ -1,0 +1,350 @@
+"""The linter: rows by themselves, fragments, wiring, outputs, exit codes, and files of ill will."""
+
+import json
+import shutil
+from pathlib import Path
+
+import lint_fabrics
+import pytest
+from pauseframe.devices.files import LARGEST
+from pauseframe.devices.read import DeviceFileError, read_fabric
+from pauseframe.lint import lint
+from pauseframe.lint.engine import rules
+from pauseframe.lint.output import explain
+from test_fabrics import cli
+
+DOCS = Path(__file__).parent.parent / "docs" / "rules"
+
+
+def save(folder, name, value):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def codes(path, **options):
+    return [finding.code for finding in lint([path], **options).findings]
+
+
+@pytest.fixture
+def fabric(tmp_path):
+    return lint_fabrics.write(lint_fabrics.clos(3, 2, 2), tmp_path / "fabric")
+
+
+PORTS = {"Ethernet0": {"speed": "100000", "lanes": "1"}, "Ethernet4": {"speed": "100000", "lanes": "2"}}
+POOL = {"pool": {"type": "ingress", "mode": "dynamic", "size": "1000000"}}
+ROWS = [  # (tables, what is found)
+    ({"PORT": PORTS}, []),
+    ({"PORT": {"Ethernet0": {"speed": "0"}}}, ["PF001"]),
+    ({"PORT": {"Ethernet0": {"mtu": "9100"}}}, ["PF001"]),
+    ({"BUFFER_POOL": {"pool": {"type": "sideways", "mode": "dynamic"}}}, ["PF001"]),
+    ({"BUFFER_POOL": {"pool": {"mode": "dynamic"}}}, ["PF001"]),
+    ({"BUFFER_POOL": {"pool": POOL["pool"] | {"percentage": "50"}}}, ["PF003"]),
+    ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "pool", "size": "0", "dynamic_th": "8"}}}, ["PF001"]),
+    ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "pol", "size": "0", "dynamic_th": "7"}}}, ["PF002"]),
+    ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "pool", "dynamic_th": "-8"}}}, ["PF001"]),
+    ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "[BUFFER_POOL|pool]", "size": "0"}}}, []),
+    ({"PORT": PORTS, "BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, ["PF002"]),
+    ({"BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, []),  # a fragment: the pool may be elsewhere
+    ({"BUFFER_PG": {"Ethernet0|8": {"profile": "NULL"}}}, ["PF001"]),
+    ({"BUFFER_PG": {"Ethernet0|3-4": {"profile": "NULL"}}, "PORT": PORTS}, []),
+    ({"BUFFER_PG": {"Ethernet9|3": {"profile": "NULL"}}, "PORT": PORTS}, ["PF002"]),
+    ({"BUFFER_QUEUE": {"Ethernet0|16": {}}, "PORT": PORTS}, ["PF001"]),
+    ({"WRED_PROFILE": {"w": {"green_min_threshold": "9", "green_max_threshold": "8"}}}, ["PF003"]),
+    ({"WRED_PROFILE": {"w": {"green_drop_probability": "101"}}}, ["PF001"]),
+    ({"WRED_PROFILE": {"w": {"ecn": "ecn_green", "wred_green_enabled": "true"}}}, ["PF004", "PF030"]),
+    ({"SCHEDULER": {"s": {"weight": "0"}}}, ["PF001"]),
+    ({"SCHEDULER": {"s": {"cir": "10", "pir": "9"}}}, ["PF003"]),
+    ({"PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "400"}, "Ethernet0": {"detection_time": "300"}}}, ["PF003"]),
+    ({"PFC_WD": {"Ethernet0": {"action": "shout"}}}, ["PF001"]),
+    ({"DSCP_TO_TC_MAP": {"m": {"64": "1"}}}, ["PF001"]),
+    ({"TC_TO_PRIORITY_GROUP_MAP": {"m": {"3": "8"}}}, ["PF001"]),
+    ({"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4,"}}}, ["PF001"]),
+    ({"PORT_QOS_MAP": {"global": {"dscp_to_tc_map": "m"}}, "DSCP_TO_TC_MAP": {"n": {}}}, ["PF002"]),
+    ({"VLAN": {"Vlan1": {"vlanid": "1"}}}, ["PF001", "PF001"]),
+    ({"VLAN": {"Vlan10": {"vlanid": "11"}}}, ["PF003"]),
+    ({"VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan11|Ethernet0": {"tagging_mode": "tagged"}}}, ["PF002"]),
+    ({"VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "somehow"}}}, ["PF001"]),
+    ({"LOSSLESS_TRAFFIC_PATTERN": {"A": {"mtu": "1024"}}}, ["PF001"]),
+    ({"CABLE_LENGTH": {"A": {"Ethernet0": "5 m"}}}, ["PF001"]),
+    ({"BUFFER_POOL": [], "PORT": {"Ethernet0": "up"}}, ["PF005", "PF005"]),
+]
+
+
+@pytest.mark.parametrize(("tables", "found"), ROWS, ids=str)
+def test_rows(tmp_path, tables, found):
+    assert codes(save(tmp_path, "sw.json", tables)) == found
+
+
+def test_instance_data_of_the_models(tmp_path):
+    """The form of SONiC's own tests: complete by definition, several in a file by name."""
+
+    def case(**pool):
+        return {"sonic-buffer-pool:sonic-buffer-pool": {"sonic-buffer-pool:BUFFER_POOL": {"BUFFER_POOL_LIST": [pool]}}}
+
+    path = save(
+        tmp_path,
+        "cases.json",
+        {
+            "right": case(name="p", type="ingress", mode="static", size="300"),
+            "no_mode": case(name="p", type="ingress"),
+            "no_name": case(type="ingress", mode="static"),
+        },
+    )
+    found = [(f.place.device, f.code) for f in lint([path]).findings]
+    assert found == [("no_mode", "PF001"), ("no_name", "PF005")]
+    maps = {
+        "sonic-dscp-tc-map:sonic-dscp-tc-map": {
+            "sonic-dscp-tc-map:DSCP_TO_TC_MAP": {
+                "DSCP_TO_TC_MAP_LIST": [
+                    {"name": "m", "DSCP_TO_TC_MAP": [{"dscp": "64", "tc": "1"}, {"dscp": "3", "tc": "16"}]}
+                ]
+            }
+        }
+    }
+    assert codes(save(tmp_path, "maps.json", maps)) == ["PF001", "PF001"]
+
+
+def test_files_of_one_folder_are_one_device(tmp_path):
+    save(tmp_path, "sw/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "real"}}, "PORT": PORTS})
+    save(tmp_path, "sw/buffers.json", {"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "pol", "size": "0"}}})
+    report = lint([tmp_path])
+    assert [(f.place.device, f.code) for f in report.findings] == [("real", "PF002")]
+    assert report.reading.fabric.switches["real"].pools["pool"].size == 1_000_000
+
+
+def test_unknown_tables_are_said(tmp_path):
+    reading = read_fabric([save(tmp_path, "sw.json", {"PORT": PORTS, "BGP_NEIGHBOR": {}, "NTP": {}})])
+    assert any("BGP_NEIGHBOR, NTP" in note for note in reading.fabric.notes)
+
+
+@pytest.mark.parametrize("form", ["json0", "json"])
+def test_wiring_by_lldp(tmp_path, form):
+    """The two forms of lldpctl; names of far ports are aliases there."""
+    save(tmp_path, "a/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "A"}}, "PORT": PORTS})
+    far = {name: row | {"alias": f"etp{i}", "speed": "50000"} for i, (name, row) in enumerate(PORTS.items())}
+    save(tmp_path, "b/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "B"}}, "PORT": far})
+    lldp: dict[str, object]
+    if form == "json0":
+        lldp = {
+            "lldp": [
+                {
+                    "interface": [
+                        {
+                            "name": "Ethernet0",
+                            "chassis": [{"name": [{"value": "B"}]}],
+                            "port": [{"id": [{"type": "local", "value": "etp1"}]}],
+                        }
+                    ]
+                }
+            ]
+        }
+    else:
+        lldp = {
+            "lldp": {
+                "interface": [
+                    {
+                        "Ethernet0": {
+                            "chassis": {"B": {"id": {"type": "mac", "value": "x"}}},
+                            "port": {"id": {"type": "local", "value": "etp1"}},
+                        }
+                    }
+                ]
+            }
+        }
+    save(tmp_path, "a/lldp.json", lldp)
+    report = lint([tmp_path])
+    assert [str(link.a) + " " + str(link.b) for link in report.reading.fabric.links] == ["A:Ethernet0 B:Ethernet4"]
+    assert [f.code for f in report.findings] == ["PF050"]
+
+
+def test_wiring_by_minigraph_and_topology(tmp_path):
+    for name in "AB":
+        save(tmp_path, f"{name}.json", {"DEVICE_METADATA": {"localhost": {"hostname": name}}, "PORT": PORTS})
+    graph = """<DeviceMiniGraph
+    xmlns="Microsoft.Search.Autopilot.Evolution"><PngDec><DeviceInterfaceLinks><DeviceLinkBase>
+    <EndDevice>B</EndDevice><EndPort>Ethernet4</EndPort><StartDevice>A</StartDevice><StartPort>Ethernet0</StartPort>
+    </DeviceLinkBase></DeviceInterfaceLinks></PngDec></DeviceMiniGraph>"""
+    save(tmp_path, "minigraph.xml", graph)
+    assert [str(link.b) for link in read_fabric([tmp_path]).fabric.links] == ["B:Ethernet4"]
+    (tmp_path / "minigraph.xml").unlink()
+    edge = {"source": "A", "target": "B", "source_port": "Ethernet0", "target_port": "Ethernet4"}
+    nodes = [{"id": name, "kind": "switch"} for name in "AB"]
+    topology = save(tmp_path, "wiring/t.json", {"nodes": nodes, "edges": [edge]})
+    reading = read_fabric([tmp_path / "A.json", tmp_path / "B.json"], topology=topology)
+    assert [str(link.b) for link in reading.fabric.links] == ["B:Ethernet4"]
+
+
+def test_lookup_table(tmp_path):
+    save(
+        tmp_path,
+        "sw/config_db.json",
+        {
+            "PORT": {"Ethernet0": {"speed": "50000"}, "Ethernet4": {"speed": "50000"}},
+            "CABLE_LENGTH": {"AZURE": {"Ethernet0": "40m", "Ethernet4": "35m"}},
+            "PORT_QOS_MAP": {p: {"pfc_enable": "3", "pfcwd_sw_enable": "3"} for p in ("Ethernet0", "Ethernet4")},
+        },
+    )
+    save(
+        tmp_path,
+        "sw/pg_profile_lookup.ini",
+        "# speed cable size xon xoff threshold\n50000 5m 1248 2288 79872 -4\n50000 40m 1248 2288 39936 -4\nnonsense\n",
+    )
+    assert sorted(codes(tmp_path)) == ["PF005", "PF012", "PF016"]
+    assert codes(tmp_path / "sw" / "pg_profile_lookup.ini", select=["PF012"]) == ["PF012"]
+
+
+def test_shortest_paths_of_a_ring_can_deadlock(tmp_path):
+    ring = {}
+    for i in range(5):
+        ports = {
+            "Ethernet0": (100_000, 5, f"host{i}", "eth0"),
+            "Ethernet4": (100_000, 5, f"r{(i + 1) % 5}", "Ethernet8"),
+            "Ethernet8": (100_000, 5, f"r{(i - 1) % 5}", "Ethernet4"),
+        }
+        ring[f"r{i}"] = lint_fabrics.switch(f"r{i}", ports, lookup=False)
+    found = lint([lint_fabrics.write(ring, tmp_path / "ring")]).findings
+    assert [f.code for f in found] == ["PF060", "PF060"]
+    assert "5 buffers wait for each other" in found[0].message
+    ring["r0"]["PORT_QOS_MAP"]["Ethernet4"]["pfc_enable"] = ""
+    ring["r1"]["PORT_QOS_MAP"]["Ethernet8"]["pfc_enable"] = ""
+    assert "PF060" not in codes(lint_fabrics.write(ring, tmp_path / "line"))
+
+
+def test_outputs_and_exit_codes(fabric):
+    clean = cli("lint", fabric)
+    assert (clean.returncode, "5 switches" in clean.stdout, "nothing wrong" in clean.stdout) == (0, True, True)
+    path = fabric / "leaf0" / "config_db.json"
+    tables = json.loads(path.read_text())
+    tables["WRED_PROFILE"]["AZURE_LOSSLESS"]["wred_green_enable"] = "false"
+    path.write_text(json.dumps(tables))
+    text = cli("lint", fabric)
+    assert (text.returncode, "leaf0 WRED_PROFILE AZURE_LOSSLESS wred_green_enable: error PF030" in text.stdout) == (
+        1,
+        True,
+    )
+    value = json.loads(cli("lint", fabric, "--json").stdout)
+    assert [(f["code"], f["place"]["device"], f["file"]) for f in value["findings"]] == [("PF030", "leaf0", str(path))]
+    sarif = json.loads(cli("lint", fabric, "--output-format", "sarif").stdout)
+    assert [r["ruleId"] for r in sarif["runs"][0]["results"]] == ["PF030"]
+    assert cli("lint", fabric, "--output-format", "github").stdout.startswith("::error file=")
+    assert cli("lint", fabric, "--ignore", "PF03").returncode == 0
+    assert cli("lint", fabric, "--select", "PF03", "--ignore", "PF030").returncode == 0
+    assert cli("lint", fabric, "--select", "PF030", "--ignore", "PF03").returncode == 1
+    assert cli("lint", fabric, "--select", "XX").returncode == 2
+    assert cli("lint", fabric / "nothing").returncode == 2
+    assert cli("lint", "--explain", "PF999").returncode == 2
+    assert "SONiC#480" in cli("lint", "--explain", "PF010").stdout
+
+
+@pytest.mark.parametrize("deployed", [True, False])
+def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
+    """Values of the files stand in it, and it runs without a loss."""
+    if deployed:
+        from pauseframe.deploy import Settings, write_deployment
+        from test_deploy import planned
+
+        plan = planned(tmp_path / "plan", "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
+        write_deployment(plan, tmp_path / "out", Settings(priorities=(3,)))
+    file = tmp_path / "fabric.toml"
+    assert cli("lint", tmp_path / "out" if deployed else fabric, "--scenario", file).returncode == 0
+    text = file.read_text()
+    assert ('k = "22500 B"' if deployed else 'k = "250000 B"') in text
+    assert ("priorities = [3]," if deployed else "priorities = [3, 4],") in text
+    summary = json.loads(cli("run", file, "--out", tmp_path / "run", "--json").stdout)
+    assert (summary["flows_total"], summary["flows_finished"], summary["drops"]) == (6, 6, 0)
+
+
+def test_fix_is_a_patch_that_ends_the_finding(fabric):
+    path = fabric / "leaf0" / "config_db.json"
+    before = path.read_text()
+    tables = json.loads(before)
+    tables["WRED_PROFILE"]["AZURE_LOSSLESS"] |= {"wred_green_enable": "false"}
+    profile = next(p for p in tables["BUFFER_PROFILE"] if p.startswith("pg_lossless"))
+    tables["BUFFER_PROFILE"][profile]["xoff"] = "1000"
+    tables["PFC_WD"]["Ethernet0"] |= {"detection_time": "1000", "restoration_time": "200"}
+    tables["PORT_QOS_MAP"]["Ethernet4"]["tc_to_pg_map"] = "AZUR"
+    path.write_text(json.dumps(tables))
+    broken = path.read_text()
+    assert {"PF002", "PF010", "PF030", "PF040"} <= set(codes(fabric))
+    done = cli("lint", fabric, "--fix")
+    assert (done.returncode, path.read_text()) == (1, broken)
+    for step in json.loads(done.stdout)["leaf0"]:
+        table, key, field = (part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:])
+        assert step["op"] in {"add", "replace"}
+        tables[table][key][field] = step["value"]
+    path.write_text(json.dumps(tables))
+    assert codes(fabric) == []
+
+
+HOSTILE = {
+    "cut.json": ('{"PORT": {"Ethernet0": {"speed"', "line 1"),
+    "binary.json": ("\0\1\2", "binary"),
+    "deep.json": ("[" * 200_000, "nested deeper"),
+    "digits.json": ('{"PORT": {"Ethernet0": {"speed": ' + "9" * 5000 + "}}}", "digits"),
+    "bomb.xml": ('<!DOCTYPE a [<!ENTITY b "bbb"><!ENTITY c "&b;&b;">]><a>&c;</a>', "entities"),
+    "file.xml": ('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "entities"),
+    "broken.xml": ("<a><b></a>", "not XML"),
+    "empty.json": ("", "line 1"),
+    "number.json": ("3", "no device file"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_one_clear_sentence(tmp_path, name):
+    text, message = HOSTILE[name]
+    done = cli("lint", save(tmp_path, name, text))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_large_files_and_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(DeviceFileError, match="split the file"):
+        read_fabric([path])
+    path.write_bytes(b'{"PORT": "\xff\xfe"}')
+    with pytest.raises(DeviceFileError, match="UTF-8"):
+        read_fabric([path])
+
+
+def test_escapes_in_names_are_spelled_out(tmp_path):
+    name = "\x1b[2J\x1b]0;owned\x07\u202e"
+    tables = {"DEVICE_METADATA": {"localhost": {"hostname": name}}, "PORT": {name: {"speed": name}}, name: {}}
+    path = save(tmp_path, "sw.json", tables)
+    for form in ("text", "github", "json", "sarif"):
+        done = cli("lint", path, "--output-format", form)
+        assert done.returncode == 1
+        assert not any(c in done.stdout + done.stderr for c in "\x1b\x07\u202e")
+
+
+def test_links_out_of_a_folder_are_not_followed(tmp_path):
+    outside = save(tmp_path, "outside.json", {"PORT": PORTS})
+    save(tmp_path, "in/a.json", {"PORT": PORTS})
+    (tmp_path / "in" / "b.json").symlink_to(outside)
+    assert list(read_fabric([tmp_path / "in"]).databases) == ["a"]
+
+
+def test_every_rule_has_its_page():
+    for code, rule in rules().items():
+        assert rule.sources, code
+        assert (DOCS / f"{code}.md").read_text(encoding="utf-8") == explain(code), f"pauseframe lint --explain {code}"
+    listed = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert all(f"[{code}]({code}.md)" in listed for code in rules())
+
+
+@pytest.mark.skipif(shutil.which("yanglint") is None, reason="yanglint (libyang-tools) is not installed")
+def test_yang_models_of_the_operator(tmp_path):
+    model = """module sonic-scheduler { yang-version 1.1; namespace "urn:test"; prefix s; container sonic-scheduler {
+      container SCHEDULER { list SCHEDULER_LIST { key "name"; leaf name { type string; }
+      leaf weight { type uint8 { range "1..50"; } } } } } }"""
+    save(tmp_path, "models/sonic-scheduler.yang", model)
+    path = save(tmp_path, "sw.json", {"SCHEDULER": {"s": {"weight": "40"}}})
+    assert "valid (sonic-scheduler)" in cli("lint", path, "--yang", tmp_path / "models").stderr
+    path.write_text(json.dumps({"SCHEDULER": {"s": {"weight": "60"}}}))
+    done = cli("lint", path, "--yang", tmp_path / "models")
+    assert (done.returncode, "60" in done.stderr) == (1, True)
+    assert "sonic-*.yang" in cli("lint", path, "--yang", tmp_path).stderr

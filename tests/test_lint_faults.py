@@ -1,0 +1,116 @@
+"""500 single faults in ten generated fabrics: found, and by the right rule; nothing found in the fabrics without."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import lint_fabrics
+import pauseframe as pf
+import pytest
+from lint_fabrics import Tables
+from lint_faults import FAULTS, LAYER2_FAULTS, Devices, Fault
+from pauseframe.deploy import Settings, write_deployment
+from pauseframe.devices import sonic, wiring
+from pauseframe.devices.model import Fabric
+from pauseframe.devices.read import Reading, read_fabric
+from pauseframe.devices.sonic_db import documents
+from pauseframe.lint.engine import judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED = 20261122
+CLOS = {  # name: (leaves, spines, servers of a leaf, faults)
+    "clos-10": (8, 2, 4, 80),
+    "clos-20": (16, 4, 4, 70),
+    "clos-40": (36, 4, 2, 40),
+    "clos-80": (74, 6, 2, 20),
+    "clos-200": (192, 8, 1, 10),
+}
+PLANS = {  # name: (topology, engine, lanes, VLANs, faults)
+    "jellyfish-10": ("jellyfish:switches=10,network_ports=4,hosts_per_switch=2", "order_pair", 2, 4, 80),
+    "jellyfish-16": ("jellyfish:switches=16,network_ports=5,hosts_per_switch=1", "order_pair", 2, 4, 60),
+    "leaf-spine-12": ("leaf_spine:leaves=8,spines=4,hosts_per_leaf=2", "up_down", 1, 4, 60),
+    "fat-tree-20": ("fat_tree:k=4", "up_down", 1, 2, 40),
+    "torus-27": ("torus:lengths=3x3x3,hosts_per_switch=1", "edst", 2, None, 40),
+}
+
+
+class Touched(dict[str, Tables]):
+    """Copies a device when it is first asked for, and remembers which were."""
+
+    def __init__(self, devices: Devices) -> None:
+        super().__init__(devices)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name):
+        if name not in self.names:
+            self.names.add(name)
+            self[name] = copy.deepcopy(super().__getitem__(name))
+        return super().__getitem__(name)
+
+
+def tables_of(reading: Reading) -> Devices:
+    return {name: database.tables for name, database in reading.databases.items()}
+
+
+def with_faults(base: Reading, devices: Touched) -> Reading:
+    """The reading of a fabric some of whose devices were changed."""
+    fabric = Fabric(dict(base.fabric.switches), base.fabric.hosts)
+    reading = Reading(fabric, dict(base.databases))
+    for name in devices.names:
+        database = next(documents(json.loads(json.dumps(devices[name])), name))
+        reading.databases[name] = database
+        fabric.switches[name] = sonic.switch_of(database, name)
+    wiring.connect(fabric, [])
+    return reading
+
+
+@pytest.fixture(scope="module")
+def fabrics(tmp_path_factory) -> dict[str, tuple[Reading, list[Fault], int]]:
+    root = tmp_path_factory.mktemp("fabrics")
+    found: dict[str, tuple[Reading, list[Fault], int]] = {}
+    for seed, (name, (leaves, spines, servers, faults)) in enumerate(CLOS.items()):
+        folder = lint_fabrics.write(lint_fabrics.clos(leaves, spines, servers, seed=seed), root / name)
+        found[name] = (read_fabric([folder]), FAULTS, faults)
+    for name, (topology, engine, lanes, vlans, faults) in PLANS.items():
+        folder = deployed(root, name, topology, engine, lanes, vlans)
+        found[name] = (read_fabric([folder]), [*FAULTS, *LAYER2_FAULTS * 3], faults)
+    return found
+
+
+def deployed(root: Path, name: str, topology: str, engine: str, lanes: int, vlans: int | None) -> Path:
+    fabric = pf.load_topology(topology)
+    routes = pf.plan_routes(fabric, engine, lanes=lanes, vlans=vlans, first_vlan=100)
+    pf.write_plan(routes, fabric, root / f"{name}-plan")
+    write_deployment(root / f"{name}-plan", root / name, Settings())
+    return root / name
+
+
+@pytest.mark.parametrize("name", [*CLOS, *PLANS])
+def test_nothing_is_found_in_a_fabric_without_faults(fabrics, name):
+    reading, _, _ = fabrics[name]
+    assert [(str(f.place), f.message) for f in judge(reading).findings] == []
+
+
+def test_single_faults_are_found_by_the_right_rule(fabrics):
+    tried, missed, by_rule = 0, [], Counter[str]()
+    for name, (base, faults, count) in fabrics.items():
+        draw = random.Random(f"{SEED} {name}")
+        for number in range(count):
+            devices = Touched(tables_of(base))
+            what, codes = faults[number % len(faults)](devices, draw)
+            got = {finding.code for finding in judge(with_faults(base, devices)).findings}
+            tried += 1
+            by_rule.update(got & codes)
+            if not got & codes:
+                missed.append((name, what, sorted(codes), sorted(got)))
+    sys.stdout.write(f"seed {SEED}: {tried} faults, {len(missed)} missed: {missed}; {dict(by_rule)}\n")
+    assert tried == 500
+    assert len(missed) <= 25, missed
+    assert len(by_rule) >= 25

@@ -1,0 +1,135 @@
+"""Linux devices: what ip, bridge, dcb and sysctl print, and what is wrong with it."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from pauseframe.deploy import Settings, read_plan, write_deployment
+from pauseframe.devices.read import read_fabric
+from pauseframe.lint import lint
+from test_deploy import planned
+from test_deploy_kernel import NAMESPACES, unavailable
+
+
+def vlan(name, under, number, priority):
+    data = {"protocol": "802.1Q", "id": number, "flags": ["REORDER_HDR"], "egress_qos": [{"from": 0, "to": priority}]}
+    return {"ifname": name, "link": under, "link_type": "ether", "linkinfo": {"info_kind": "vlan", "info_data": data}}
+
+
+def host(folder, *, ecn="1", priority=3, dscp=26, pfc=3, rto=5, mtu=9000):
+    """A folder of collect.sh."""
+    folder.mkdir()
+    files = {
+        "ip-link.json": [
+            {"ifname": "lo", "link_type": "loopback", "mtu": 65536},
+            {"ifname": "eth0", "link_type": "ether", "mtu": mtu, "address": "02:00:00:00:00:01"},
+            vlan("v100", "eth0", 100, priority),
+        ],
+        "ip-addr.json": [{"ifname": "v100", "addr_info": [{"family": "inet", "local": "10.1.0.1", "prefixlen": 16}]}],
+        "ip-neigh.json": [{"dst": "10.1.0.2", "dev": "v100", "lladdr": "02:00:00:00:00:02", "state": ["PERMANENT"]}],
+        "ip-route.json": [
+            {"dst": "10.1.0.0/16", "dev": "v100", "metrics": [{"initcwnd": 34, "ecn": None, "congestion": "dctcp"} | (
+                {"rto_min": rto} if rto else {})]},
+        ],
+        "dcb-pfc-eth0.json": {"pfc_cap": 8, "prio_pfc": [n == pfc for n in range(8)]},
+        "dcb-app-eth0.json": {"dscp_prio": [[dscp, pfc]]},
+        "lldp.json": {"lldp": [{"interface": [{"name": "eth0", "chassis": [{"name": [{"value": "leaf"}]}],
+                                               "port": [{"id": [{"type": "ifname", "value": "Ethernet0"}]}]}]}]},
+    }  # fmt: skip
+    for name, value in files.items():
+        (folder / name).write_text(json.dumps(value))
+    (folder / "sysctl.txt").write_text(f"net.ipv4.tcp_ecn = {ecn}\nnet.ipv4.tcp_rmem = 4096\t131072\t33554432\n")
+    return folder
+
+
+def leaf(folder, *, pfc="3", dscp="26"):
+    folder.mkdir()
+    same = {str(n): str(n) for n in range(8)}
+    tables = {
+        "DEVICE_METADATA": {"localhost": {"hostname": "leaf"}},
+        "PORT": {"Ethernet0": {"speed": "100000", "mtu": "9100"}},
+        "DSCP_TO_TC_MAP": {"m": {"0": "0", dscp: "3"}},
+        "DOT1P_TO_TC_MAP": {"m": same},
+        "PORT_QOS_MAP": {"Ethernet0": {"dscp_to_tc_map": "m", "dot1p_to_tc_map": "m", "pfc_enable": pfc}},
+    }
+    (folder / "config_db.json").write_text(json.dumps(tables))
+
+
+FAULTS = [
+    ({}, {}, set()),
+    ({"ecn": "0"}, {}, {"PF070"}),
+    ({"rto": None}, {}, {"PF071"}),
+    ({"rto": 200}, {}, {"PF071"}),
+    ({"dscp": 24}, {}, {"PF022"}),
+    ({}, {"dscp": "3"}, {"PF022"}),
+    ({"pfc": 4}, {}, {"PF052"}),
+    ({}, {"pfc": ""}, {"PF052"}),
+    ({"mtu": 9216}, {}, {"PF051"}),
+]
+
+
+@pytest.mark.parametrize(("of_host", "of_leaf", "found"), FAULTS, ids=str)
+def test_hosts_and_their_switch(tmp_path, of_host, of_leaf, found):
+    (tmp_path / "all").mkdir()
+    host(tmp_path / "all" / "h0", **of_host)
+    leaf(tmp_path / "all" / "leaf", **of_leaf)
+    report = lint([tmp_path / "all"])
+    assert [str(link.b) for link in report.reading.fabric.links] == ["leaf:Ethernet0"]
+    codes = {finding.code for finding in report.findings}
+    assert found <= codes
+    assert codes <= found | {"PF011"}  # the leaf has no groups: not what is asked here
+
+
+def test_what_is_read_of_a_host(tmp_path):
+    fabric = read_fabric([host(tmp_path / "h0")]).fabric
+    nic = fabric.hosts["h0"].nics["eth0"]
+    assert (nic.mtu, nic.pfc, nic.dscp_to_priority, nic.trust) == (9000, frozenset({3}), {26: 3}, "dscp")
+    own = nic.vlans[100]
+    assert (own.egress, own.addresses, own.neighbours) == ({0: 3}, ["10.1.0.1/16"], {"10.1.0.2": "02:00:00:00:00:02"})
+    route = fabric.hosts["h0"].routes[0]
+    assert (route.congctl, route.initcwnd, route.rto_min_ms, route.ecn) == ("dctcp", 34, 5.0, True)
+
+
+def test_faults_in_a_deployed_linux_fabric(tmp_path):
+    plan = planned(tmp_path / "plan", "jellyfish:switches=6,network_ports=3,hosts_per_switch=1", vlans=2)
+    write_deployment(plan, tmp_path / "out", Settings(target="linux"))
+    switch = tmp_path / "out" / "switches" / "s1"
+    cases = [
+        ("ip-link.json", '"flood": false', '"flood": true', {"PF062"}),
+        ("dcb-pfc-swp2.json", "true", "false", {"PF052"}),
+        ("bridge-fdb.json", '"vlan": 100', '"vlan": 99', {"PF061"}),
+    ]
+    for name, old, new, codes in cases:
+        before = (switch / name).read_text()
+        (switch / name).write_text(before.replace(old, new))
+        assert codes <= {finding.code for finding in lint([tmp_path / "out"]).findings}, name
+        (switch / name).write_text(before)
+    network = tmp_path / "out" / "hosts" / "host0" / "networkd" / "41-pf100.netdev"
+    before = network.read_text()
+    network.write_text(before.replace("0-3", "0-5"))
+    assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF073", "host0")}
+
+
+def test_routes_of_the_script_on_this_kernel(tmp_path):
+    """The attributes that the script sets are those that the kernel says it has."""
+    if reason := unavailable():
+        pytest.skip(reason)
+    folder = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
+    write_deployment(folder, tmp_path / "out", Settings())
+    plan = read_plan(folder, Settings())
+    line = next(text.strip() for text in (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text().splitlines()
+                if text.strip().startswith("ip route replace"))  # fmt: skip
+    # This kernel may have neither DCTCP nor VLAN interfaces: the rest of the line is as written.
+    line = line.replace("congctl dctcp", "congctl reno").replace("dev pf100", "dev eth0")
+    script = f"""set -e
+      ip link add name eth0 type veth peer name far; ip link set eth0 up; ip link set far up
+      ip address replace {plan.hosts[0].address(0)}/16 dev eth0 noprefixroute
+      {line}
+      ip -j -d link show > {tmp_path}/h/ip-link.json; ip -j -d route show > {tmp_path}/h/ip-route.json"""
+    (tmp_path / "h").mkdir()
+    assert shutil.which("ip")
+    subprocess.run([*NAMESPACES, "sh", "-c", script], check=True, capture_output=True)
+    route = read_fabric([tmp_path / "h"]).fabric.hosts["h"].routes[0]
+    found = (route.congctl, route.initcwnd, route.rto_min_ms, route.quickack, route.ecn)
+    assert found == ("reno", 34, 5.0, True, True)
