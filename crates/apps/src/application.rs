@@ -188,7 +188,9 @@ impl Program {
     /// One more than the largest request number.
     pub(crate) fn slots(&self) -> usize {
         let named = |op: &Op| match *op {
-            Op::Send { request, .. } | Op::Receive { request, .. } | Op::Collective { request, .. } => request,
+            Op::Send { request, .. } | Op::Receive { request, .. } | Op::Collective { request, .. } => {
+                request
+            }
             Op::Wait(slot) => Some(slot),
             Op::Compute(_) | Op::WaitAll { .. } => None,
         };

@@ -339,9 +339,7 @@ impl Builder<'_> {
         let mut computing: Vec<_> = self
             .computing
             .iter()
-            .map(|&(rank, unit, begin, end)| {
-                (rank, unit, times.at[begin as usize], times.at[end as usize])
-            })
+            .map(|&(rank, unit, begin, end)| (rank, unit, times.at[begin as usize], times.at[end as usize]))
             .collect();
         computing.sort_unstable();
         for pair in computing.windows(2) {

@@ -106,7 +106,8 @@ fn stencil(rank: u32, extents: &[u32], shape: Shape) -> Program {
         let mut slots = Vec::new();
         for (direction, &(neighbour, _)) in (0..).zip(&neighbours) {
             slots.push(slots.len() as u32);
-            program.push(receive(neighbour, tag(iteration, direction), slots.last().copied(), shape.bytes), 0);
+            program
+                .push(receive(neighbour, tag(iteration, direction), slots.last().copied(), shape.bytes), 0);
         }
         for (direction, &(_, opposite)) in (0..).zip(&neighbours) {
             slots.push(slots.len() as u32);

@@ -6,14 +6,17 @@
 
 mod algorithm;
 mod application;
+mod check;
 mod critical_path;
 pub mod generate;
 pub mod ideal;
 mod rank;
+pub mod read;
 mod replay;
 
 pub use algorithm::{Algorithm, Choices, Kind, Part, Round, round};
 pub use application::{Application, Call, Communicator, Dependences, Op, Program, Slot};
+pub use check::check;
 pub use critical_path::{CriticalPath, PathError, critical_path};
 pub use rank::{Activity, Message, Stretch, Totals};
 pub use replay::{Fault, Options, Outbox, RankReport, Replay, Timer};

@@ -12,7 +12,6 @@ mod fold;
 mod reduction;
 mod rooted;
 
-pub(crate) use choice::algorithms;
 pub use choice::{Algorithm, Choices, Kind};
 
 /// What one rank sends and receives in one round; peers are positions in the communicator.

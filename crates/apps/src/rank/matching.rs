@@ -85,11 +85,11 @@ impl<M> Matching<M> {
     /// The receive that takes a message that has come, if one waits.
     pub(super) fn take_posted(&mut self, context: u32, from: u32, tag: i32) -> Option<u32> {
         let named = self.posted.get(&(context, from)).and_then(|line| {
-            let takes = |&(_, (wanted, _)): &(u64, (Option<i32>, u32))| wanted.is_none_or(|wanted| wanted == tag);
+            let takes =
+                |&(_, (wanted, _)): &(u64, (Option<i32>, u32))| wanted.is_none_or(|wanted| wanted == tag);
             line.iter().position(takes).map(|at| (line[at].0, at))
         });
-        let takes =
-            |(_, wanted, _): &(u64, Wanted, u32)| wanted.context == context && wanted.takes_tag(tag);
+        let takes = |(_, wanted, _): &(u64, Wanted, u32)| wanted.context == context && wanted.takes_tag(tag);
         let any = self.posted_any.iter().position(takes).map(|at| (self.posted_any[at].0, at));
         match (named, any) {
             (None, None) => None,

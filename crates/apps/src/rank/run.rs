@@ -11,7 +11,13 @@ pub(crate) fn part<'a>(application: &Application, call: &'a Call, rank: u32) -> 
     let comm = &application.comms[call.comm as usize];
     let position = |rank| comm.position(rank).unwrap_or(0);
     let size = comm.members().len() as u32;
-    algorithm::Part { size, me: position(rank), root: position(call.root), bytes: call.bytes, counts: &call.counts }
+    algorithm::Part {
+        size,
+        me: position(rank),
+        root: position(call.root),
+        bytes: call.bytes,
+        counts: &call.counts,
+    }
 }
 
 impl Rank {
