@@ -185,6 +185,18 @@ impl Program {
         self.lines.get(step).copied().unwrap_or(0)
     }
 
+    /// A step in a few words, for time lines.
+    pub fn describe(&self, step: u32) -> String {
+        match self.ops[step as usize] {
+            Op::Compute(_) => "compute".to_owned(),
+            Op::Send { to, bytes, .. } => format!("send {bytes} B to {to}"),
+            Op::Receive { from: Some(from), .. } => format!("receive from {from}"),
+            Op::Receive { from: None, .. } => "receive from any".to_owned(),
+            Op::Wait(_) | Op::WaitAll { .. } => "wait".to_owned(),
+            Op::Collective { call, .. } => self.calls[call as usize].kind.to_string(),
+        }
+    }
+
     /// One more than the largest request number.
     pub(crate) fn slots(&self) -> usize {
         let named = |op: &Op| match *op {

@@ -90,7 +90,7 @@ fn pmpi_mistakes() {
     );
     assert_eq!(
         wrong(&|text| text[..text.len() - 57].to_owned()),
-        "FILE:20: knows no operation 'barr'; did you mean 'barrier'? (The file ends here: it may be cut short.)"
+        "FILE:20: knows no operation 'barri'; did you mean 'barrier'? (The file ends here: it may be cut short.)"
     );
     assert_eq!(
         wrong(&|text| text[..text.find("rank 2").unwrap()].to_owned()),
@@ -123,7 +123,7 @@ fn pmpi_mistakes() {
     );
     assert_eq!(
         replaced("0 barrier 0\nend", "end"),
-        "FILE:13: rank 1: calls 1 collective operations on communicator 0, rank 0 calls 0"
+        "FILE:12: rank 1: calls 1 collective operations on communicator 0, rank 0 calls 0"
     );
     assert_eq!(
         wrong(&|text| text.replace("rank 0 of 3\n", "")),
