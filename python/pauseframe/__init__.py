@@ -94,6 +94,7 @@ from pauseframe.scenario.workloads import (
     Rate,
     Requests,
     ScatterGather,
+    Application,
     Udp,
     Uniform,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "Topology",
     "Torus",
     "Transport",
+    "Application",
     "Udp",
     "Uniform",
     "Watchdog",

@@ -5,6 +5,7 @@ pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
+mod jobs;
 pub mod presets;
 pub mod recovery;
 pub mod resolve;

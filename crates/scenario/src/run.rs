@@ -2,7 +2,9 @@
 
 use crate::build::{Built, build};
 use crate::faults::{self, matches, ports_matching};
+use crate::jobs;
 use crate::resolve::Resolved;
+use crate::results::jobs as tables_of_jobs;
 use crate::results::pcapng::{Agreement, PacketWriter};
 use crate::results::{
     Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, tables,
@@ -63,6 +65,12 @@ pub struct RunResults {
     pub pause_tree: RecordBatch,
     /// See there.
     pub deadlocks: RecordBatch,
+    /// See there.
+    pub jobs: RecordBatch,
+    /// See there.
+    pub ranks: RecordBatch,
+    /// The time lines of the applications that keep one, in Perfetto's format.
+    pub timeline: Option<Vec<u8>>,
 }
 
 /// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept.
@@ -242,6 +250,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         let count = built.network.unrecorded_pauses();
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
     }
+    warnings.extend(jobs::warnings(scenario, &built));
     warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
     let facts = RunFacts {
         name: scenario.name.clone(),
@@ -258,6 +267,8 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     };
     let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
     let deadlocks = lossless::deadlocks(deadlocks, &names);
+    let results = jobs::results(scenario, &built);
+    let timeline = jobs::timeline(scenario, &built.network);
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
     let flows = built.network.flow_records(ending.now);
@@ -275,6 +286,9 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         series: tables::series(&samples, &names),
         pause_tree,
         deadlocks,
+        jobs: tables_of_jobs::jobs(&results, &names),
+        ranks: tables_of_jobs::ranks(&results, &names),
+        timeline,
     }
 }
 
@@ -287,11 +301,16 @@ fn write(mut folder: ResultsFolder, scenario: &Scenario, results: &RunResults) -
         ("series.parquet", &results.series, true),
         ("pause_tree.parquet", &results.pause_tree, true),
         ("deadlocks.parquet", &results.deadlocks, true),
+        ("jobs.parquet", &results.jobs, true),
+        ("ranks.parquet", &results.ranks, true),
     ];
     for (name, table, wanted) in asked {
         if wanted {
             folder.write_table(name, table)?;
         }
+    }
+    if let Some(timeline) = &results.timeline {
+        folder.write_bytes("timeline.perfetto", timeline)?;
     }
     folder.finish(&Manifest::ended(&results.summary))
 }

@@ -114,6 +114,11 @@ impl Choices {
         Ok(())
     }
 
+    /// The algorithms that `kind` has.
+    pub fn known(&self, kind: Kind) -> &'static [Algorithm] {
+        algorithms(kind)
+    }
+
     /// The algorithm for a call among `size` ranks: what the user has chosen, else what the application says, else by size.
     pub fn choose(&self, call: &Call, size: u32) -> Algorithm {
         let Call { kind, bytes, .. } = *call;

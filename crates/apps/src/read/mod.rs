@@ -1,11 +1,13 @@
 //! Readers of traces. Each makes an [`Application`], or says file, line and reason.
 
+mod bundle;
 mod chakra;
 mod goal;
 mod npb;
 mod simgrid;
 mod text;
 
+pub use bundle::Bundle;
 pub use text::ReadError;
 
 use crate::application::Application;
@@ -56,6 +58,7 @@ impl Default for ReadOptions {
 }
 
 /// One file, unpacked.
+#[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
@@ -67,38 +70,35 @@ pub(crate) struct Source {
 /// # Errors
 /// File, line and reason.
 pub fn read(path: &Path, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
-    let files = files(path)?;
-    let sources = files.iter().map(|file| open(file)).collect::<Result<Vec<Source>, ReadError>>()?;
+    Bundle::open(path)?.read(format, options)
+}
+
+/// The application of a trace's files.
+fn parse(
+    name: &str,
+    sources: &[Source],
+    format: Option<Format>,
+    options: ReadOptions,
+) -> Result<Application, ReadError> {
     let first = &sources[0];
     let Some(format) = format.or_else(|| recognise(first)) else {
         let known: Vec<&str> = Format::ALL.iter().map(|&(_, name)| name).collect();
-        return Err(at_file(
-            &first.name,
-            format!("is none of these: {}; say which format it has", known.join(", ")),
-        ));
+        let reason = format!("is none of these: {}; say which format it has", known.join(", "));
+        return Err(at_file(&first.name, reason));
     };
     let read = match format {
-        Format::Pmpi => npb::read(one(&sources)?),
-        Format::Goal => goal::read(one(&sources)?),
-        Format::SimGrid => simgrid::read(&sources, options),
-        Format::Chakra => chakra::read(&sources),
+        Format::Pmpi => npb::read(one(sources)?),
+        Format::Goal => goal::read(one(sources)?),
+        Format::SimGrid => simgrid::read(sources, options),
+        Format::Chakra => chakra::read(sources),
     };
     let hint = |error| sources.iter().fold(error, |error, source| with_hint(source, error));
     let mut application = read.map_err(hint)?;
-    application.name = path.file_name().map_or_else(String::new, |name| {
-        let name = name.to_string_lossy();
-        name.split('.')
-            .take_while(|part| !matches!(*part, "zst" | "gz" | "txt"))
-            .collect::<Vec<_>>()
-            .join(".")
-    });
+    name.clone_into(&mut application.name);
     crate::check::check(&application).map_err(|fault| {
         let file = if sources.len() == 1 { &first.name } else { &sources[fault.rank as usize].name };
-        ReadError {
-            file: file.clone(),
-            line: fault.line,
-            reason: format!("rank {}: {}", fault.rank, fault.reason),
-        }
+        let reason = format!("rank {}: {}", fault.rank, fault.reason);
+        ReadError { file: file.clone(), line: fault.line, reason }
     })?;
     Ok(application)
 }

@@ -110,7 +110,12 @@ impl<'a> Workloads<'a> {
     pub(super) fn new(scenario: &Scenario, topology: &'a Topology, router: Router<'a>) -> Workloads<'a> {
         // Queries have no table at flow level, so nobody reads their ideal time.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
-        let context = WorkloadContext { topology, seed: scenario.seed, ideal_of_query };
+        let context = WorkloadContext {
+            topology,
+            seed: scenario.seed,
+            ideal_of_query,
+            placed: std::collections::BTreeMap::new(),
+        };
         let index_of = |name: &String| {
             let position = scenario.transports.iter().position(|(other, _)| other == name);
             position.map_or(0, |position| position as u16 + 1)

@@ -5,7 +5,7 @@ use super::ledger::Origin;
 use super::nested::list_of_rows;
 use super::reader::Table;
 use super::value::{Setting, did_you_mean, quoted};
-use super::{hotspot, scatter_gather, sizes, udp};
+use super::{application, hotspot, scatter_gather, sizes, udp};
 use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, WorkloadKind};
 use crate::{presets, workload::read_flow_list};
 use pauseframe_units::{Bytes, Span};
@@ -44,6 +44,7 @@ const KINDS: &[(&str, Reader)] = &[
     ("scatter_gather", scatter_gather::scatter_gather),
     ("hotspot", hotspot::hotspot),
     ("udp", udp::udp),
+    ("application", application::application),
 ];
 
 /// The largest flow, 1000 TB: far above it sums of sizes would overflow.

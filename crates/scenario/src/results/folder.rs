@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const MANIFEST: &str = "manifest.json";
 
 /// All that a results folder may hold, and all that replacing one removes.
-const FILES: [&str; 10] = [
+const FILES: [&str; 13] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -30,6 +30,9 @@ const FILES: [&str; 10] = [
     "pause_tree.parquet",
     "deadlocks.parquet",
     "packets.pcapng",
+    "jobs.parquet",
+    "ranks.parquet",
+    "timeline.perfetto",
 ];
 
 /// What `manifest.json` says.
@@ -126,8 +129,16 @@ impl ResultsFolder {
     /// # Errors
     /// [`RunError::Write`], with what the folder holds then.
     pub fn write_text(&mut self, name: &str, text: &str) -> Result<(), RunError> {
+        self.write_bytes(name, text.as_bytes())
+    }
+
+    /// Writes a file of our own making.
+    ///
+    /// # Errors
+    /// [`RunError::Write`], with what the folder holds then.
+    pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         let mut file = self.begin(name)?;
-        file.write_all(text.as_bytes()).map_err(|cause| self.failure(name, cause))?;
+        file.write_all(bytes).map_err(|cause| self.failure(name, cause))?;
         self.commit(file)
     }
 

@@ -2,6 +2,7 @@
 
 mod error;
 mod folder;
+pub(crate) mod jobs;
 pub mod lossless;
 pub mod pcapng;
 mod read;

@@ -3,8 +3,8 @@
 //! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
 //! so that another workload, another transport or a further host shifts no other draw: variants of a
 //! scenario that share a seed see the same traffic (common random numbers).
-//! Left out for now: traces with dependencies.
 
+pub(crate) mod application;
 mod arrivals;
 mod background;
 pub(crate) mod cdf;
@@ -32,7 +32,7 @@ use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
@@ -44,6 +44,8 @@ pub struct WorkloadContext<'a> {
     pub topology: &'a Topology,
     /// The master seed.
     pub seed: u64,
+    /// The hosts of each application's ranks, by position of the workload.
+    pub placed: BTreeMap<usize, Vec<NodeId>>,
     /// Asked once for every partition-aggregate job.
     pub ideal_of_query: IdealOfQuery,
 }
@@ -85,7 +87,17 @@ pub fn build(
         WorkloadKind::ScatterGather(spec) => Box::new(scatter_gather::ScatterGather::new(spec, &maker)),
         WorkloadKind::Hotspot(spec) => Box::new(hotspot::Hotspot::new(spec, &maker)),
         WorkloadKind::Udp(spec) => Box::new(udp::Udp::new(spec, &maker)),
+        WorkloadKind::Application(spec) => {
+            let hosts =
+                context.placed.get(&usize::from(index)).cloned().expect("all applications are placed");
+            Box::new(application::ApplicationWorkload::new(spec, hosts, &maker))
+        }
     }
+}
+
+/// A workload that never has a flow.
+pub(crate) fn nothing() -> Box<dyn Workload> {
+    Box::new(Listed::new(Vec::new()))
 }
 
 /// What the constructors of this folder share: who is asking, and in which network.
