@@ -6,6 +6,9 @@ mod faults;
 pub mod flow_level;
 mod headroom;
 mod jobs;
+#[cfg(test)]
+mod late_tests;
+pub mod panics;
 pub mod presets;
 pub mod recovery;
 pub mod resolve;
@@ -14,6 +17,7 @@ mod run;
 pub mod spec;
 pub mod stacks;
 pub mod switch_models;
+mod volume;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};

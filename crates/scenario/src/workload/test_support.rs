@@ -1,6 +1,6 @@
 //! What the tests of the workloads share.
 
-use super::{WorkloadContext, build};
+use super::{QueryNumbers, WorkloadContext, build};
 use crate::spec::{WorkloadKind, WorkloadSpec};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Workload};
@@ -46,7 +46,13 @@ pub(super) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
         &spec,
         3,
         2,
-        &WorkloadContext { topology, seed: 9, ideal_of_query, placed: std::collections::BTreeMap::new() },
+        &WorkloadContext {
+            topology,
+            seed: 9,
+            ideal_of_query,
+            query_numbers: QueryNumbers::default(),
+            placed: std::collections::BTreeMap::new(),
+        },
     )
 }
 
