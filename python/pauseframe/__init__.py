@@ -76,6 +76,7 @@ from pauseframe.scenario.topologies import (
 )
 from pauseframe.scenario.transport import Transport
 from pauseframe.scenario.workloads import (
+    Application,
     Background,
     Burst,
     Cdf,
@@ -96,14 +97,15 @@ from pauseframe.scenario.workloads import (
     Rate,
     Requests,
     ScatterGather,
-    Application,
     Udp,
     Uniform,
 )
+from pauseframe.program import Program, programs
 from pauseframe.sweep import Sweep, load_sweep, sweep
 from pauseframe.topology import from_networkx, load_topology, to_networkx
 
 __all__ = [
+    "Application",
     "Background",
     "Burst",
     "Cdf",
@@ -147,6 +149,7 @@ __all__ = [
     "Permutation",
     "Pfc",
     "Qcn",
+    "Program",
     "Rate",
     "Record",
     "Red",
@@ -174,7 +177,6 @@ __all__ = [
     "Topology",
     "Torus",
     "Transport",
-    "Application",
     "Udp",
     "Uniform",
     "Watchdog",
@@ -188,6 +190,7 @@ __all__ = [
     "options",
     "plan_routes",
     "presets",
+    "programs",
     "read_routes",
     "run",
     "run_flows",

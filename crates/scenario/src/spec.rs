@@ -465,8 +465,16 @@ pub struct FlowEntry {
     pub dst: String,
     /// Bytes.
     pub size: Bytes,
-    /// Start.
+    /// Earliest start.
     pub start: Span,
+    /// What others name it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Flows that must have finished before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// From then, or from `start`, to the first byte.
+    pub compute: Span,
 }
 
 /// One long flow.

@@ -78,12 +78,15 @@ class _Workload(Part):
 
 @dataclass(frozen=True)
 class Flow(Part):
-    """One flow of a list."""
+    """One flow of a list; it can wait for others, by their `id`, and for `compute` after them."""
 
     src: str
     dst: str
     size: str
     start: str | None = None
+    id: str | None = None
+    after: Sequence[str] | None = None
+    compute: str | None = None
 
 
 @dataclass(frozen=True)
@@ -279,4 +282,16 @@ class Application(_Workload):
     timeline: bool | None = None
 
 
-Workload = Flows | Permutation | NToOne | LongFlows | Incast | Requests | Background | ScatterGather | Hotspot | Udp | Application
+Workload = (
+    Flows
+    | Permutation
+    | NToOne
+    | LongFlows
+    | Incast
+    | Requests
+    | Background
+    | ScatterGather
+    | Hotspot
+    | Udp
+    | Application
+)

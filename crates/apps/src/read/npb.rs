@@ -2,6 +2,7 @@
 //!
 //! `rank R of N` begins a rank. Then a line for each MPI call: nanoseconds of CPU time since the call before, the operation,
 //! its arguments. Peers and roots are world ranks; numbers of communicators and requests belong to the rank. `end` closes it.
+//! Programs written in Python use the same lines; `any` stands for any source, tag, or a buffer of any size.
 
 use super::Source;
 use super::text::{Line, ReadError, at_file, text};
@@ -10,7 +11,7 @@ use crate::application::{Application, Call, Communicator, Op, Program, Slot};
 use pauseframe_units::Span;
 use std::collections::BTreeMap;
 
-const OPERATIONS: [&str; 16] = [
+const OPERATIONS: [&str; 21] = [
     "send",
     "recv",
     "isend",
@@ -27,6 +28,11 @@ const OPERATIONS: [&str; 16] = [
     "comm_dup",
     "comm",
     "end",
+    "allgather",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "scan",
 ];
 
 /// Members of communicators that were there before, and how many with the same members came before: the same
@@ -180,6 +186,11 @@ impl Reading {
             "reduce" => self.call(line, Kind::Reduce, None)?,
             "allreduce" => self.call(line, Kind::Allreduce, None)?,
             "alltoall" => self.call(line, Kind::Alltoall, None)?,
+            "allgather" => self.call(line, Kind::Allgather, None)?,
+            "gather" => self.call(line, Kind::Gather, None)?,
+            "scatter" => self.call(line, Kind::Scatter, None)?,
+            "reduce_scatter" => self.call(line, Kind::ReduceScatter, None)?,
+            "scan" => self.call(line, Kind::Scan, None)?,
             "alltoallv" => self.call(line, Kind::Alltoallv, Some(0))?,
             other => return Err(line.unknown("operation", other, &OPERATIONS)),
         }
@@ -187,13 +198,13 @@ impl Reading {
     }
 
     fn point(&mut self, line: &mut Line, request: Option<Slot>, send: bool) -> Result<(), ReadError> {
-        let peer: u32 = line.number("a rank")?;
-        let bytes: u64 = line.number("a size in bytes")?;
-        let tag: i32 = line.number("a tag")?;
         let op = if send {
-            Op::Send { to: peer, tag, comm: 0, request, bytes }
+            let (to, bytes) = (line.number("a rank")?, line.number("a size in bytes")?);
+            Op::Send { to, tag: line.number("a tag")?, comm: 0, request, bytes }
         } else {
-            Op::Receive { from: Some(peer), tag: Some(tag), comm: 0, request, limit: bytes }
+            let (from, limit) = (line.number_or_any("a rank")?, line.number_or_any("a size in bytes")?);
+            let tag = line.number_or_any("a tag")?;
+            Op::Receive { from, tag, comm: 0, request, limit: limit.unwrap_or(u64::MAX) }
         };
         self.program.push(op, line.number);
         Ok(())
@@ -205,7 +216,8 @@ impl Reading {
         let Some(&comm) = self.comms.get(&id) else {
             return Err(line.error(format!("names communicator {id}, which no 'comm' line defines")));
         };
-        let root = if matches!(kind, Kind::Bcast | Kind::Reduce) { line.number("a root")? } else { 0 };
+        let has_root = matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Scatter);
+        let root = if has_root { line.number("a root")? } else { 0 };
         let bytes = match bytes {
             Some(bytes) => bytes,
             None => line.number("a size in bytes")?,

@@ -79,6 +79,14 @@ impl<'a> Line<'a> {
         self.words.next().map(|word| self.parse(word, what)).transpose()
     }
 
+    /// A number, or `any`.
+    pub(super) fn number_or_any<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
+        match self.word(what)? {
+            "any" => Ok(None),
+            word => self.parse(word, what).map(Some),
+        }
+    }
+
     pub(super) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {
         word.parse().map_err(|_| self.error(format!("{what} can not be '{word}'")))
     }

@@ -9,6 +9,7 @@ mod arrivals;
 mod background;
 pub(crate) mod cdf;
 mod distributions;
+pub(crate) mod flow_dag;
 pub(crate) mod flow_list;
 mod hotspot;
 mod incast;
@@ -78,7 +79,7 @@ pub fn build(
 ) -> Box<dyn Workload> {
     let maker = Maker { context, name: &spec.name, workload: index, transport };
     match &spec.kind {
-        WorkloadKind::Flows { flows } => Box::new(flow_list::build(flows, &maker)),
+        WorkloadKind::Flows { flows } => flow_list::build(flows, &maker),
         WorkloadKind::Permutation { size, start } => Box::new(permutation::build(*size, *start, &maker)),
         WorkloadKind::NToOne { senders, receiver, size, start, spread } => {
             Box::new(n_to_one::build(*senders, receiver, *size, *start..*start + *spread, &maker))
