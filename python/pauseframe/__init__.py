@@ -33,6 +33,7 @@ from pauseframe._core import (
     read_routes,
 )
 from pauseframe.flow import run_flows
+from pauseframe.program import Program, programs
 from pauseframe.results import Run, load
 from pauseframe.routing import write_plan
 from pauseframe.run import run
@@ -100,7 +101,6 @@ from pauseframe.scenario.workloads import (
     Udp,
     Uniform,
 )
-from pauseframe.program import Program, programs
 from pauseframe.sweep import Sweep, load_sweep, sweep
 from pauseframe.topology import from_networkx, load_topology, to_networkx
 
@@ -148,8 +148,8 @@ __all__ = [
     "PerPort",
     "Permutation",
     "Pfc",
-    "Qcn",
     "Program",
+    "Qcn",
     "Rate",
     "Record",
     "Red",
