@@ -1,6 +1,7 @@
 //! What came of the applications of a run, beside their references: the ideal network, and the same network alone.
 
 use crate::build::{Built, build_only};
+use crate::faults;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
 use crate::workload::application::{ApplicationWorkload, options};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
@@ -121,6 +122,8 @@ fn alone(scenario: &Scenario, index: usize) -> Option<Span> {
     let mut built = build_only(scenario, Some(index)).ok()?;
     let mut queue = EventQueue::new();
     built.network.start(&mut queue);
+    let topology = Arc::clone(&built.topology);
+    faults::install(scenario, &topology, &mut built.network, &mut queue);
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
     let limits = Limits { time, watch_every: u64::MAX };
     run_events(&mut built.network, &mut queue, limits, |_, _| Control::Continue);

@@ -24,8 +24,8 @@ latency = "0 s"
 preset = "newreno"
 handshake = false
 timestamps = false
-initial_window = "10 MB"
-receive_window = "100 MB"
+initial_window = "10 segments"
+receive_window = "100 KB"
 "#;
 
 fn problems(workloads: &str) -> Vec<String> {
@@ -48,6 +48,14 @@ fn packets(workloads: &str) -> RunResults {
 
 fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
     table.column_by_name(column).unwrap().as_primitive::<Float64Type>().iter().collect()
+}
+
+/// To the picosecond, as far as floats go.
+fn assert_near(table: &RecordBatch, column: &str, expected: &[f64]) {
+    let found = floats(table, column);
+    let near = |(found, expected): (&Option<f64>, &f64)| found.is_some_and(|found| (found - expected).abs() < 1e-6);
+    let all = found.len() == expected.len() && found.iter().zip(expected).all(near);
+    assert!(all, "{column}: {found:?}, expected {expected:?}");
 }
 
 fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
@@ -75,14 +83,14 @@ timeline = true
 "#;
     let results = packets(program);
     let time = 5.0 + ONE + 1.0;
-    assert_eq!(floats(&results.jobs, "time_us"), [Some(time)]);
-    assert_eq!(floats(&results.ranks, "finish_us"), [Some(5.0), Some(time)]);
-    assert_eq!(floats(&results.ranks, "compute_us"), [Some(5.0), Some(1.0)]);
-    assert!((floats(&results.ranks, "waiting_us")[1].unwrap() - (time - 1.0)).abs() < 1e-9);
+    assert_near(&results.jobs, "time_us", &[time]);
+    assert_near(&results.ranks, "finish_us", &[5.0, time]);
+    assert_near(&results.ranks, "compute_us", &[5.0, 1.0]);
+    assert_near(&results.ranks, "waiting_us", &[0.0, time - 1.0]);
     // Ideal hardware: 1460 bytes at 10 Gb/s and two links, no headers and no store and forward.
     let ideal = 5.0 + 1460.0 * 0.8e-3 + 2.0 + 1.0;
-    assert!((floats(&results.jobs, "ideal_us")[0].unwrap() - ideal).abs() < 1e-6);
-    assert!((floats(&results.jobs, "slowdown")[0].unwrap() - time / ideal).abs() < 1e-9);
+    assert_near(&results.jobs, "ideal_us", &[ideal]);
+    assert_near(&results.jobs, "slowdown", &[time / ideal]);
     assert_eq!((counts(&results.jobs, "messages"), counts(&results.flows, "size_bytes")), (vec![1], vec![1460]));
     assert!(results.timeline.unwrap().len() > 50);
 }
@@ -93,8 +101,9 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
         "[[workload]]\nkind = \"application\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"5712 B\"\nalgorithm = \"ring\"\n",
     );
     // Six rounds of a packet each: a quarter of 5712 bytes and the envelope.
+    // An ACK of 40 bytes may be before it on the way.
     let time = floats(&results.jobs, "time_us")[0].unwrap();
-    assert!((time - 6.0 * ONE).abs() < 1e-6, "{time}");
+    assert!((6.0 * ONE..6.0 * (ONE + 0.07)).contains(&(time + 1e-6)), "{time}");
     assert_eq!(counts(&results.jobs, "messages"), [24]);
     // One connection for each pair of neighbours.
     assert_eq!(results.flows.num_rows(), 4);
@@ -112,7 +121,7 @@ fn jobs_share_the_network_and_are_compared_with_themselves_alone() {
     // Both send to the same host: its link is shared.
     let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host2\"]")));
     let interference = floats(&results.jobs, "interference");
-    assert!(interference.iter().all(|factor| (1.6..2.4).contains(&factor.unwrap())), "{interference:?}");
+    assert!(interference.iter().all(|factor| (1.5..2.5).contains(&factor.unwrap())), "{interference:?}");
     let alone = floats(&results.jobs, "alone_us");
     assert_eq!(alone[0], alone[1]);
     // Apart, they do not meet.
@@ -147,9 +156,7 @@ flows = [
 ]
 "#,
     );
-    let one = ONE;
-    let starts: Vec<f64> = floats(&results.flows, "start_us").into_iter().flatten().collect();
-    assert_eq!(starts, [0.0, one + 10.0, 100.0]);
+    assert_near(&results.flows, "start_us", &[0.0, ONE + 10.0, 100.0]);
 }
 
 #[test]
