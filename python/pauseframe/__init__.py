@@ -33,6 +33,7 @@ from pauseframe._core import (
     read_routes,
 )
 from pauseframe.flow import run_flows
+from pauseframe.program import Program, programs
 from pauseframe.results import Run, load
 from pauseframe.routing import write_plan
 from pauseframe.run import run
@@ -76,6 +77,7 @@ from pauseframe.scenario.topologies import (
 )
 from pauseframe.scenario.transport import Transport
 from pauseframe.scenario.workloads import (
+    Application,
     Background,
     Burst,
     Cdf,
@@ -103,6 +105,7 @@ from pauseframe.sweep import Sweep, load_sweep, sweep
 from pauseframe.topology import from_networkx, load_topology, to_networkx
 
 __all__ = [
+    "Application",
     "Background",
     "Burst",
     "Cdf",
@@ -145,6 +148,7 @@ __all__ = [
     "PerPort",
     "Permutation",
     "Pfc",
+    "Program",
     "Qcn",
     "Rate",
     "Record",
@@ -186,6 +190,7 @@ __all__ = [
     "options",
     "plan_routes",
     "presets",
+    "programs",
     "read_routes",
     "run",
     "run_flows",

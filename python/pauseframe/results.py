@@ -12,7 +12,7 @@ from pauseframe import _core
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks"]
+TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks", "jobs", "ranks"]
 
 
 FINISHED = ("complete", "deadlock")
@@ -22,8 +22,8 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
-    DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
+    `flows`, `queries`, `ports`, `series`, `pause_tree`, `deadlocks`, `jobs` and `ranks` are Arrow-backed: polars, pandas,
+    pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
     docs/reference/results.md.
     """
 
@@ -91,6 +91,16 @@ class Run:
     def deadlocks(self) -> _core.Table:
         """Queues that wait for each other for good, one row a queue."""
         return self._table("deadlocks")
+
+    @cached_property
+    def jobs(self) -> _core.Table:
+        """Applications, one row a job: its time, beside ideal hardware and beside itself alone."""
+        return self._table("jobs")
+
+    @cached_property
+    def ranks(self) -> _core.Table:
+        """Ranks of applications: where each ran, and how long it computed, waited and sent."""
+        return self._table("ranks")
 
     def report(self, out: str | Path) -> Path:
         """Writes the HTML report of this run to the file `out`."""

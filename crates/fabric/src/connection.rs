@@ -6,6 +6,7 @@
 
 use crate::event::Event;
 use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus};
+use crate::messages::Boundaries;
 use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
@@ -28,11 +29,11 @@ pub(crate) struct End {
     /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
     timer_at: Time,
     /// Delivered bytes at which the application does something: answers, or has all it wants.
-    expects: u64,
+    pub(crate) expects: u64,
     /// Flow * 2 + side of the other end, by the flow that opened the connection.
     peer: u32,
     /// The flow that it carries now.
-    flow: u32,
+    pub(crate) flow: u32,
     /// What it had counted when the flow before that ended.
     before: Counts,
     host: u32,
@@ -49,6 +50,10 @@ pub(crate) struct End {
     blocked: bool,
     /// The flow is over; the end goes when nothing is on its way any more.
     closing: bool,
+    /// Acknowledged bytes at which the application wants to know.
+    pub(crate) tells: u64,
+    /// Where messages end, on a connection that carries some.
+    pub(crate) messages: Option<Box<Boundaries>>,
     /// Counted as load of its VLAN.
     is_load: bool,
 }
@@ -96,6 +101,9 @@ impl Network {
         if self.workload_at[index] == Some(now) {
             self.workload_at[index] = None;
         }
+        self.workloads[index].wake(now);
+        self.serve(workload as u16, now, queue);
+        self.end_connections(workload as u16, now, queue);
         while self.workloads[index].next_start().is_some_and(|start| start <= now) {
             let spec = self.workloads[index].next_flow();
             self.open_flow(spec, now, queue);
@@ -115,7 +123,7 @@ impl Network {
         }
     }
 
-    fn open_flow(&mut self, spec: FlowSpec, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn open_flow(&mut self, spec: FlowSpec, now: Time, queue: &mut EventQueue) {
         if self.is_stream(spec.transport) {
             self.open_stream(spec, now, queue);
             return;
@@ -191,7 +199,7 @@ impl Network {
     }
 
     /// The connection that `opener` opened takes no further flow.
-    fn forget_kept(&mut self, opener: u32) {
+    pub(crate) fn forget_kept(&mut self, opener: u32) {
         self.kept.retain(|_, open| *open != opener);
     }
 
@@ -226,6 +234,8 @@ impl Network {
             vlans: among,
             blocked: false,
             closing: false,
+            tells: u64::MAX,
+            messages: None,
             is_load,
         };
         if let Some(slot) = self.free_ends.pop() {
@@ -292,7 +302,7 @@ impl Network {
     }
 
     #[inline]
-    fn end(&mut self, slot: u32) -> &mut End {
+    pub(crate) fn end(&mut self, slot: u32) -> &mut End {
         self.ends[slot as usize].as_mut().expect("the slot of an open flow holds a connection end")
     }
 
@@ -324,6 +334,10 @@ impl Network {
         if end.connection.delivered() >= end.expects {
             self.on_expected(slot, address, now, queue);
         }
+        let end = self.end(slot);
+        if end.connection.acked() >= end.tells {
+            self.on_acknowledged(slot, now, queue);
+        }
         self.pump(slot, now, queue);
         self.arm_timer(slot, now, queue);
         let end = self.end(slot);
@@ -339,6 +353,10 @@ impl Network {
 
     /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
     fn on_expected(&mut self, slot: u32, address: u32, now: Time, queue: &mut EventQueue) {
+        if self.end(slot).messages.is_some() {
+            self.on_messages(slot, now, queue);
+            return;
+        }
         let side = address & 1;
         let flow = self.end(slot).flow;
         let spec = self.records[flow as usize].spec;
@@ -441,7 +459,7 @@ impl Network {
 
     /// Keeps a `Timer` event pending that is not later than the deadline.
     #[inline]
-    fn arm_timer(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn arm_timer(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
         let end = self.end(slot);
         let Some(deadline) = end.connection.deadline() else { return };
         if deadline < end.timer_at {
@@ -477,7 +495,7 @@ impl Network {
     }
 
     /// The flow is over for its applications; its connection may still have ACKs to exchange.
-    fn end_flow(&mut self, flow: u32, status: FlowStatus, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn end_flow(&mut self, flow: u32, status: FlowStatus, now: Time, queue: &mut EventQueue) {
         self.collect(flow);
         let record = &mut self.records[flow as usize];
         if record.status != FlowStatus::Running {
@@ -566,7 +584,7 @@ impl Network {
         }
     }
 
-    fn close_if_quiet(&mut self, flow: u32) {
+    pub(crate) fn close_if_quiet(&mut self, flow: u32) {
         let [source, sink] = self.slots[flow as usize];
         if self.end(source).connection.is_quiescent() && self.end(sink).connection.is_quiescent() {
             self.close(flow);

@@ -39,6 +39,26 @@ pub struct FlowSpec {
     pub kept: Option<Kept>,
 }
 
+/// Bytes for a kept connection, either way. The first between two hosts opens it; messages arrive in the order in which they
+/// were sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The number of the connection in its workload.
+    pub connection: u32,
+    /// The host that sends.
+    pub from: NodeId,
+    /// The host that receives.
+    pub to: NodeId,
+    /// How many; at least one.
+    pub bytes: u64,
+    /// What the workload knows it by.
+    pub token: u32,
+    /// Whether the workload wants to know when all has been acknowledged.
+    pub notify: bool,
+    /// Index of the transport, for the first of a connection.
+    pub transport: u16,
+}
+
 /// How a flow stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowStatus {
@@ -120,6 +140,24 @@ pub trait Workload: std::fmt::Debug + Send {
     fn next_flow(&mut self) -> FlowSpec;
     /// A flow of this workload has ended: closed loops and multi-stage jobs start their next one.
     fn on_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
+    /// The time is `next_start`: a workload of messages goes on, and makes sure that its next start is later.
+    fn wake(&mut self, _now: Time) {}
+    /// The next message to send; asked after every other call, until there is none.
+    fn next_message(&mut self) -> Option<Message> {
+        None
+    }
+    /// The last byte of a message has reached its host.
+    fn on_delivered(&mut self, _token: u32, _now: Time) {}
+    /// The last byte of a message with `notify` has been acknowledged.
+    fn on_acknowledged(&mut self, _token: u32, _now: Time) {}
+    /// No further message will come: its connections end.
+    fn is_over(&self) -> bool {
+        false
+    }
+    /// What the workload has to tell when the run has ended, for those who know its type.
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
     /// Jobs that are complete, handed over once (partition-aggregate); drained by the recorder.
     fn take_queries(&mut self) -> Vec<QueryRecord> {
         Vec::new()

@@ -109,6 +109,11 @@ impl IdealTime {
         there.saturating_add(self.one_way(&self.path(to, from), &[(1, ack)]))
     }
 
+    /// What the links and switches between two hosts take of a packet without bytes: no stacks, no serialisation.
+    pub fn wire_latency(&self, from: NodeId, to: NodeId) -> Span {
+        self.path(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
+    }
+
     fn path(&self, from: NodeId, to: NodeId) -> Vec<Hop> {
         let hop = |port: PortId| {
             let channel = self.topology.channel(port);

@@ -322,6 +322,11 @@ impl Network {
         (self.records.len() as u64, self.finished_flows)
     }
 
+    /// A workload, for what it has to tell ([`Workload::as_any`]).
+    pub fn workload(&self, index: usize) -> &dyn Workload {
+        self.workloads[index].as_ref()
+    }
+
     /// The transport of a flow, by index.
     pub fn transport_of(&self, flow: u32) -> usize {
         usize::from(self.records[flow as usize].spec.transport)

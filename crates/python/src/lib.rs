@@ -180,6 +180,16 @@ impl Run {
     }
 
     #[getter]
+    fn jobs(&self) -> Table {
+        Table { batch: self.results.jobs.clone() }
+    }
+
+    #[getter]
+    fn ranks(&self) -> Table {
+        Table { batch: self.results.ranks.clone() }
+    }
+
+    #[getter]
     fn deadlocks(&self) -> Table {
         Table { batch: self.results.deadlocks.clone() }
     }

@@ -37,6 +37,8 @@ pub(crate) struct Built {
     pub(crate) network: Network,
     /// What was told to it.
     pub(crate) settings: Arc<Settings>,
+    /// Times in the idle network.
+    pub(crate) ideal: IdealTime,
     /// Names of the transports by index: "default" and those of `[transports]`.
     pub(crate) transports: Vec<String>,
 }
@@ -46,6 +48,11 @@ pub(crate) struct Built {
 /// # Errors
 /// A text that says what is wrong, if hosts can not reach each other (`resolve` refuses such scenarios before).
 pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
+    build_only(scenario, None)
+}
+
+/// The same with one workload at work: the others keep their places and do nothing.
+pub(crate) fn build_only(scenario: &Scenario, only: Option<usize>) -> Result<Built, String> {
     let problems =
         |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
@@ -66,16 +73,24 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     transports.extend(scenario.transports.iter().map(|(name, _)| name.clone()));
     let streams: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
     transports.extend(streams.iter().map(|_| "udp".to_owned()));
+    let kinds = scenario.workload.iter().map(|workload| Some(&workload.kind));
+    let placed = workload::application::place(kinds, &topology, scenario.seed);
+    let placed = placed.map_err(|(index, reason)| format!("{}: {reason}", scenario.workload[index].name))?;
+    let of_query = ideal.clone();
     let context = WorkloadContext {
         topology: &topology,
+        placed,
         seed: scenario.seed,
-        ideal_of_query: Arc::new(move |flows| ideal.of_query(flows)),
+        ideal_of_query: Arc::new(move |flows| of_query.of_query(flows)),
         query_numbers: QueryNumbers::default(),
     };
     let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
         let stream = streams.iter().position(|stream| stream.name == spec.name);
         let named = || transports.iter().position(|name| *name == spec.transport).unwrap_or(0);
         let transport = stream.map_or_else(named, |stream| connected + stream);
+        if only.is_some_and(|only| only != index) {
+            return workload::nothing();
+        }
         workload::build(spec, index as u16, transport as u16, &context)
     });
     let workloads = workloads.collect();
@@ -86,7 +101,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
         workloads,
         scenario.stop.when_finished,
     );
-    Ok(Built { topology, network, settings, transports })
+    Ok(Built { topology, network, settings, ideal, transports })
 }
 
 /// All transports, without their initial windows, which follow from the network.

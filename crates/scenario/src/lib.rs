@@ -5,6 +5,7 @@ pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
+mod jobs;
 #[cfg(test)]
 mod late_tests;
 pub mod panics;

@@ -2,8 +2,10 @@
 
 use crate::build::{Built, build};
 use crate::faults::{self, matches, ports_matching};
+use crate::jobs;
 use crate::panics::caught;
 use crate::resolve::Resolved;
+use crate::results::jobs as tables_of_jobs;
 use crate::results::pcapng::{Agreement, PacketWriter};
 use crate::results::{
     Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
@@ -67,6 +69,12 @@ pub struct RunResults {
     pub pause_tree: RecordBatch,
     /// See there.
     pub deadlocks: RecordBatch,
+    /// See there.
+    pub jobs: RecordBatch,
+    /// See there.
+    pub ranks: RecordBatch,
+    /// The time lines of the applications that keep one, in Perfetto's format.
+    pub timeline: Option<Vec<u8>>,
 }
 
 /// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
@@ -281,6 +289,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         let count = built.network.unrecorded_pauses();
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
     }
+    warnings.extend(jobs::warnings(scenario, &built));
     if let Some(time) = series.full() {
         warnings.push(format!(
             "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
@@ -307,6 +316,8 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     };
     let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
     let deadlocks = lossless::deadlocks(deadlocks, &names);
+    let results = jobs::results(scenario, &built);
+    let timeline = jobs::timeline(scenario, &built.network);
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
     let flows = built.network.flow_records(ending.now);
@@ -324,6 +335,9 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         series: series.into_table(&names),
         pause_tree,
         deadlocks,
+        jobs: tables_of_jobs::jobs(&results, &names),
+        ranks: tables_of_jobs::ranks(&results, &names),
+        timeline,
     }
 }
 
@@ -340,11 +354,16 @@ fn write(
         ("ports.parquet", &results.ports, record.ports),
         ("pause_tree.parquet", &results.pause_tree, true),
         ("deadlocks.parquet", &results.deadlocks, true),
+        ("jobs.parquet", &results.jobs, true),
+        ("ranks.parquet", &results.ranks, true),
     ];
     for (name, table, wanted) in asked {
         if wanted {
             folder.write_table(name, table, go_on)?;
         }
+    }
+    if let Some(timeline) = &results.timeline {
+        folder.write_bytes("timeline.perfetto", timeline)?;
     }
     folder.finish(&Manifest::ended(&results.summary))
 }

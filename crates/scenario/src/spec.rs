@@ -3,6 +3,7 @@
 //! These types say what every key of a scenario file means. The reader that fills them, with defaults and
 //! where each came from, is in `resolve`; the same names stand in the file, the CLI and the Python classes.
 
+mod application;
 mod faults;
 mod link_layer;
 mod queries;
@@ -11,6 +12,7 @@ mod routing;
 mod switch;
 mod topology;
 
+pub use application::{ApplicationSource, ApplicationSpec, PatternName, PlacementName};
 pub use faults::{CorruptionSpec, FailedSpec, FailureSpec, WatchdogActionName, WatchdogSpec};
 pub use link_layer::{BurstSpec, QcnSpec, SlowReceiver, UdpSpec};
 pub use queries::{GapsSpec, HotspotSpec, ScatterGatherSpec};
@@ -450,6 +452,8 @@ pub enum WorkloadKind {
     Hotspot(HotspotSpec),
     /// Datagrams without a transport.
     Udp(UdpSpec),
+    /// Ranks that compute and send messages.
+    Application(Box<ApplicationSpec>),
 }
 
 /// One row of a flow list.
@@ -461,8 +465,16 @@ pub struct FlowEntry {
     pub dst: String,
     /// Bytes.
     pub size: Bytes,
-    /// Start.
+    /// Earliest start.
     pub start: Span,
+    /// What others name it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Flows that must have finished before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// From then, or from `start`, to the first byte.
+    pub compute: Span,
 }
 
 /// One long flow.

@@ -96,6 +96,8 @@ impl Asked<'_> {
             WorkloadKind::Flows { flows } => hosts.min(flows.len() as u64),
             WorkloadKind::NToOne { senders, .. } => u64::from(*senders),
             WorkloadKind::Requests { servers, .. } => servers.len() as u64,
+            // Each rank with each of a handful of others.
+            WorkloadKind::Application(spec) => u64::from(spec.application.0.ranks()) * 8,
             WorkloadKind::Hotspot(spec) => u64::from(spec.senders),
             WorkloadKind::Udp(spec) => spec.sources.as_ref().map_or(hosts, |sources| sources.len() as u64),
             WorkloadKind::Background { hosts: some, arrivals, .. } => {

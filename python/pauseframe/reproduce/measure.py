@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from pauseframe.reproduce.spec import Metric
 
+TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks")
+"""What SQL may name."""
+
 Row = dict[str, Any]
 """metric, at (the keys of the row as text, empty if there are none), value."""
 
@@ -30,7 +33,7 @@ def measure(folder: Path, metrics: Iterable[Metric]) -> list[Row]:
     run = load(folder)
     summary = pl.DataFrame([{key.replace(".", "_"): value for key, value in flat(run.summary).items()}])
     end = float(run.summary["sim_time_s"]) * 1e6
-    tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")}
+    tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in TABLES}
     for name in ("flows", "queries"):
         tables[name] = _with_age(tables[name], end)
     context = pl.SQLContext(frames={**tables, "summary": summary.lazy()})

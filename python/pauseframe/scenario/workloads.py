@@ -78,12 +78,15 @@ class _Workload(Part):
 
 @dataclass(frozen=True)
 class Flow(Part):
-    """One flow of a list."""
+    """One flow of a list; it can wait for others, by their `id`, and for `compute` after them."""
 
     src: str
     dst: str
     size: str
     start: str | None = None
+    id: str | None = None
+    after: Sequence[str] | None = None
+    compute: str | None = None
 
 
 @dataclass(frozen=True)
@@ -248,4 +251,47 @@ class Udp(Part):
     stop: str | None = None
 
 
-Workload = Flows | Permutation | NToOne | LongFlows | Incast | Requests | Background | ScatterGather | Hotspot | Udp
+@dataclass(frozen=True, kw_only=True)
+class Application(_Workload):
+    """Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`."""
+
+    _tag: ClassVar = ("kind", "application")
+    trace: str | None = None
+    packed: str | None = None
+    program: str | None = None
+    format: str | None = None
+    flops: float | None = None
+    digest: str | None = None
+    pattern: str | None = None
+    ranks: int | None = None
+    size: str | None = None
+    compute: str | None = None
+    iterations: int | None = None
+    algorithm: str | None = None
+    grid: Sequence[int] | None = None
+    compute_scale: float | None = None
+    eager_limit: str | None = None
+    envelope: str | None = None
+    algorithms: Sequence[str] | None = None
+    placement: str | None = None
+    hosts: Sequence[str] | None = None
+    hosts_file: str | None = None
+    ranks_per_host: int | None = None
+    start: str | None = None
+    alone: bool | None = None
+    timeline: bool | None = None
+
+
+Workload = (
+    Flows
+    | Permutation
+    | NToOne
+    | LongFlows
+    | Incast
+    | Requests
+    | Background
+    | ScatterGather
+    | Hotspot
+    | Udp
+    | Application
+)

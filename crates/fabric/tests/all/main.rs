@@ -15,6 +15,7 @@ mod late;
 mod life;
 mod link_pause;
 mod lossless;
+mod messages;
 mod nic;
 mod observation;
 mod pause_tree;

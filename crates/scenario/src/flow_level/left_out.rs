@@ -2,12 +2,17 @@
 //! only their times or the records differ.
 
 use crate::results::RunError;
-use crate::spec::{Scenario, SchedulerSpec};
+use crate::spec::{Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
 use std::collections::BTreeSet;
 
 /// # Errors
 /// The keys that decide which flows finish and have no meaning here.
 pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
+    let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
+    if let Some(workload) = scenario.workload.iter().find(is_application) {
+        let message = format!("workload {} is an application: use pauseframe run", workload.name);
+        return Err(RunError::Build(message));
+    }
     let keys = deciding(scenario);
     if keys.is_empty() {
         return Ok(());

@@ -156,7 +156,13 @@ impl<'a> Workloads<'a> {
         // Queries have no table at flow level, so nobody reads their ideal time.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
         let query_numbers = QueryNumbers::default();
-        let context = WorkloadContext { topology, seed: scenario.seed, ideal_of_query, query_numbers };
+        let context = WorkloadContext {
+            topology,
+            seed: scenario.seed,
+            ideal_of_query,
+            query_numbers,
+            placed: std::collections::BTreeMap::new(),
+        };
         let index_of = |name: &String| {
             let position = scenario.transports.iter().position(|(other, _)| other == name);
             position.map_or(0, |position| position as u16 + 1)

@@ -98,6 +98,7 @@ fn starts(kind: &WorkloadKind) -> Box<dyn Iterator<Item = Span> + '_> {
         | WorkloadKind::ScatterGather(ScatterGatherSpec { start, .. })
         | WorkloadKind::Hotspot(HotspotSpec { start, .. })
         | WorkloadKind::Udp(UdpSpec { start, .. }) => Box::new(std::iter::once(*start)),
+        WorkloadKind::Application(spec) => Box::new(std::iter::once(spec.start)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! transports in use, and which are in use from the workloads.
 //! Left out: `[sweep]`; it is an unknown key.
 
+mod application;
 mod checks;
 mod classes;
 mod congestion_control;

@@ -3,7 +3,8 @@
 use super::document::{Item, Value};
 use crate::spec::{
     CacheName, ChoiceName, DelayedAckFormName, EcnName, InitialWindow, LengthSpec, MarkAt, NicQueue, NotEct,
-    Per, QueueName, ReceiveBufferName, RtoFormName, TreePacking, WatchdogActionName, WireOverhead,
+    PatternName, Per, PlacementName, QueueName, ReceiveBufferName, RtoFormName, TreePacking,
+    WatchdogActionName, WireOverhead,
 };
 use pauseframe_topology::interchange::Format;
 use pauseframe_topology::routing::tables_io::TableFormat;
@@ -66,6 +67,23 @@ impl Choice for Format {
 impl Choice for TableFormat {
     const NAMES: &'static [(&'static str, Self)] =
         &[("csv", Self::Csv), ("json", Self::Json), ("opensm", Self::OpenSm)];
+}
+impl Choice for PatternName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("all_reduce", Self::AllReduce),
+        ("all_to_all", Self::AllToAll),
+        ("pipeline", Self::Pipeline),
+        ("k_means", Self::KMeans),
+        ("stencil", Self::Stencil),
+    ];
+}
+impl Choice for PlacementName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("packed", Self::Packed),
+        ("round_robin", Self::RoundRobin),
+        ("random", Self::Random),
+        ("hosts", Self::Hosts),
+    ];
 }
 impl Choice for NicQueue {
     const NAMES: &'static [(&'static str, Self)] =

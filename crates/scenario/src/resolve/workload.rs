@@ -5,9 +5,9 @@ use super::ledger::Origin;
 use super::nested::list_of_rows;
 use super::reader::Table;
 use super::value::{Setting, did_you_mean, quoted};
-use super::{hotspot, scatter_gather, sizes, udp};
+use super::{application, hotspot, scatter_gather, sizes, udp};
 use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, WorkloadKind};
-use crate::{presets, workload::read_flow_list};
+use crate::{presets, workload::flow_dag::needs, workload::read_flow_list};
 use pauseframe_units::{Bytes, Span};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -44,6 +44,7 @@ const KINDS: &[(&str, Reader)] = &[
     ("scatter_gather", scatter_gather::scatter_gather),
     ("hotspot", hotspot::hotspot),
     ("udp", udp::udp),
+    ("application", application::application),
 ];
 
 /// The largest flow, 1000 TB: far above it sums of sizes would overflow.
@@ -179,10 +180,10 @@ fn flows(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
         let dst = host(t, "dst", "Receiving host", context);
         let (size, start) = (size(t), start(t));
         t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
-        Some(FlowEntry { src: src?, dst: dst?, size: size?, start })
+        let (id, after, compute) = order(t);
+        Some(FlowEntry { src: src?, dst: dst?, size: size?, start, id, after, compute })
     });
-    let doc =
-        "CSV or Parquet file with the columns src, dst, size_bytes and start_us, relative to the scenario";
+    let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted";
     let file = t.source::<String>("file", "none: see flows", doc);
     let flows = match file {
         Some(file) if !t.has("flows") => from_file(t, &file, context)?,
@@ -198,7 +199,23 @@ fn flows(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     };
     let key = if t.has("file") { "file" } else { "flows" };
     t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "");
+    if let Err((index, message)) = needs(&flows) {
+        t.check(false, key, || format!("flow {}: {message}", index + 1), "");
+    }
     Some(WorkloadKind::Flows { flows })
+}
+
+/// What a flow is after; lists without an order are recorded without these keys.
+fn order(t: &mut Table) -> (Option<String>, Vec<String>, Span) {
+    let wanted = |t: &Table, key: &str| t.has(key) || t.is_documenting();
+    let doc = "What other flows name it by";
+    let id = if wanted(t, "id") { t.optional("id", "none", doc) } else { None };
+    let doc = "Ids of flows that must have finished before it starts";
+    let after = if wanted(t, "after") { t.or("after", Vec::new(), doc) } else { Vec::new() };
+    let doc = "From the end of those, or from start, to its first byte";
+    let times = Span::ZERO..=TIME_MAX;
+    let compute = if wanted(t, "compute") { t.or_in("compute", Span::ZERO, times, doc) } else { Span::ZERO };
+    (id, after, compute)
 }
 
 /// Reads a flow list and records it as if the scenario had it, so that the resolved one stands alone.
@@ -226,7 +243,18 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
     }
     let text = |flow: &FlowEntry| {
         let (src, dst) = (quoted(&flow.src), quoted(&flow.dst));
-        format!("{{ src = {src}, dst = {dst}, size = {}, start = {} }}", flow.size.toml(), flow.start.toml())
+        let mut text =
+            format!("src = {src}, dst = {dst}, size = {}, start = {}", flow.size.toml(), flow.start.toml());
+        if let Some(id) = &flow.id {
+            text += &format!(", id = {}", quoted(id));
+        }
+        if !flow.after.is_empty() {
+            text += &format!(", after = {}", flow.after.toml());
+        }
+        if flow.compute > Span::ZERO {
+            text += &format!(", compute = {}", flow.compute.toml());
+        }
+        format!("{{ {text} }}")
     };
     let rows: Vec<String> = list.flows.iter().map(text).collect();
     let origin = Origin::Computed(format!("read from {file}"));

@@ -26,7 +26,7 @@ const MANIFEST: &str = "manifest.json";
 const PART: usize = 1 << 16;
 
 /// All that a results folder may hold, and all that replacing one removes. `pauseframe report` writes the last.
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -37,6 +37,9 @@ const FILES: [&str; 11] = [
     "pause_tree.parquet",
     "deadlocks.parquet",
     "packets.pcapng",
+    "jobs.parquet",
+    "ranks.parquet",
+    "timeline.perfetto",
     "report.html",
 ];
 
@@ -172,8 +175,16 @@ impl ResultsFolder {
     /// # Errors
     /// [`RunError::Write`], with what the folder holds then.
     pub fn write_text(&mut self, name: &str, text: &str) -> Result<(), RunError> {
+        self.write_bytes(name, text.as_bytes())
+    }
+
+    /// Writes a file of our own making.
+    ///
+    /// # Errors
+    /// [`RunError::Write`], with what the folder holds then.
+    pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         let mut file = self.begin(name)?;
-        file.write_all(text.as_bytes()).map_err(|cause| self.failure(name, cause))?;
+        file.write_all(bytes).map_err(|cause| self.failure(name, cause))?;
         self.commit(file)
     }
 

@@ -2,6 +2,7 @@
 
 mod error;
 mod folder;
+pub(crate) mod jobs;
 mod lock;
 pub mod lossless;
 pub mod pcapng;

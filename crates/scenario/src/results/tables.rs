@@ -341,6 +341,8 @@ mod tests {
             ("## flows", flows(&[], &names)),
             ("## queries", queries(&[], &names)),
             ("## ports", ports(&[], &names, Span::ZERO)),
+            ("## jobs", super::super::jobs::jobs(&[], &names)),
+            ("## ranks", super::super::jobs::ranks(&[], &names)),
             ("## series", Series::begin(None, &names, 0).unwrap().into_table(&names)),
         ] {
             let text = reference.split(section).nth(1).unwrap().split("\n## ").next().unwrap();

@@ -1,22 +1,31 @@
 //! Flows as listed: in the scenario itself, or in a CSV or Parquet file with the columns `src`, `dst`,
-//! `size_bytes` and `start_us`. Further columns are ignored. A start is rounded to the nearest picosecond.
+//! `size_bytes` and `start_us`. `id`, `after` (ids of flows that must have
+//! finished, with spaces between) and `compute_us` may be there too. Further columns are ignored. Times are rounded to the nearest
+//! picosecond.
 
+use super::flow_dag::FlowDag;
 use super::{Listed, Maker, at};
 use crate::panics::caught;
 use crate::spec::FlowEntry;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use pauseframe_fabric::Workload;
 use pauseframe_topology::files;
 use pauseframe_units::{Bytes, NodeId, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const COLUMNS: [&str; 4] = ["src", "dst", "size_bytes", "start_us"];
+/// Those that must be there, and those that may.
+const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after", "compute_us"];
+const REQUIRED: usize = 4;
 
-pub(super) fn build(entries: &[FlowEntry], maker: &Maker) -> Listed {
+pub(super) fn build(entries: &[FlowEntry], maker: &Maker) -> Box<dyn Workload> {
+    if entries.iter().any(|entry| !entry.after.is_empty() || entry.compute > Span::ZERO) {
+        return Box::new(FlowDag::new(entries, maker));
+    }
     let node = node_by_name(maker);
     let flow = |e: &FlowEntry| maker.flow(node(&e.src), node(&e.dst), e.size, at(e.start));
-    Listed::new(entries.iter().map(flow).collect())
+    Box::new(Listed::new(entries.iter().map(flow).collect()))
 }
 
 /// From names, which `resolve` has checked, to nodes.
@@ -87,12 +96,18 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
         .from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| error.to_string())?.clone();
     let index = positions(headers.iter())?;
+    let optional = optional_positions(headers.iter());
     let mut list = FlowList { unit: "line", ..FlowList::default() };
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
         let line = record.position().map_or(0, |position| line_of(&text, position));
         if record.len() == headers.len() {
-            list.add(line, csv_entry(index.map(|column| &record[column])));
+            let text = |column: usize| record[column].to_owned();
+            let entry = csv_entry(index.map(|column| &record[column]));
+            list.add(
+                line,
+                entry.and_then(|entry| with_order(entry, optional.map(|column| column.map(text)))),
+            );
         } else {
             let message = format!("{} columns; the header has {}", record.len(), headers.len());
             list.mistakes.push((line, message));
@@ -120,10 +135,13 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
     let schema = reader.metadata().file_metadata().schema();
     let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
+    let optional = optional_positions(schema.get_fields().iter().map(|field| field.name()));
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     let mut list = FlowList { unit: "row", ..FlowList::default() };
     for (number, row) in (1..).zip(rows) {
-        list.add(number, parquet_entry(&row.map_err(|error| error.to_string())?, index));
+        let row = row.map_err(|error| error.to_string())?;
+        let entry = parquet_entry(&row, index);
+        list.add(number, entry.and_then(|entry| with_order(entry, parquet_texts(&row, optional))));
     }
     Ok(list)
 }
@@ -167,16 +185,56 @@ type Problem = (usize, String);
 fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], String> {
     let names: Vec<&str> = names.collect();
     let mut index = [0; 4];
-    for (position, column) in index.iter_mut().zip(COLUMNS) {
-        *position = names.iter().position(|name| *name == column).ok_or_else(|| {
+    for (position, column) in index.iter_mut().zip(&COLUMNS[..REQUIRED]) {
+        *position = names.iter().position(|name| name == column).ok_or_else(|| {
             format!(
                 "there is no column {column}; expected {}, found {}",
-                COLUMNS.join(", "),
+                COLUMNS[..REQUIRED].join(", "),
                 names.join(", ")
             )
         })?;
     }
     Ok(index)
+}
+
+/// Where the columns are that may be missing.
+fn optional_positions<'a>(names: impl Iterator<Item = &'a str>) -> [Option<usize>; 3] {
+    let names: Vec<&str> = names.collect();
+    let find = |column: &str| names.iter().position(|name| *name == column);
+    [find(COLUMNS[4]), find(COLUMNS[5]), find(COLUMNS[6])]
+}
+
+/// The texts of those columns; numbers as people write them.
+fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] {
+    let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
+    columns.map(|column| match fields[column?] {
+        Field::Null => None,
+        Field::Str(text) => Some(text.clone()),
+        field => integer(field).map_or_else(|| Some(field.to_string()), |number| Some(number.to_string())),
+    })
+}
+
+/// Adds what a flow is after.
+fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Result<FlowEntry, Problem> {
+    let id = id.filter(|id| !id.is_empty());
+    if id.as_ref().is_some_and(|id| id.contains(char::is_whitespace)) {
+        return Err((4, "an id has no spaces: they stand between those in after".to_owned()));
+    }
+    let after = after.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let compute = match compute.as_deref() {
+        None | Some("") => 0.0,
+        Some(text) => text.parse().map_err(|_| (6, format!("{text:?} is not a number")))?,
+    };
+    Ok(FlowEntry { id, after, compute: span(6, compute)?, ..entry })
+}
+
+/// Microseconds of a column.
+fn span(column: usize, us: f64) -> Result<Span, Problem> {
+    let ps = (us * 1e6).round();
+    if (0.0..u64::MAX as f64).contains(&ps) {
+        return Ok(Span(ps as u64));
+    }
+    Err((column, format!("{us} us; expected at least 0 and at most 213 days")))
 }
 
 fn named<'a>(src: &'a str, dst: &'a str) -> Result<(&'a str, &'a str), Problem> {
@@ -195,11 +253,8 @@ fn checked(src: &str, dst: &str, size: u64, start_us: f64) -> Result<FlowEntry, 
             format!("{size} bytes; expected at least 1 (an endless flow is a long_flows workload)"),
         ));
     }
-    let start_ps = (start_us * 1e6).round();
-    if !(0.0..u64::MAX as f64).contains(&start_ps) {
-        return Err((3, format!("{start_us} us; expected at least 0 and at most 213 days")));
-    }
-    Ok(FlowEntry { src: src.into(), dst: dst.into(), size: Bytes(size), start: Span(start_ps as u64) })
+    let (src, dst, start) = (src.into(), dst.into(), span(3, start_us)?);
+    Ok(FlowEntry { src, dst, size: Bytes(size), start, id: None, after: Vec::new(), compute: Span::ZERO })
 }
 
 #[cfg(test)]
@@ -215,7 +270,8 @@ mod tests {
     use std::sync::Arc;
 
     fn entry(src: &str, dst: &str, size: u64, start: Span) -> FlowEntry {
-        FlowEntry { src: src.into(), dst: dst.into(), size: Bytes(size), start }
+        let (src, dst, size) = (src.into(), dst.into(), Bytes(size));
+        FlowEntry { src, dst, size, start, id: None, after: Vec::new(), compute: Span::ZERO }
     }
 
     fn csv(content: &str) -> Result<FlowList, String> {
@@ -299,6 +355,22 @@ mod tests {
         let path = folder.path().join("no.parquet");
         std::fs::write(&path, "src,dst").unwrap();
         assert!(read_flow_list(&path).is_err());
+    }
+
+    #[test]
+    fn columns_of_an_order_may_be_there() {
+        let list =
+            csv("src,dst,size_bytes,start_us,after,id,compute_us\nh0,h1,1,0,,a,\nh1,h0,1,0,a  b,,2.5\n")
+                .unwrap();
+        assert_eq!(list.flows[0].id.as_deref(), Some("a"));
+        assert_eq!(
+            (list.flows[1].after.join("+"), list.flows[1].compute),
+            ("a+b".to_owned(), Span(2_500_000))
+        );
+        let list =
+            csv("src,dst,size_bytes,start_us,id,compute_us\nh0,h1,1,0,a b,\nh1,h0,1,0,c,long\n").unwrap();
+        assert!(list.mistakes[0].1.starts_with("column id: an id has no spaces"));
+        assert_eq!(list.mistakes[1].1, "column compute_us: \"long\" is not a number");
     }
 
     #[test]

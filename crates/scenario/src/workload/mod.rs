@@ -3,12 +3,13 @@
 //! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
 //! so that another workload, another transport or a further host shifts no other draw: variants of a
 //! scenario that share a seed see the same traffic (common random numbers).
-//! Left out for now: traces with dependencies.
 
+pub(crate) mod application;
 mod arrivals;
 mod background;
 pub(crate) mod cdf;
 mod distributions;
+pub(crate) mod flow_dag;
 pub(crate) mod flow_list;
 mod hotspot;
 mod incast;
@@ -32,7 +33,7 @@ use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -45,6 +46,8 @@ pub struct WorkloadContext<'a> {
     pub topology: &'a Topology,
     /// The master seed.
     pub seed: u64,
+    /// The hosts of each application's ranks, by position of the workload.
+    pub placed: BTreeMap<usize, Vec<NodeId>>,
     /// Asked once for every partition-aggregate job.
     pub ideal_of_query: IdealOfQuery,
     /// Where all workloads of a run take the numbers of their queries from.
@@ -76,7 +79,7 @@ pub fn build(
 ) -> Box<dyn Workload> {
     let maker = Maker { context, name: &spec.name, workload: index, transport };
     match &spec.kind {
-        WorkloadKind::Flows { flows } => Box::new(flow_list::build(flows, &maker)),
+        WorkloadKind::Flows { flows } => flow_list::build(flows, &maker),
         WorkloadKind::Permutation { size, start } => Box::new(permutation::build(*size, *start, &maker)),
         WorkloadKind::NToOne { senders, receiver, size, start, spread } => {
             Box::new(n_to_one::build(*senders, receiver, *size, *start..*start + *spread, &maker))
@@ -99,7 +102,17 @@ pub fn build(
         WorkloadKind::ScatterGather(spec) => Box::new(scatter_gather::ScatterGather::new(spec, &maker)),
         WorkloadKind::Hotspot(spec) => Box::new(hotspot::Hotspot::new(spec, &maker)),
         WorkloadKind::Udp(spec) => Box::new(udp::Udp::new(spec, &maker)),
+        WorkloadKind::Application(spec) => {
+            let hosts =
+                context.placed.get(&usize::from(index)).cloned().expect("all applications are placed");
+            Box::new(application::ApplicationWorkload::new(spec, hosts, &maker))
+        }
     }
+}
+
+/// A workload that never has a flow.
+pub(crate) fn nothing() -> Box<dyn Workload> {
+    Box::new(Listed::new(Vec::new()))
 }
 
 /// What the constructors of this folder share: who is asking, and in which network.

@@ -46,7 +46,13 @@ pub(super) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
         &spec,
         3,
         2,
-        &WorkloadContext { topology, seed: 9, ideal_of_query, query_numbers: QueryNumbers::default() },
+        &WorkloadContext {
+            topology,
+            seed: 9,
+            ideal_of_query,
+            query_numbers: QueryNumbers::default(),
+            placed: std::collections::BTreeMap::new(),
+        },
     )
 }
 

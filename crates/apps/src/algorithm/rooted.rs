@@ -1,0 +1,117 @@
+//! Operations with a root: binomial trees, and the bcast of large vectors by scatter and allgather.
+
+use super::{Part, Round, doublings};
+
+/// The distance to the parent in the binomial tree, or for the root that of a tree that holds all.
+fn reach(part: &Part) -> u32 {
+    let me = part.relative();
+    if me == 0 { part.size.next_power_of_two() } else { 1 << me.trailing_zeros() }
+}
+
+/// From the parent, then to the children, the farthest first: log p (alpha + n beta).
+pub(super) fn bcast(part: &Part, round: u32, into: &mut Round) -> bool {
+    downwards(part, round, into, |_, _| part.bytes)
+}
+
+/// Each child gets the blocks of its subtree: log p alpha + (p - 1) n beta, n for the block of one rank.
+pub(super) fn scatter(part: &Part, round: u32, into: &mut Round) -> bool {
+    downwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
+}
+
+/// Round 0: from the parent. Round r: to the child that is as far as half of the reach, a quarter …
+fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -> u64) -> bool {
+    let (me, reach) = (part.relative(), reach(part));
+    if round == 0 {
+        if me > 0 {
+            into.receive(part.absolute(me - reach));
+        }
+        return true;
+    }
+    let distance = reach >> round;
+    if distance == 0 {
+        return false;
+    }
+    if me + distance < part.size {
+        let last = (me + 2 * distance).min(part.size);
+        into.send(part.absolute(me + distance), bytes(me + distance, last));
+    }
+    true
+}
+
+/// The way back of a binomial bcast: children first.
+pub(super) fn reduce(part: &Part, round: u32, into: &mut Round) -> bool {
+    upwards(part, round, into, |_, _| part.bytes)
+}
+
+/// Up the tree and down again: 2 log p (alpha + n beta).
+pub(super) fn reduce_and_bcast(part: &Part, round: u32, into: &mut Round) -> bool {
+    let up = doublings(part.size);
+    if round < up {
+        reduce(part, round, into);
+        return true;
+    }
+    bcast(part, round - up, into)
+}
+
+/// The way back of a binomial scatter.
+pub(super) fn gather(part: &Part, round: u32, into: &mut Round) -> bool {
+    upwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
+}
+
+fn upwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -> u64) -> bool {
+    let (me, distance) = (part.relative(), 1 << round);
+    if distance > reach(part) || distance >= part.size.next_power_of_two() {
+        return false;
+    }
+    if me & distance != 0 {
+        into.send(part.absolute(me - distance), bytes(me, (me + distance).min(part.size)));
+    } else if me + distance < part.size {
+        into.receive(part.absolute(me + distance));
+    }
+    true
+}
+
+/// A binomial scatter of the cut vector, then an allgather around the ring (van de Geijn):
+/// (log p + p - 1) alpha + 2 (p - 1)/p n beta.
+pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
+    // All ranks count the same rounds, so that the ring begins in the same one.
+    let before = doublings(part.size) + 1;
+    if round < before {
+        downwards(part, round, into, |from, to| part.cut(part.size, from, to));
+        return true;
+    }
+    let step = round - before;
+    if step + 1 >= part.size {
+        return false;
+    }
+    let block = (part.relative() + part.size - step) % part.size;
+    into.receive(part.down(1));
+    into.send(part.up(1), part.cut(part.size, block, block + 1));
+    true
+}
+
+/// Everybody sends to the root at once.
+pub(super) fn gather_directly(part: &Part, round: u32, into: &mut Round) -> bool {
+    if round > 0 {
+        return false;
+    }
+    if part.me == part.root {
+        (1..part.size).for_each(|by| into.receive(part.up(by)));
+    } else {
+        into.send(part.root, part.bytes);
+    }
+    true
+}
+
+/// The root sends to everybody at once.
+pub(super) fn scatter_directly(part: &Part, round: u32, into: &mut Round) -> bool {
+    if round > 0 {
+        return false;
+    }
+    if part.me == part.root {
+        (1..part.size).for_each(|by| into.send(part.up(by), part.block(part.up(by))));
+    } else {
+        into.receive(part.root);
+    }
+    true
+}

@@ -1,0 +1,160 @@
+//! What can be seen to be wrong with an application before it runs.
+
+use crate::algorithm::Kind;
+use crate::application::{Application, Op, Program};
+use crate::replay::Fault;
+
+/// Finds the first mistake: a rank, communicator or request that there is not, a collective operation that its members do
+/// not agree on, steps that need each other.
+///
+/// # Errors
+/// Rank, line and reason.
+pub fn check(application: &Application) -> Result<(), Fault> {
+    for (rank, program) in (0..).zip(&application.programs) {
+        check_steps(application, rank, program)?;
+        check_dependences(rank, program)?;
+    }
+    check_collectives(application)
+}
+
+fn fault(rank: u32, program: &Program, step: usize, reason: String) -> Fault {
+    Fault { rank, line: program.line(step), step: step as u32, reason }
+}
+
+fn check_steps(application: &Application, rank: u32, program: &Program) -> Result<(), Fault> {
+    let ranks = application.ranks();
+    let mut begun = vec![false; program.slots()];
+    for (step, op) in program.ops.iter().enumerate() {
+        let wrong = |reason: String| Err(fault(rank, program, step, reason));
+        let member = |comm: u32, who: u32| {
+            application.comms.get(comm as usize).is_some_and(|comm| comm.position(who).is_some())
+        };
+        let (peer, comm, request) = match *op {
+            Op::Send { to, comm, request, .. } => (Some(to), comm, request),
+            Op::Receive { from, comm, request, .. } => (from, comm, request),
+            Op::Collective { call, request } => {
+                let call = &program.calls[call as usize];
+                let size = application.comms.get(call.comm as usize).map_or(0, |comm| comm.members().len());
+                if !call.counts.is_empty() && call.counts.len() != size {
+                    let given = call.counts.len();
+                    return wrong(format!("{} has {given} sizes for {size} members", call.kind));
+                }
+                (has_root(call.kind).then_some(call.root), call.comm, request)
+            }
+            Op::Compute(_) => continue,
+            Op::Wait(slot) => {
+                check_wait(&begun, &[slot]).or_else(wrong)?;
+                continue;
+            }
+            Op::WaitAll { first, count } => {
+                check_wait(&begun, program.waited(first, count)).or_else(wrong)?;
+                continue;
+            }
+        };
+        if let Some(peer) = peer.filter(|&peer| peer >= ranks) {
+            return wrong(format!("names rank {peer}; there are ranks 0 to {}", ranks - 1));
+        }
+        if let Some(who) = [Some(rank), peer].into_iter().flatten().find(|&who| !member(comm, who)) {
+            return wrong(format!("rank {who} is not in communicator {comm}"));
+        }
+        if let Some(slot) = request {
+            begun[slot as usize] = true;
+        }
+    }
+    Ok(())
+}
+
+fn has_root(kind: Kind) -> bool {
+    matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Gatherv | Kind::Scatter | Kind::Scatterv)
+}
+
+fn check_wait(begun: &[bool], slots: &[u32]) -> Result<(), String> {
+    match slots.iter().find(|&&slot| !begun[slot as usize]) {
+        Some(slot) => Err(format!("waits for request {slot}, which nothing has begun")),
+        None => Ok(()),
+    }
+}
+
+/// Steps that need each other can not begin: the first in the file is named.
+fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
+    let Some(order) = &program.order else { return Ok(()) };
+    let mut later = vec![Vec::new(); program.ops.len()];
+    let mut needs = vec![0_u32; program.ops.len()];
+    for &(from, to) in order.after_end.iter().chain(&order.after_start) {
+        later[from as usize].push(to);
+        needs[to as usize] += 1;
+    }
+    let mut ready: Vec<usize> = (0..needs.len()).filter(|&step| needs[step] == 0).collect();
+    while let Some(step) = ready.pop() {
+        for &to in &later[step] {
+            needs[to as usize] -= 1;
+            if needs[to as usize] == 0 {
+                ready.push(to as usize);
+            }
+        }
+    }
+    match needs.iter().position(|&needs| needs > 0) {
+        Some(step) => Err(fault(rank, program, step, "depends on itself, through other steps".to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// The calls of a rank on each communicator: (step, call).
+type Calls = Vec<Vec<(usize, u32)>>;
+
+/// All members must call the same operations in the same order, with the same root and size.
+fn check_collectives(application: &Application) -> Result<(), Fault> {
+    let calls: Vec<Calls> = application.programs.iter().map(|program| calls(application, program)).collect();
+    for (comm, communicator) in application.comms.iter().enumerate() {
+        let Some((&first, others)) = communicator.members().split_first() else { continue };
+        let model = &calls[first as usize][comm];
+        for &rank in others {
+            let program = &application.programs[rank as usize];
+            let mine = &calls[rank as usize][comm];
+            for (number, (&(step, call), &(_, theirs))) in mine.iter().zip(model).enumerate() {
+                let call = &program.calls[call as usize];
+                let theirs = &application.programs[first as usize].calls[theirs as usize];
+                let sized =
+                    matches!(call.kind, Kind::Bcast | Kind::Reduce | Kind::Allreduce | Kind::Alltoall);
+                let same = call.kind == theirs.kind
+                    && (!has_root(call.kind) || call.root == theirs.root)
+                    && (!sized || call.bytes == theirs.bytes);
+                if !same {
+                    let describe = |call: &crate::Call| {
+                        let root =
+                            if has_root(call.kind) { format!(", root {}", call.root) } else { String::new() };
+                        format!("{} of {} B{root}", call.kind, call.bytes)
+                    };
+                    let (mine, theirs) = (describe(call), describe(theirs));
+                    let reason = format!(
+                        "collective operation {number} on communicator {comm} is {mine} here and {theirs} on rank {first}"
+                    );
+                    return Err(fault(rank, program, step, reason));
+                }
+            }
+            if mine.len() != model.len() {
+                let reason = format!(
+                    "calls {} collective operations on communicator {comm}, rank {first} calls {}",
+                    mine.len(),
+                    model.len()
+                );
+                return Err(fault(rank, program, program.ops.len().saturating_sub(1), reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// In the order of their numbers, where they have some.
+fn calls(application: &Application, program: &Program) -> Calls {
+    let mut calls: Calls = vec![Vec::new(); application.comms.len()];
+    for (step, op) in program.ops.iter().enumerate() {
+        if let Op::Collective { call, .. } = *op {
+            calls[program.calls[call as usize].comm as usize].push((step, call));
+        }
+    }
+    for list in &mut calls {
+        list.sort_by_key(|&(_, call)| program.calls[call as usize].number);
+    }
+    calls
+}

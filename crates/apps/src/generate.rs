@@ -1,0 +1,148 @@
+//! Applications that are patterns: all-reduce, all-to-all, pipeline, k-means, stencil.
+
+use crate::algorithm::{Algorithm, Kind};
+use crate::application::{Application, Call, Op, Program};
+use pauseframe_units::Span;
+
+/// A communication pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// A sum to all ranks; by size, if no algorithm is named.
+    AllReduce(Option<Algorithm>),
+    /// A block of `bytes` from each rank to each; by size, if no algorithm is named.
+    AllToAll(Option<Algorithm>),
+    /// Rank r gets a batch from rank r - 1, computes and hands it on.
+    Pipeline,
+    /// Rank 0 tells all ranks the centres, all compute, their sums go back to rank 0.
+    KMeans,
+    /// Neighbours on a periodic grid of these extents exchange `bytes` while each rank computes.
+    Stencil(Vec<u32>),
+}
+
+/// Sizes and times of a pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// How many ranks.
+    pub ranks: u32,
+    /// Bytes of a message, a vector or a block.
+    pub bytes: u64,
+    /// Compute time of each iteration and rank.
+    pub compute: Span,
+    /// How often (for a pipeline: how many batches).
+    pub iterations: u32,
+}
+
+/// The application of a pattern.
+///
+/// # Errors
+/// What does not fit: a grid with another number of places than ranks.
+pub fn generate(pattern: &Pattern, shape: Shape) -> Result<Application, String> {
+    if shape.ranks == 0 {
+        return Err("needs at least one rank".to_owned());
+    }
+    let (name, program): (&str, Box<dyn Fn(u32) -> Program>) = match pattern {
+        Pattern::AllReduce(algorithm) => ("all_reduce", collective(Kind::Allreduce, *algorithm, shape)),
+        Pattern::AllToAll(algorithm) => ("all_to_all", collective(Kind::Alltoall, *algorithm, shape)),
+        Pattern::Pipeline => ("pipeline", Box::new(move |rank| pipeline(rank, shape))),
+        Pattern::KMeans => ("k_means", Box::new(move |_| k_means(shape))),
+        Pattern::Stencil(extents) => {
+            let places: u64 = extents.iter().map(|&extent| u64::from(extent)).product();
+            if places != u64::from(shape.ranks) {
+                return Err(format!("a grid of {extents:?} has {places} places for {} ranks", shape.ranks));
+            }
+            ("stencil", Box::new(move |rank| stencil(rank, extents, shape)))
+        }
+    };
+    Ok(Application::new(name, (0..shape.ranks).map(program).collect()))
+}
+
+fn compute(program: &mut Program, shape: Shape) {
+    if shape.compute > Span::ZERO {
+        program.push(Op::Compute(shape.compute), 0);
+    }
+}
+
+fn collective(kind: Kind, algorithm: Option<Algorithm>, shape: Shape) -> Box<dyn Fn(u32) -> Program> {
+    Box::new(move |_| {
+        let mut program = Program::default();
+        for _ in 0..shape.iterations {
+            compute(&mut program, shape);
+            program.push_call(Call { algorithm, ..Call::new(kind, shape.bytes) }, None, 0);
+        }
+        program
+    })
+}
+
+fn pipeline(rank: u32, shape: Shape) -> Program {
+    let mut program = Program::default();
+    for batch in 0..shape.iterations {
+        let tag = batch as i32;
+        if rank > 0 {
+            program.push(receive(rank - 1, tag, None, shape.bytes), 0);
+        }
+        compute(&mut program, shape);
+        if rank + 1 < shape.ranks {
+            program.push(send(rank + 1, tag, None, shape.bytes), 0);
+        }
+    }
+    program
+}
+
+fn k_means(shape: Shape) -> Program {
+    let mut program = Program::default();
+    for _ in 0..shape.iterations {
+        program.push_call(Call::new(Kind::Bcast, shape.bytes), None, 0);
+        compute(&mut program, shape);
+        program.push_call(Call::new(Kind::Reduce, shape.bytes), None, 0);
+    }
+    program
+}
+
+/// Receives and sends are posted, the inner points computed, then all is waited for.
+fn stencil(rank: u32, extents: &[u32], shape: Shape) -> Program {
+    let neighbours = neighbours(rank, extents);
+    let mut program = Program::default();
+    for iteration in 0..shape.iterations {
+        let mut slots = Vec::new();
+        for (direction, &(neighbour, _)) in (0..).zip(&neighbours) {
+            slots.push(slots.len() as u32);
+            program
+                .push(receive(neighbour, tag(iteration, direction), slots.last().copied(), shape.bytes), 0);
+        }
+        for (direction, &(_, opposite)) in (0..).zip(&neighbours) {
+            slots.push(slots.len() as u32);
+            program.push(send(opposite, tag(iteration, direction), slots.last().copied(), shape.bytes), 0);
+        }
+        compute(&mut program, shape);
+        program.push_waits(&slots, 0);
+    }
+    program
+}
+
+fn tag(iteration: u32, direction: u32) -> i32 {
+    (iteration % 0x0100_0000 * 16 + direction) as i32
+}
+
+/// For each axis and direction: the rank before and the rank after, in the order of ranks row by row.
+fn neighbours(rank: u32, extents: &[u32]) -> Vec<(u32, u32)> {
+    let mut pairs = Vec::new();
+    let mut stride = 1;
+    for &extent in extents.iter().rev() {
+        let at = rank / stride % extent;
+        let moved = |by: u32| rank - at * stride + (at + by) % extent * stride;
+        if extent > 1 {
+            pairs.push((moved(extent - 1), moved(1)));
+            pairs.push((moved(1), moved(extent - 1)));
+        }
+        stride *= extent;
+    }
+    pairs
+}
+
+fn send(to: u32, tag: i32, request: Option<u32>, bytes: u64) -> Op {
+    Op::Send { to, tag, comm: 0, request, bytes }
+}
+
+fn receive(from: u32, tag: i32, request: Option<u32>, limit: u64) -> Op {
+    Op::Receive { from: Some(from), tag: Some(tag), comm: 0, request, limit }
+}

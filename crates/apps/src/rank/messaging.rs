@@ -1,0 +1,105 @@
+//! Sends and receives of a rank: eager and rendezvous, requests.
+
+use super::matching::Wanted;
+use super::{Early, Envelope, Message, NONE, Owner, Part, Rank, Request, World};
+use crate::replay::Outbox;
+
+impl Rank {
+    pub(super) fn send(&mut self, envelope: Envelope, to: u32, owner: Owner, world: World, out: &mut Outbox) {
+        if to == self.id {
+            self.own.push_back(envelope);
+            self.complete.push_back((owner, true));
+            return;
+        }
+        let header = world.options.envelope;
+        let (bytes, part) = if envelope.bytes <= world.options.eager_limit {
+            self.complete.push_back((owner, true));
+            (header + envelope.bytes, Part::Eager(envelope))
+        } else {
+            let sender = self.add_request(Request::Send { owner, to, bytes: header + envelope.bytes });
+            (header, Part::Announce { envelope, sender })
+        };
+        out.messages.push(Message { from: self.id, to, bytes, notify: None, part });
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        wanted: Wanted,
+        limit: u64,
+        step: u32,
+        owner: Owner,
+        world: World,
+        out: &mut Outbox,
+    ) {
+        let Wanted { from, tag, .. } = wanted;
+        let early = self.matching.take_early(wanted);
+        let request = self.add_request(Request::Receive { owner, from, tag, limit, step });
+        match early {
+            None => self.matching.post(wanted, request),
+            Some(early) => self.accept(request, early, world, out),
+        }
+    }
+
+    /// A message or its announcement is here: to the receive that takes it, or kept.
+    pub(super) fn arrive(&mut self, early: Early, world: World, out: &mut Outbox) {
+        let Early { envelope: Envelope { context, tag, .. }, from, .. } = early;
+        match self.matching.take_posted(context, from, tag) {
+            None => self.matching.keep(context, from, tag, early),
+            Some(request) => self.accept(request, early, world, out),
+        }
+    }
+
+    /// A receive and its message have met: it is complete, or the message is asked for.
+    fn accept(&mut self, request: u32, early: Early, world: World, out: &mut Outbox) {
+        self.check_size(request, early.envelope.bytes, world);
+        match early.announced {
+            None => self.close(request),
+            Some(sender) => {
+                let (to, bytes) = (early.from, world.options.envelope);
+                let part = Part::Clear { sender, receiver: request };
+                out.messages.push(Message { from: self.id, to, bytes, notify: None, part });
+            }
+        }
+    }
+
+    /// The receiver is ready for the message of this request.
+    pub(super) fn transfer(&mut self, sender: u32, receiver: u32, out: &mut Outbox) {
+        if let Request::Send { to, bytes, .. } = self.requests[sender as usize] {
+            let part = Part::Data { receiver };
+            out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), part });
+        }
+    }
+
+    /// MPI 4.0 §3.2.4: a message longer than the buffer is an error.
+    fn check_size(&mut self, request: u32, bytes: u64, world: World) {
+        if let Request::Receive { limit, step, .. } = self.requests[request as usize]
+            && bytes > limit
+        {
+            let reason = format!("the message has {bytes} bytes and the receive takes {limit}");
+            self.fault(&world.application.programs[self.id as usize], step, reason);
+        }
+    }
+
+    fn add_request(&mut self, request: Request) -> u32 {
+        if self.free == NONE {
+            self.requests.push(request);
+            return self.requests.len() as u32 - 1;
+        }
+        let at = self.free;
+        if let Request::Free { next } = std::mem::replace(&mut self.requests[at as usize], request) {
+            self.free = next;
+        }
+        at
+    }
+
+    /// A request is complete.
+    pub(super) fn close(&mut self, at: u32) {
+        let free = Request::Free { next: self.free };
+        self.free = at;
+        match std::mem::replace(&mut self.requests[at as usize], free) {
+            Request::Send { owner, .. } => self.complete.push_back((owner, true)),
+            Request::Receive { owner, .. } => self.complete.push_back((owner, false)),
+            Request::Free { .. } => unreachable!("a request is closed once"),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One rank: its program, its requests, the messages that reach it.
+//!
+//! A rank is told that time has passed, that a message has come, or that one has gone; it answers with messages and
+//! timers. It touches nothing but itself, so that ranks of different hosts can live in different threads.
+//!
+//! Protocols: a message of at most `eager_limit` bytes goes at once with its envelope and its sender goes on. A
+//! larger one is announced; when its receive is posted, the receiver asks for it, and the sender goes on when it
+//! has gone (rendezvous). Messages of a rank to itself take no time.
+
+mod cursor;
+mod matching;
+mod messaging;
+mod run;
+mod status;
+mod timeline;
+
+pub(crate) use run::part;
+pub use timeline::{Activity, Stretch, Totals};
+
+use crate::algorithm::{Algorithm, Round};
+use crate::application::{Application, Op, Program, Slot};
+use crate::replay::{Fault, Options, Outbox};
+use cursor::{ByDependence, InTurn};
+use matching::{Matching, Wanted};
+use pauseframe_units::Time;
+use std::collections::VecDeque;
+use timeline::Timeline;
+
+/// A message between two ranks on the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// World rank of the sender.
+    pub from: u32,
+    /// World rank of the receiver.
+    pub to: u32,
+    /// Bytes on the connection, envelope included.
+    pub bytes: u64,
+    /// The request of the sender that is complete when this has gone.
+    pub notify: Option<u32>,
+    pub(crate) part: Part,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// A whole small message.
+    Eager(Envelope),
+    /// A large message is announced.
+    Announce { envelope: Envelope, sender: u32 },
+    /// The receiver is ready for it.
+    Clear { sender: u32, receiver: u32 },
+    /// Here it is.
+    Data { receiver: u32 },
+}
+
+/// What matching looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Envelope {
+    pub(crate) context: u32,
+    pub(crate) tag: i32,
+    pub(crate) bytes: u64,
+}
+
+/// Who waits for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    /// The program, at the step that it is at.
+    Block,
+    /// The program, when it asks for this request.
+    Slot(Slot),
+    /// A step of a program that goes by dependences.
+    Step(u32),
+    /// A collective operation under way.
+    Run(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Free { next: u32 },
+    Send { owner: Owner, to: u32, bytes: u64 },
+    Receive { owner: Owner, from: Option<u32>, tag: Option<i32>, limit: u64, step: u32 },
+}
+
+/// A message, or the announcement of one, that came before its receive.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    envelope: Envelope,
+    from: u32,
+    /// The request at the sender, if it is announced.
+    announced: Option<u32>,
+}
+
+/// A collective operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    owner: Owner,
+    call: u32,
+    step: u32,
+    algorithm: Algorithm,
+    /// The how-many-eth on its communicator.
+    number: i32,
+    round: u32,
+    /// Messages of the round that are not complete.
+    open: u32,
+}
+
+#[derive(Debug)]
+enum Cursor {
+    InTurn(InTurn),
+    ByDependence(ByDependence),
+}
+
+/// Context of messages of the program, or of collective operations, on a communicator.
+pub(crate) fn context(comm: u32, collective: bool) -> u32 {
+    comm * 2 + u32::from(collective)
+}
+
+/// What all ranks share and nobody changes.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'a> {
+    pub(crate) application: &'a Application,
+    pub(crate) options: &'a Options,
+}
+
+#[derive(Debug)]
+pub(crate) struct Rank {
+    id: u32,
+    cursor: Cursor,
+    requests: Vec<Request>,
+    free: u32,
+    matching: Matching<Early>,
+    runs: Vec<Option<Run>>,
+    /// Collective operations begun on each communicator.
+    numbers: Vec<i32>,
+    /// Requests that are complete and have not been told to their owner.
+    complete: VecDeque<(Owner, bool)>,
+    /// Messages to itself.
+    own: VecDeque<Envelope>,
+    round: Round,
+    pub(crate) timeline: Timeline,
+    pub(crate) finished: Option<Time>,
+    pub(crate) faults: Vec<Fault>,
+    computing: bool,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Rank {
+    pub(crate) fn new(id: u32, application: &Application, record: bool) -> Rank {
+        let program = &application.programs[id as usize];
+        let cursor = match &program.order {
+            None => Cursor::InTurn(InTurn::new(program)),
+            Some(order) => Cursor::ByDependence(ByDependence::new(program, order)),
+        };
+        Rank {
+            id,
+            cursor,
+            requests: Vec::new(),
+            free: NONE,
+            matching: Matching::default(),
+            runs: Vec::new(),
+            numbers: vec![0; application.comms.len()],
+            complete: VecDeque::new(),
+            own: VecDeque::new(),
+            round: Round::default(),
+            timeline: Timeline::new(record),
+            finished: None,
+            faults: Vec::new(),
+            computing: false,
+        }
+    }
+
+    /// A step that computed is over; `token` is what its timer was given.
+    pub(crate) fn on_timer(&mut self, token: u32, now: Time, world: World, out: &mut Outbox) {
+        match &mut self.cursor {
+            Cursor::InTurn(_) => self.computing = false,
+            Cursor::ByDependence(cursor) => {
+                let program = &world.application.programs[self.id as usize];
+                let units = program.order.as_ref().map_or(&[][..], |order| &order.units);
+                cursor.vacate(units[token as usize]);
+                cursor.complete(token, false);
+            }
+        }
+        self.drive(now, world, out);
+    }
+
+    /// A message has come.
+    pub(crate) fn on_message(&mut self, message: &Message, now: Time, world: World, out: &mut Outbox) {
+        match message.part {
+            Part::Eager(envelope) => {
+                self.arrive(Early { envelope, from: message.from, announced: None }, world, out)
+            }
+            Part::Announce { envelope, sender } => {
+                self.arrive(Early { envelope, from: message.from, announced: Some(sender) }, world, out);
+            }
+            Part::Clear { sender, receiver } => self.transfer(sender, receiver, out),
+            Part::Data { receiver } => self.close(receiver),
+        }
+        self.drive(now, world, out);
+    }
+
+    /// A message with a `notify` has gone.
+    pub(crate) fn on_sent(&mut self, request: u32, now: Time, world: World, out: &mut Outbox) {
+        self.close(request);
+        self.drive(now, world, out);
+    }
+
+    /// Goes on as far as it can.
+    pub(crate) fn drive(&mut self, now: Time, world: World, out: &mut Outbox) {
+        loop {
+            if let Some((owner, send)) = self.complete.pop_front() {
+                self.tell(owner, send, world, out);
+            } else if let Some(envelope) = self.own.pop_front() {
+                self.arrive(Early { envelope, from: self.id, announced: None }, world, out);
+            } else if !self.advance(now, world, out) {
+                break;
+            }
+        }
+        self.note_activity(now, world);
+    }
+
+    /// Takes one step; false if there is none to take now.
+    fn advance(&mut self, now: Time, world: World, out: &mut Outbox) -> bool {
+        let program = &world.application.programs[self.id as usize];
+        let (step, by_dependence) = match &mut self.cursor {
+            Cursor::InTurn(cursor) => {
+                if self.computing || cursor.is_blocked() || cursor.at == program.ops.len() {
+                    return false;
+                }
+                cursor.at += 1;
+                ((cursor.at - 1) as u32, false)
+            }
+            Cursor::ByDependence(cursor) => match cursor.next() {
+                Some(step) => (step, true),
+                None => return false,
+            },
+        };
+        self.take(step, by_dependence, program, now, world, out);
+        true
+    }
+
+    fn take(&mut self, step: u32, free: bool, program: &Program, now: Time, world: World, out: &mut Outbox) {
+        match program.ops[step as usize] {
+            Op::Compute(span) => {
+                let span = world.options.scaled(span);
+                if let Cursor::ByDependence(cursor) = &mut self.cursor {
+                    let units = program.order.as_ref().map_or(&[][..], |order| &order.units);
+                    if !cursor.occupy(units[step as usize], step) {
+                        return;
+                    }
+                    cursor.begin(step, false);
+                }
+                self.computing = !free;
+                self.timeline.change(Some((Activity::Compute, step)), now);
+                out.timer(self.id, now + span, step);
+            }
+            Op::Send { to, tag, comm, request, bytes } => {
+                let owner = self.begin(step, request, true, free, program);
+                let envelope = Envelope { context: context(comm, false), tag, bytes };
+                self.send(envelope, to, owner, world, out);
+            }
+            Op::Receive { from, tag, comm, request, limit } => {
+                let owner = self.begin(step, request, false, free, program);
+                let wanted = Wanted { from, tag, context: context(comm, false) };
+                self.receive(wanted, limit, step, owner, world, out);
+            }
+            Op::Collective { call, request } => {
+                let owner = self.begin(step, request, false, free, program);
+                self.start_run(call, step, owner, world, out);
+            }
+            Op::Wait(slot) => self.wait(&[slot], step, program),
+            Op::WaitAll { first, count } => self.wait(program.waited(first, count), step, program),
+        }
+    }
+
+    /// Who will be told that the request of a step is complete.
+    fn begin(&mut self, step: u32, slot: Option<Slot>, send: bool, free: bool, program: &Program) -> Owner {
+        match (&mut self.cursor, slot) {
+            (Cursor::ByDependence(cursor), _) => {
+                debug_assert!(free);
+                cursor.begin(step, send);
+                Owner::Step(step)
+            }
+            (Cursor::InTurn(cursor), None) => {
+                cursor.block(send);
+                Owner::Block
+            }
+            (Cursor::InTurn(cursor), Some(slot)) => {
+                if !cursor.begin(slot, send) {
+                    let reason = format!("request {slot} is begun again before it is complete");
+                    self.fault(program, step, reason);
+                }
+                Owner::Slot(slot)
+            }
+        }
+    }
+
+    fn wait(&mut self, slots: &[Slot], step: u32, program: &Program) {
+        let Cursor::InTurn(cursor) = &mut self.cursor else { return };
+        let unknown: Vec<Slot> = slots.iter().copied().filter(|&slot| !cursor.wait(slot)).collect();
+        for slot in unknown {
+            self.fault(program, step, format!("waits for request {slot}, which nothing has begun"));
+        }
+    }
+
+    fn fault(&mut self, program: &Program, step: u32, reason: String) {
+        self.faults.push(Fault { rank: self.id, line: program.line(step as usize), step, reason });
+    }
+
+    /// A request is complete: its owner is told.
+    fn tell(&mut self, owner: Owner, send: bool, world: World, out: &mut Outbox) {
+        match (owner, &mut self.cursor) {
+            (Owner::Block, Cursor::InTurn(cursor)) => cursor.unblock(send),
+            (Owner::Slot(slot), Cursor::InTurn(cursor)) => cursor.complete(slot),
+            (Owner::Step(step), Cursor::ByDependence(cursor)) => cursor.complete(step, send),
+            (Owner::Run(run), _) => {
+                if let Some(run) = self.runs[run as usize].as_mut() {
+                    run.open -= 1;
+                }
+                self.continue_run(run, world, out);
+            }
+            _ => unreachable!("owners are made by the cursor that they are told to"),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a rank does now, and what it waits for when nothing happens any more.
+
+use super::{Activity, Cursor, Owner, Rank, Request, World};
+use crate::replay::Fault;
+use pauseframe_units::Time;
+
+/// So many open requests are told one by one.
+const TOLD: usize = 4;
+
+impl Rank {
+    /// Brings the time line up to date.
+    pub(super) fn note_activity(&mut self, now: Time, world: World) {
+        let program = &world.application.programs[self.id as usize];
+        let activity = match &self.cursor {
+            Cursor::InTurn(_) if self.computing => return,
+            Cursor::InTurn(cursor) if cursor.is_blocked() => {
+                let sends = cursor.waits_for_sends();
+                Some((if sends { Activity::Sending } else { Activity::Waiting }, (cursor.at - 1) as u32))
+            }
+            Cursor::InTurn(cursor) => {
+                debug_assert_eq!(cursor.at, program.ops.len());
+                None
+            }
+            Cursor::ByDependence(cursor) if cursor.is_computing() => return,
+            Cursor::ByDependence(cursor) if cursor.left == 0 => None,
+            Cursor::ByDependence(cursor) => {
+                let sends = cursor.open > 0 && cursor.open == cursor.open_sends;
+                let step = self.open_steps().min().unwrap_or(0);
+                Some((if sends { Activity::Sending } else { Activity::Waiting }, step))
+            }
+        };
+        self.timeline.change(activity, now);
+        if activity.is_none() && self.finished.is_none() {
+            self.finished = Some(now);
+        }
+    }
+
+    /// Steps whose messages or collective operations are under way.
+    fn open_steps(&self) -> impl Iterator<Item = u32> + '_ {
+        let steps = self.requests.iter().filter_map(|request| match request {
+            Request::Send { owner: Owner::Step(step), .. }
+            | Request::Receive { owner: Owner::Step(step), .. } => Some(*step),
+            _ => None,
+        });
+        steps.chain(self.runs.iter().flatten().map(|run| run.step))
+    }
+
+    /// Messages that came and were not received.
+    pub(crate) fn unreceived(&self) -> usize {
+        self.matching.unreceived()
+    }
+
+    /// Why the rank does not go on, if it has not finished.
+    pub(crate) fn stuck(&self, world: World) -> Option<Fault> {
+        if self.finished.is_some() {
+            return None;
+        }
+        let program = &world.application.programs[self.id as usize];
+        let mut told: Vec<(u32, String)> =
+            self.requests.iter().filter_map(|request| self.describe(request, world)).collect();
+        let open = told.len();
+        let step = match &self.cursor {
+            Cursor::InTurn(cursor) => cursor.at.saturating_sub(1) as u32,
+            Cursor::ByDependence(cursor) => match told.first() {
+                Some(&(step, _)) => step,
+                None => {
+                    let (step, needs) = cursor.unmet().next()?;
+                    told.push((step, format!("needs {needs} step(s) that need it in turn")));
+                    step
+                }
+            },
+        };
+        told.truncate(TOLD);
+        let mut reason = told.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("; ");
+        if open > TOLD {
+            reason += &format!("; and {} more", open - TOLD);
+        }
+        Some(Fault { rank: self.id, line: program.line(step as usize), step, reason })
+    }
+
+    /// The step of a request that holds the rank up, and what is missing.
+    fn describe(&self, request: &Request, world: World) -> Option<(u32, String)> {
+        let at = match &self.cursor {
+            Cursor::InTurn(cursor) => cursor.at.saturating_sub(1) as u32,
+            Cursor::ByDependence(_) => 0,
+        };
+        let (owner, step, missing) = match *request {
+            Request::Free { .. } => return None,
+            Request::Send { owner, to, bytes } => {
+                let bytes = bytes - world.options.envelope;
+                (owner, at, format!("rank {to} to receive {bytes} bytes"))
+            }
+            Request::Receive { owner, from, tag, step, .. } => {
+                let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
+                let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
+                let tag = if matches!(owner, Owner::Run(_)) { String::new() } else { format!(" with {tag}") };
+                (owner, step, format!("a message from {from}{tag}"))
+            }
+        };
+        match (owner, &self.cursor) {
+            (Owner::Run(run), _) => {
+                let run = self.runs[run as usize]?;
+                let call = &world.application.programs[self.id as usize].calls[run.call as usize];
+                let name = format!("{} {} on communicator {}", call.kind, run.number, call.comm);
+                Some((run.step, format!("waits in {name} for {missing}")))
+            }
+            (Owner::Slot(slot), Cursor::InTurn(cursor)) if !cursor.is_awaited(slot) => None,
+            (Owner::Slot(slot), _) => Some((at, format!("waits with request {slot} for {missing}"))),
+            (Owner::Step(step), _) => Some((step, format!("waits for {missing}"))),
+            (Owner::Block, _) => Some((step, format!("waits for {missing}"))),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The files of a trace, and the same as one text: a scenario that is sent to another machine carries its traces along.
+//!
+//! The text is base64 of zstd of the files one behind the other, each after its name and its length.
+
+use super::text::{ReadError, at_file};
+use super::{Format, ReadOptions, Source, files, open, parse};
+use crate::application::Application;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::path::Path;
+
+/// The files of a trace, unpacked.
+#[derive(Debug)]
+pub struct Bundle {
+    name: String,
+    sources: Vec<Source>,
+}
+
+impl Bundle {
+    /// Reads a file, or the files of a folder.
+    ///
+    /// # Errors
+    /// The file that can not be read or unpacked.
+    pub fn open(path: &Path) -> Result<Bundle, ReadError> {
+        let sources = files(path)?.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
+        let name = path.file_name().map_or_else(String::new, |name| {
+            let name = name.to_string_lossy();
+            let parts: Vec<&str> = name.split('.').collect();
+            let kept = parts.iter().take_while(|part| !matches!(**part, "zst" | "gz" | "txt"));
+            kept.copied().collect::<Vec<_>>().join(".")
+        });
+        Ok(Bundle { name, sources })
+    }
+
+    /// One file that is not on a disk.
+    pub fn of_text(name: &str, text: &str) -> Bundle {
+        let source = Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+        Bundle { name: name.to_owned(), sources: vec![source] }
+    }
+
+    /// The application that the files tell.
+    ///
+    /// # Errors
+    /// File, line and reason.
+    pub fn read(&self, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
+        parse(&self.name, &self.sources, format, options)
+    }
+
+    /// Calls `take` with all that the files are, in pieces.
+    pub fn digest(&self, mut take: impl FnMut(&[u8])) {
+        for source in &self.sources {
+            take(&(source.bytes.len() as u64).to_le_bytes());
+            take(&source.bytes);
+        }
+    }
+
+    /// The files as one text.
+    ///
+    /// # Errors
+    /// If they can not be packed.
+    pub fn to_text(&self) -> Result<String, ReadError> {
+        let mut all = Vec::new();
+        for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
+            // File names without their folders: these are of another machine.
+            let name = text.rsplit('/').next().unwrap_or_default();
+            all.extend((name.len() as u64).to_le_bytes());
+            all.extend(name.as_bytes());
+        }
+        let mut head = (self.sources.len() as u64).to_le_bytes().to_vec();
+        head.append(&mut all);
+        for source in &self.sources {
+            head.extend((source.bytes.len() as u64).to_le_bytes());
+            head.extend(&source.bytes);
+        }
+        let packed = zstd::encode_all(head.as_slice(), 19)
+            .map_err(|error| at_file(&self.name, format!("can not be packed: {error}")))?;
+        Ok(STANDARD.encode(packed))
+    }
+
+    /// The files out of a text that [`Bundle::to_text`] made.
+    ///
+    /// # Errors
+    /// If it did not.
+    pub fn from_text(text: &str) -> Result<Bundle, ReadError> {
+        let wrong = || at_file("trace", "is not a packed trace, or cut short".to_owned());
+        let packed = STANDARD.decode(text.trim()).map_err(|_| wrong())?;
+        let all = zstd::decode_all(packed.as_slice()).map_err(|_| wrong())?;
+        let mut rest = all.as_slice();
+        let count = take_length(&mut rest).ok_or_else(wrong)?;
+        let mut names = Vec::new();
+        for _ in 0..=count {
+            let name = take_bytes(&mut rest).ok_or_else(wrong)?;
+            names.push(String::from_utf8(name.to_vec()).map_err(|_| wrong())?);
+        }
+        let mut names = names.into_iter();
+        let name = names.next().ok_or_else(wrong)?;
+        let mut sources = Vec::new();
+        for name in names {
+            sources.push(Source { name, bytes: take_bytes(&mut rest).ok_or_else(wrong)?.to_vec() });
+        }
+        if sources.is_empty() || !rest.is_empty() { Err(wrong()) } else { Ok(Bundle { name, sources }) }
+    }
+}
+
+fn take_length(rest: &mut &[u8]) -> Option<usize> {
+    let (length, after) = rest.split_first_chunk()?;
+    *rest = after;
+    usize::try_from(u64::from_le_bytes(*length)).ok()
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = take_length(rest)?;
+    let (bytes, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_survives_as_text() {
+        let text = "rank 0 of 1\n5 send 0 8 1\n0 recv 0 8 1\nend 0\n";
+        let bundle = Bundle::of_text("self", text);
+        let packed = bundle.to_text().unwrap();
+        let again = Bundle::from_text(&packed).unwrap();
+        let read = |bundle: &Bundle| bundle.read(None, ReadOptions::default()).unwrap();
+        assert_eq!(read(&again), read(&bundle));
+        for wrong in [&packed[..packed.len() - 8], "", "hello", "AAAA"] {
+            assert!(Bundle::from_text(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Chakra execution traces (MLCommons): for each rank a file of protobuf messages, each after its length: one `GlobalMetadata`,
+//! then `Node`s that depend on each other.
+//!
+//! Sizes as ASTRA-sim takes them: of all-reduce, reduce and broadcast the whole vector, of all-gather, gather and scatter
+//! the block of one rank, of all-to-all and reduce-scatter what one rank has for all. Compute nodes take their
+//! duration; those with is_cpu_op occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
+
+use super::text::{ReadError, at_file};
+use super::{Source, rank_in_name};
+use crate::algorithm::Kind;
+use crate::application::{Application, Call, Communicator, Dependences, Op, Program};
+use pauseframe_units::Span;
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// `ChakraProtoMsg.GlobalMetadata`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GlobalMetadata {
+    #[prost(string, tag = "1")]
+    pub(crate) version: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+/// `ChakraProtoMsg.Node`; inputs and outputs are left out.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Node {
+    #[prost(uint64, tag = "1")]
+    pub(crate) id: u64,
+    #[prost(string, tag = "2")]
+    pub(crate) name: String,
+    #[prost(int32, tag = "3")]
+    pub(crate) kind: i32,
+    #[prost(uint64, repeated, tag = "4")]
+    pub(crate) control_dependencies: Vec<u64>,
+    #[prost(uint64, repeated, tag = "5")]
+    pub(crate) data_dependencies: Vec<u64>,
+    #[prost(uint64, tag = "7")]
+    pub(crate) duration_micros: u64,
+    #[prost(message, repeated, tag = "10")]
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+/// `ChakraProtoMsg.AttributeProto`; lists and floating-point values are left out.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Attribute {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
+    pub(crate) value: Option<Value>,
+}
+
+/// Integers of all kinds that writers use, flags and text.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Value {
+    #[prost(int32, tag = "7")]
+    Int32(i32),
+    #[prost(int64, tag = "9")]
+    Int64(i64),
+    #[prost(uint32, tag = "11")]
+    Uint32(u32),
+    #[prost(uint64, tag = "13")]
+    Uint64(u64),
+    #[prost(sint32, tag = "15")]
+    Sint32(i32),
+    #[prost(sint64, tag = "17")]
+    Sint64(i64),
+    #[prost(fixed32, tag = "19")]
+    Fixed32(u32),
+    #[prost(fixed64, tag = "21")]
+    Fixed64(u64),
+    #[prost(sfixed32, tag = "23")]
+    Sfixed32(i32),
+    #[prost(sfixed64, tag = "25")]
+    Sfixed64(i64),
+    #[prost(bool, tag = "27")]
+    Bool(bool),
+    #[prost(string, tag = "29")]
+    Text(String),
+}
+
+impl Value {
+    fn integer(&self) -> Option<i128> {
+        Some(match *self {
+            Value::Int32(value) | Value::Sint32(value) | Value::Sfixed32(value) => value.into(),
+            Value::Int64(value) | Value::Sint64(value) | Value::Sfixed64(value) => value.into(),
+            Value::Uint32(value) | Value::Fixed32(value) => value.into(),
+            Value::Uint64(value) | Value::Fixed64(value) => value.into(),
+            Value::Bool(value) => value.into(),
+            Value::Text(ref value) => value.parse().ok()?,
+        })
+    }
+}
+
+/// Node types.
+const METADATA: i32 = 1;
+const MEMORY: std::ops::RangeInclusive<i32> = 2..=3;
+const COMPUTE: i32 = 4;
+const SEND: i32 = 5;
+const RECEIVE: i32 = 6;
+const COLLECTIVE: i32 = 7;
+
+/// Compute units: what happens on no unit takes no time.
+const CPU: u16 = 0;
+const GPU: u16 = 1;
+const NOTHING: u16 = 2;
+const MEMORY_UNIT: u16 = 3;
+
+/// Whether bytes begin like a Chakra trace: metadata with a version or a "schema" attribute.
+pub(super) fn recognise(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    // Text is no metadata, although some letters would be a length.
+    let plain = bytes.iter().take(64).all(|&byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    let metadata = GlobalMetadata::decode_length_delimited(&mut rest);
+    !plain && metadata.is_ok_and(|first| !first.version.is_empty() || !first.attributes.is_empty())
+}
+
+/// What the ranks of a trace share while they are read.
+#[derive(Default)]
+struct Notes {
+    dangling: u64,
+    durations: u64,
+    unknown_length: u64,
+}
+
+pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
+    for (rank, source) in (0..).zip(sources) {
+        if let Some(other) = rank_in_name(&source.name).filter(|&other| other != rank && sources.len() > 1) {
+            return Err(at_file(&source.name, format!("is the file of rank {other}, taken for rank {rank}")));
+        }
+    }
+    let ranks: Vec<Vec<Node>> = sources.iter().map(decode).collect::<Result<_, _>>()?;
+    let groups = groups(&ranks);
+    let mut notes = Notes::default();
+    let programs = (0..).zip(&ranks).zip(sources).map(|((rank, nodes), source)| {
+        program(rank, nodes, ranks.len(), &groups, &mut notes).map_err(|reason| at_file(&source.name, reason))
+    });
+    let programs = programs.collect::<Result<Vec<Program>, ReadError>>()?;
+    let mut application = Application::new("", programs);
+    application.comms.extend(groups.into_values().map(|(_, members)| Communicator::new(members)));
+    let mut note = |count: u64, text: &str| {
+        if count > 0 {
+            application.notes.push(format!("{count} {text}"));
+        }
+    };
+    note(notes.dangling, "control dependencies name nodes that are not there; they are left out");
+    note(notes.durations, "compute nodes take their duration_micros");
+    note(notes.unknown_length, "compute nodes have no duration and take no time");
+    Ok(application)
+}
+
+/// The nodes of a file.
+fn decode(source: &Source) -> Result<Vec<Node>, ReadError> {
+    let mut rest = source.bytes.as_slice();
+    let total = rest.len();
+    GlobalMetadata::decode_length_delimited(&mut rest)
+        .map_err(|error| at_file(&source.name, format!("is not a Chakra trace, or cut short: {error}")))?;
+    let mut nodes = Vec::new();
+    while !rest.is_empty() {
+        let at = total - rest.len();
+        let node = Node::decode_length_delimited(&mut rest).map_err(|error| {
+            let reason = format!("node {} (from byte {at} of {total}): {error}", nodes.len() + 1);
+            at_file(&source.name, format!("is cut short or no Chakra trace: {reason}"))
+        })?;
+        nodes.push(node);
+    }
+    Ok(nodes)
+}
+
+impl Node {
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.attributes.iter().find(|attribute| attribute.name == name)?.value.as_ref()
+    }
+
+    /// The first of these attributes that is there, as a number.
+    fn number<T: TryFrom<i128>>(&self, names: &[&str]) -> Result<Option<T>, String> {
+        let Some((name, value)) = names.iter().find_map(|name| Some((name, self.value(name)?))) else {
+            return Ok(None);
+        };
+        let number = value.integer().and_then(|number| T::try_from(number).ok());
+        number.map(Some).ok_or_else(|| self.error(&format!("{name} is {value:?}")))
+    }
+
+    fn required<T: TryFrom<i128>>(&self, name: &str) -> Result<T, String> {
+        self.number(&[name])?.ok_or_else(|| self.error(&format!("has no {name}")))
+    }
+
+    fn error(&self, reason: &str) -> String {
+        format!("node {} ({}): {reason}", self.id, self.name)
+    }
+
+    fn group(&self) -> Option<&str> {
+        let value = self.value("pg_name").or_else(|| self.value("comm_group"))?;
+        match value {
+            Value::Text(name) if !name.is_empty() => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Process groups by name: position, and the ranks that call a collective operation in them. All ranks are the world.
+fn groups(ranks: &[Vec<Node>]) -> BTreeMap<String, (u32, Vec<u32>)> {
+    let mut groups: BTreeMap<String, (u32, Vec<u32>)> = BTreeMap::new();
+    for (rank, nodes) in (0..).zip(ranks) {
+        for name in nodes.iter().filter(|node| node.kind == COLLECTIVE).filter_map(Node::group) {
+            let (_, members) = groups.entry(name.to_owned()).or_default();
+            if members.last() != Some(&rank) {
+                members.push(rank);
+            }
+        }
+    }
+    for (position, group) in (1..).zip(groups.values_mut()) {
+        group.0 = position;
+    }
+    groups
+}
+
+fn program(
+    rank: u32,
+    nodes: &[Node],
+    ranks: usize,
+    groups: &BTreeMap<String, (u32, Vec<u32>)>,
+    notes: &mut Notes,
+) -> Result<Program, String> {
+    let mut steps = BTreeMap::new();
+    for (step, node) in (0_u32..).zip(nodes) {
+        if steps.insert(node.id, step).is_some() {
+            return Err(node.error("has the number of another node"));
+        }
+    }
+    let mut program = Program::default();
+    let mut order = Dependences::default();
+    let mut collectives: Vec<(u64, usize)> = Vec::new();
+    for (step, node) in (0..).zip(nodes) {
+        let (op, unit) = operation(rank, node, notes)?;
+        match op {
+            Some(op) => program.push(op, 0),
+            None => {
+                collectives.push((node.id, program.calls.len()));
+                let call = collective(node, ranks, groups)?;
+                program.push_call(call, None, 0);
+            }
+        }
+        order.units.push(unit);
+        for (needed, data) in node
+            .data_dependencies
+            .iter()
+            .map(|needed| (needed, true))
+            .chain(node.control_dependencies.iter().map(|needed| (needed, false)))
+        {
+            match steps.get(needed) {
+                Some(&earlier) if !order.after_end.ends_with(&[(earlier, step)]) => {
+                    order.after_end.push((earlier, step));
+                }
+                Some(_) => {}
+                None if data => {
+                    return Err(node.error(&format!("needs data of node {needed}, which is not there")));
+                }
+                None => notes.dangling += 1,
+            }
+        }
+    }
+    // Ranks may become ready for them in another order; their numbers say which belong together.
+    collectives.sort_unstable();
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    for (_, call) in collectives {
+        let count = counts.entry(program.calls[call].comm).or_default();
+        program.calls[call].number = Some(*count);
+        *count += 1;
+    }
+    program.order = Some(order);
+    Ok(program)
+}
+
+/// What a node does; `None` for a collective operation.
+fn operation(rank: u32, node: &Node, notes: &mut Notes) -> Result<(Option<Op>, u16), String> {
+    let own = |name: &str| -> Result<(), String> {
+        match node.number::<u32>(&[name])? {
+            Some(other) if other != rank => {
+                Err(node.error(&format!("has {name} {other} in the file of rank {rank}")))
+            }
+            _ => Ok(()),
+        }
+    };
+    let op = match node.kind {
+        SEND => {
+            own("comm_src")?;
+            let tag = node.number(&["comm_tag"])?.unwrap_or(0);
+            let (to, bytes) = (node.required("comm_dst")?, node.required("comm_size")?);
+            Op::Send { to, tag, comm: 0, request: None, bytes }
+        }
+        RECEIVE => {
+            own("comm_dst")?;
+            let (tag, from) =
+                (Some(node.number(&["comm_tag"])?.unwrap_or(0)), Some(node.required("comm_src")?));
+            let limit = node.number(&["comm_size"])?.unwrap_or(u64::MAX);
+            Op::Receive { from, tag, comm: 0, request: None, limit }
+        }
+        COLLECTIVE => return Ok((None, NOTHING)),
+        COMPUTE => {
+            let cpu = node.number::<u8>(&["is_cpu_op"])?.is_some_and(|flag| flag != 0);
+            return Ok((Some(Op::Compute(duration(node, notes)?)), if cpu { CPU } else { GPU }));
+        }
+        kind if MEMORY.contains(&kind) => {
+            return Ok((Some(Op::Compute(duration(node, notes)?)), MEMORY_UNIT));
+        }
+        0 | METADATA => Op::Compute(Span::ZERO),
+        other => return Err(node.error(&format!("has type {other}; known are 0 to 7"))),
+    };
+    Ok((Some(op), NOTHING))
+}
+
+/// `duration_micros`, or the attribute `runtime` of older traces.
+fn duration(node: &Node, notes: &mut Notes) -> Result<Span, String> {
+    let micros = if node.duration_micros > 0 {
+        notes.durations += 1;
+        node.duration_micros
+    } else {
+        node.number(&["runtime"])?.unwrap_or_else(|| {
+            notes.unknown_length += 1;
+            0
+        })
+    };
+    if micros > 1_000_000_000_000 {
+        return Err(node.error(&format!("takes {micros} us; at most 1e12")));
+    }
+    Ok(Span::from_us(micros))
+}
+
+fn collective(node: &Node, ranks: usize, groups: &BTreeMap<String, (u32, Vec<u32>)>) -> Result<Call, String> {
+    let group = node.group().and_then(|name| groups.get(name));
+    let (comm, size) = group.map_or((0, ranks), |(position, members)| (*position, members.len()));
+    let kind: i64 = node.required("comm_type")?;
+    let kind = match kind {
+        0 => Kind::Allreduce,
+        1 => Kind::Reduce,
+        2 => Kind::Allgather,
+        3 => Kind::Gather,
+        4 => Kind::Scatter,
+        5 => Kind::Bcast,
+        6 => Kind::Alltoall,
+        7 | 8 => Kind::ReduceScatter,
+        9 => Kind::Barrier,
+        other => return Err(node.error(&format!("has comm_type {other}; known are 0 to 9"))),
+    };
+    let given: u64 = if kind == Kind::Barrier { 0 } else { node.required("comm_size")? };
+    let whole = matches!(kind, Kind::Alltoall | Kind::ReduceScatter);
+    let bytes = if whole { given / size.max(1) as u64 } else { given };
+    let root = node.number(&["root", "comm_root"])?.unwrap_or(0);
+    Ok(Call { comm, root, ..Call::new(kind, bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ideal::{IdealNetwork, Sharing, run};
+    use crate::{Options, critical_path};
+    use pauseframe_units::{BitRate, Time};
+    use std::sync::Arc;
+
+    fn attribute(name: &str, value: Value) -> Attribute {
+        Attribute { name: name.to_owned(), value: Some(value) }
+    }
+
+    fn node(id: u64, kind: i32, needs: &[u64], attributes: Vec<Attribute>) -> Node {
+        let name = format!("n{id}");
+        Node { id, name, kind, data_dependencies: needs.to_vec(), attributes, ..Node::default() }
+    }
+
+    fn all_reduce(id: u64, needs: &[u64], size: Value) -> Node {
+        let attributes = vec![attribute("comm_type", Value::Int64(0)), attribute("comm_size", size)];
+        node(id, COLLECTIVE, needs, attributes)
+    }
+
+    fn encode(name: &str, nodes: &[Node]) -> Source {
+        let metadata = GlobalMetadata { version: "0.0.4".to_owned(), attributes: Vec::new() };
+        let mut bytes = metadata.encode_length_delimited_to_vec();
+        nodes.iter().for_each(|node| bytes.extend(node.encode_length_delimited_to_vec()));
+        Source { name: name.to_owned(), bytes }
+    }
+
+    const NETWORK: IdealNetwork =
+        IdealNetwork { latency: Span::from_us(1), rate: BitRate::gbps(100), sharing: Sharing::Nothing };
+
+    #[test]
+    fn all_reduces_take_the_time_of_the_closed_form_whatever_integer_their_size_is() {
+        // Rank 1 has the second node first in its file, computes before, and writes its sizes as uint64.
+        let ours = [all_reduce(1, &[], Value::Int64(8000)), all_reduce(2, &[1], Value::Int64(4000))];
+        let mut compute = node(9, COMPUTE, &[], vec![attribute("is_cpu_op", Value::Bool(false))]);
+        compute.duration_micros = 50;
+        let mut theirs =
+            vec![all_reduce(2, &[1], Value::Uint64(4000)), all_reduce(1, &[9], Value::Uint64(8000)), compute];
+        theirs[0].control_dependencies = vec![77];
+        let sources: Vec<Source> = (0..4)
+            .map(|rank| encode(&format!("a.{rank}.et"), if rank == 1 { &theirs } else { &ours }))
+            .collect();
+        let application = read(&sources).unwrap();
+        assert_eq!(application.notes.len(), 2, "{:?}", application.notes);
+        assert!(application.notes[0].starts_with("1 control dependencies name nodes"));
+        assert!(application.notes[1].starts_with("1 compute nodes take their duration_micros"));
+        let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
+        let path = critical_path(&application, &options, NETWORK).unwrap();
+        let replay = run(Arc::new(application), options, NETWORK).unwrap();
+        // Rabenseifner among four: 4 latencies and 1.5 times the vector, twice.
+        let beta = NETWORK.rate.serialise(pauseframe_units::Bytes(12_000 * 3 / 2));
+        assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(50 + 8) + beta));
+        assert_eq!(Time::ZERO + path.length, replay.finish().unwrap());
+    }
+
+    #[test]
+    fn mistakes_name_file_and_node() {
+        let good = encode("a.0.et", &[all_reduce(1, &[], Value::Int64(8000))]);
+        let cut = Source { name: "a.0.et".to_owned(), bytes: good.bytes[..good.bytes.len() - 3].to_vec() };
+        let error = read(&[cut]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("a.0.et: is cut short or no Chakra trace: node 1 (from byte 8 of"),
+            "{error}"
+        );
+        let missing = encode("a.0.et", &[all_reduce(1, &[5], Value::Int64(8))]);
+        let error = read(&[missing]).unwrap_err().to_string();
+        assert_eq!(error, "a.0.et: node 1 (n1): needs data of node 5, which is not there");
+        let text = encode("a.0.et", &[all_reduce(1, &[], Value::Text("much".to_owned()))]);
+        let error = read(&[text]).unwrap_err().to_string();
+        assert_eq!(error, "a.0.et: node 1 (n1): comm_size is Text(\"much\")");
+        let error = read(&[encode("a.0.et", &[]), encode("a.2.et", &[])]).unwrap_err().to_string();
+        assert_eq!(error, "a.2.et: is the file of rank 2, taken for rank 1");
+    }
+
+    #[test]
+    fn groups_have_the_ranks_that_use_them() {
+        let half = |id, group: &str| {
+            let mut node = all_reduce(id, &[], Value::Int64(800));
+            node.attributes.push(attribute("pg_name", Value::Text(group.to_owned())));
+            node
+        };
+        let sources: Vec<Source> = (0..4)
+            .map(|rank| encode(&format!("{rank}.et"), &[half(1, if rank < 2 { "low" } else { "high" })]))
+            .collect();
+        let application = read(&sources).unwrap();
+        let members: Vec<&[u32]> = application.comms.iter().map(Communicator::members).collect();
+        assert_eq!(members, [&[0, 1, 2, 3][..], &[2, 3], &[0, 1]]);
+        let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
+        let replay = run(Arc::new(application), options, NETWORK).unwrap();
+        // Recursive doubling between two.
+        assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(1) + Span::from_ns(64)));
+    }
+}

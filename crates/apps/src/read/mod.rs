@@ -1,0 +1,185 @@
+//! Readers of traces. Each makes an [`Application`], or says file, line and reason.
+
+mod bundle;
+mod chakra;
+mod goal;
+mod npb;
+mod simgrid;
+mod text;
+
+pub use bundle::Bundle;
+pub use text::ReadError;
+
+use crate::application::Application;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use text::{at_file, with_hint};
+
+/// A trace format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// `npb-pmpi-trace`: all ranks in one text file.
+    Pmpi,
+    /// `SimGrid`'s time-independent traces: one text file, or one a rank.
+    SimGrid,
+    /// Textual GOAL (group operation assembly language) of `LogGOPSim` and ATLAHS.
+    Goal,
+    /// Chakra execution traces: one protobuf file a rank.
+    Chakra,
+}
+
+impl Format {
+    /// All of them with their names in files.
+    pub const ALL: [(Format, &'static str); 4] = [
+        (Format::Pmpi, "pmpi"),
+        (Format::SimGrid, "simgrid"),
+        (Format::Goal, "goal"),
+        (Format::Chakra, "chakra"),
+    ];
+
+    /// The format of this name.
+    pub fn named(name: &str) -> Option<Format> {
+        Self::ALL.into_iter().find(|&(_, known)| known == name).map(|(format, _)| format)
+    }
+}
+
+/// What a trace leaves open.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReadOptions {
+    /// Floating-point operations a second of a rank, for traces that count these.
+    pub flops: f64,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { flops: 1e9 }
+    }
+}
+
+/// One file, unpacked.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Reads a trace: a file, or a folder with a file for each rank. Files packed with zstd or gzip are read as they are; the
+/// format is recognised if none is given.
+///
+/// # Errors
+/// File, line and reason.
+pub fn read(path: &Path, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
+    Bundle::open(path)?.read(format, options)
+}
+
+/// The application of a trace's files.
+fn parse(
+    name: &str,
+    sources: &[Source],
+    format: Option<Format>,
+    options: ReadOptions,
+) -> Result<Application, ReadError> {
+    let first = &sources[0];
+    let Some(format) = format.or_else(|| recognise(first)) else {
+        let known: Vec<&str> = Format::ALL.iter().map(|&(_, name)| name).collect();
+        let reason = format!("is none of these: {}; say which format it has", known.join(", "));
+        return Err(at_file(&first.name, reason));
+    };
+    let read = match format {
+        Format::Pmpi => npb::read(one(sources)?),
+        Format::Goal => goal::read(one(sources)?),
+        Format::SimGrid => simgrid::read(sources, options),
+        Format::Chakra => chakra::read(sources),
+    };
+    let hint = |error| sources.iter().fold(error, |error, source| with_hint(source, error));
+    let mut application = read.map_err(hint)?;
+    name.clone_into(&mut application.name);
+    crate::check::check(&application).map_err(|fault| {
+        let file = if sources.len() == 1 { &first.name } else { &sources[fault.rank as usize].name };
+        let reason = format!("rank {}: {}", fault.rank, fault.reason);
+        ReadError { file: file.clone(), line: fault.line, reason }
+    })?;
+    Ok(application)
+}
+
+fn one(sources: &[Source]) -> Result<&Source, ReadError> {
+    match sources {
+        [source] => Ok(source),
+        _ => {
+            Err(at_file(&sources[0].name, "this format has all ranks in one file; name the file".to_owned()))
+        }
+    }
+}
+
+/// The files of a trace: in a folder, those with a number before their extension, by that number.
+fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let name = path.display().to_string();
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = fs::read_dir(path).map_err(|error| at_file(&name, error.to_string()))?;
+    let mut numbered = Vec::new();
+    for entry in entries {
+        let file = entry.map_err(|error| at_file(&name, error.to_string()))?.path();
+        if let Some(number) = rank_in_name(&file.to_string_lossy()) {
+            numbered.push((number, file));
+        }
+    }
+    numbered.sort();
+    for (expected, (number, file)) in (0..).zip(&numbered) {
+        if *number != expected {
+            let reason = format!("is for rank {number}, and there is no file for rank {expected} beside it");
+            return Err(at_file(&file.display().to_string(), reason));
+        }
+    }
+    if numbered.is_empty() {
+        return Err(at_file(&name, "has no file with the number of a rank in its name".to_owned()));
+    }
+    Ok(numbered.into_iter().map(|(_, file)| file).collect())
+}
+
+/// The last number of a file name: the rank of a file that has one rank.
+fn rank_in_name(path: &str) -> Option<u32> {
+    let name = path.rsplit('/').next()?;
+    let stem = name.trim_end_matches(".zst").trim_end_matches(".gz");
+    let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
+    let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// Reads and unpacks a file.
+fn open(path: &Path) -> Result<Source, ReadError> {
+    let name = path.display().to_string();
+    let packed = fs::read(path).map_err(|error| at_file(&name, error.to_string()))?;
+    let unpacked = match packed.as_slice() {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd::decode_all(packed.as_slice()),
+        [0x1f, 0x8b, ..] => {
+            let mut bytes = Vec::new();
+            flate2::read::MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).map(|_| bytes)
+        }
+        _ => Ok(packed),
+    };
+    let bytes = unpacked.map_err(|error| at_file(&name, format!("can not be unpacked: {error}")))?;
+    Ok(Source { name, bytes })
+}
+
+/// The format of a file, by its first bytes.
+fn recognise(source: &Source) -> Option<Format> {
+    if chakra::recognise(&source.bytes) {
+        return Some(Format::Chakra);
+    }
+    let start = String::from_utf8_lossy(&source.bytes[..source.bytes.len().min(4096)]).into_owned();
+    if start.starts_with("# npb-pmpi-trace") {
+        return Some(Format::Pmpi);
+    }
+    start.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().take(3).collect();
+        match words.as_slice() {
+            ["num_ranks", ..] | ["rank", _, "{"] => Some(Format::Goal),
+            ["rank", _, "of"] => Some(Format::Pmpi),
+            [_, "init", ..] => Some(Format::SimGrid),
+            _ => None,
+        }
+    })
+}

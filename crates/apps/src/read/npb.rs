@@ -1,0 +1,248 @@
+//! `npb-pmpi-trace 1`: what a PMPI wrapper wrote of a run, all ranks in one text file.
+//!
+//! `rank R of N` begins a rank. Then a line for each MPI call: nanoseconds of CPU time since the call before, the operation,
+//! its arguments. Peers and roots are world ranks; numbers of communicators and requests belong to the rank. `end` closes it.
+//! Programs written in Python use the same lines; `any` stands for any source, tag, or a buffer of any size.
+
+use super::Source;
+use super::text::{Line, ReadError, at_file, text};
+use crate::algorithm::Kind;
+use crate::application::{Application, Call, Communicator, Op, Program, Slot};
+use pauseframe_units::Span;
+use std::collections::BTreeMap;
+
+const OPERATIONS: [&str; 21] = [
+    "send",
+    "recv",
+    "isend",
+    "irecv",
+    "wait",
+    "waitall",
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "alltoall",
+    "alltoallv",
+    "comm_split",
+    "comm_dup",
+    "comm",
+    "end",
+    "allgather",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "scan",
+];
+
+/// Members of communicators that were there before, and how many with the same members came before: the same
+/// pair on all members is the same communicator.
+type Known = BTreeMap<(Vec<u32>, u32), u32>;
+
+/// A rank that is being read.
+struct Reading {
+    id: u32,
+    program: Program,
+    /// Numbers of this rank to positions in the application.
+    comms: BTreeMap<u32, u32>,
+    /// How often each list of members has come.
+    seen: BTreeMap<Vec<u32>, u32>,
+}
+
+pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
+    let mut programs: Vec<Option<Program>> = Vec::new();
+    let mut comms = Vec::new();
+    let mut known = Known::new();
+    let mut reading: Option<Reading> = None;
+    let mut last = 0;
+    for (number, content) in (1..).zip(text(source)?.lines()) {
+        last = number;
+        let mut line = Line::new(&source.name, number, content);
+        let Some(first) = line.next().filter(|word| !word.starts_with('#')) else { continue };
+        match (&mut reading, first) {
+            (None, "rank") => reading = Some(begin(&mut line, &mut programs)?),
+            (None, other) => return Err(line.error(format!("has '{other}' where 'rank R of N' should be"))),
+            (Some(rank), "rank") => {
+                return Err(line.error(format!("begins a rank before rank {} has its 'end' line", rank.id)));
+            }
+            (Some(rank), "comm") => rank.comm(&mut line, programs.len() as u32, &mut known, &mut comms)?,
+            (Some(rank), "end") => {
+                rank.compute(line.number("nanoseconds")?, number);
+                programs[rank.id as usize] = Some(std::mem::take(&mut rank.program));
+                reading = None;
+            }
+            (Some(rank), nanoseconds) => {
+                rank.compute(line.parse(nanoseconds, "nanoseconds")?, number);
+                rank.operation(&mut line)?;
+            }
+        }
+    }
+    if let Some(rank) = reading {
+        let reason = format!("ends within rank {}, which has no 'end' line: it is cut short", rank.id);
+        return Err(ReadError { file: source.name.clone(), line: last, reason });
+    }
+    let ranks = programs.len();
+    let missing = programs.iter().position(Option::is_none);
+    if let Some(missing) = missing.or((ranks == 0).then_some(0)) {
+        return Err(at_file(&source.name, format!("has no rank {missing}: it is cut short")));
+    }
+    let mut application = Application::new("", programs.into_iter().flatten().collect());
+    application.comms.extend(comms);
+    Ok(application)
+}
+
+/// `rank R of N`.
+fn begin(line: &mut Line, programs: &mut Vec<Option<Program>>) -> Result<Reading, ReadError> {
+    let id: u32 = line.number("a rank")?;
+    if line.word("'of'")? != "of" {
+        return Err(line.error("should be 'rank R of N'"));
+    }
+    let ranks: usize = line.number("the number of ranks")?;
+    line.end()?;
+    if programs.is_empty() {
+        programs.resize(ranks, None);
+    }
+    if programs.len() != ranks || id as usize >= ranks {
+        return Err(line.error(format!("is rank {id} of {ranks} in a trace of {} ranks", programs.len())));
+    }
+    if programs[id as usize].is_some() {
+        return Err(line.error(format!("begins rank {id} for the second time")));
+    }
+    Ok(Reading { id, program: Program::default(), comms: BTreeMap::new(), seen: BTreeMap::new() })
+}
+
+impl Reading {
+    fn compute(&mut self, nanoseconds: u64, line: u32) {
+        if nanoseconds > 0 {
+            self.program.push(Op::Compute(Span(nanoseconds.saturating_mul(1000))), line);
+        }
+    }
+
+    /// `comm ID SIZE all|r0 r1 …`.
+    fn comm(
+        &mut self,
+        line: &mut Line,
+        ranks: u32,
+        known: &mut Known,
+        comms: &mut Vec<Communicator>,
+    ) -> Result<(), ReadError> {
+        let id = line.number("the number of a communicator")?;
+        let size: usize = line.number("the size of a communicator")?;
+        let mut members = Vec::new();
+        while let Some(word) = line.next() {
+            match word {
+                "all" => members.extend(0..ranks),
+                word => members.push(line.parse(word, "a member")?),
+            }
+        }
+        if members.len() != size || members.iter().any(|&member| member >= ranks) {
+            let given = members.len();
+            return Err(
+                line.error(format!("lists {given} members of {ranks} ranks for a communicator of {size}"))
+            );
+        }
+        if !members.contains(&self.id) {
+            return Err(line.error(format!("is a communicator without rank {}, which tells of it", self.id)));
+        }
+        let seen = self.seen.entry(members.clone()).or_default();
+        // The first with all ranks in order is the world, which every application has.
+        let world = *seen == 0 && members.iter().copied().eq(0..ranks);
+        let position = if world {
+            0
+        } else {
+            *known.entry((members.clone(), *seen)).or_insert_with(|| {
+                comms.push(Communicator::new(members));
+                comms.len() as u32
+            })
+        };
+        *seen += 1;
+        self.comms.insert(id, position);
+        Ok(())
+    }
+
+    fn operation(&mut self, line: &mut Line) -> Result<(), ReadError> {
+        let number = line.number;
+        let word = line.word("an operation")?;
+        match word {
+            "send" => self.point(line, None, true)?,
+            "recv" => self.point(line, None, false)?,
+            "isend" | "irecv" => {
+                let slot = slot(line)?;
+                self.point(line, Some(slot), word == "isend")?;
+            }
+            "wait" => self.program.push(Op::Wait(slot(line)?), number),
+            "waitall" => {
+                let mut slots = Vec::new();
+                while let Some(word) = line.next() {
+                    slots.push(line.parse(word, "a request")?);
+                }
+                self.program.push_waits(&slots, number);
+            }
+            // Splitting gathers a colour and a key of each rank; duplicating agrees on a number.
+            "comm_split" => self.call(line, Kind::Allgather, Some(8))?,
+            "comm_dup" => self.call(line, Kind::Allreduce, Some(4))?,
+            "barrier" => self.call(line, Kind::Barrier, Some(0))?,
+            "bcast" => self.call(line, Kind::Bcast, None)?,
+            "reduce" => self.call(line, Kind::Reduce, None)?,
+            "allreduce" => self.call(line, Kind::Allreduce, None)?,
+            "alltoall" => self.call(line, Kind::Alltoall, None)?,
+            "allgather" => self.call(line, Kind::Allgather, None)?,
+            "gather" => self.call(line, Kind::Gather, None)?,
+            "scatter" => self.call(line, Kind::Scatter, None)?,
+            "reduce_scatter" => self.call(line, Kind::ReduceScatter, None)?,
+            "scan" => self.call(line, Kind::Scan, None)?,
+            "alltoallv" => self.call(line, Kind::Alltoallv, Some(0))?,
+            other => return Err(line.unknown("operation", other, &OPERATIONS)),
+        }
+        line.end()
+    }
+
+    fn point(&mut self, line: &mut Line, request: Option<Slot>, send: bool) -> Result<(), ReadError> {
+        let op = if send {
+            let (to, bytes) = (line.number("a rank")?, line.number("a size in bytes")?);
+            Op::Send { to, tag: line.number("a tag")?, comm: 0, request, bytes }
+        } else {
+            let (from, limit) = (line.number_or_any("a rank")?, line.number_or_any("a size in bytes")?);
+            let tag = line.number_or_any("a tag")?;
+            Op::Receive { from, tag, comm: 0, request, limit: limit.unwrap_or(u64::MAX) }
+        };
+        self.program.push(op, line.number);
+        Ok(())
+    }
+
+    /// A collective operation; its size is in the line unless it is given.
+    fn call(&mut self, line: &mut Line, kind: Kind, bytes: Option<u64>) -> Result<(), ReadError> {
+        let id: u32 = line.number("a communicator")?;
+        let Some(&comm) = self.comms.get(&id) else {
+            return Err(line.error(format!("names communicator {id}, which no 'comm' line defines")));
+        };
+        let has_root = matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Scatter);
+        let root = if has_root { line.number("a root")? } else { 0 };
+        let bytes = match bytes {
+            Some(bytes) => bytes,
+            None => line.number("a size in bytes")?,
+        };
+        let mut counts = Vec::new();
+        if kind == Kind::Alltoallv {
+            while let Some(word) = line.next() {
+                counts.push(line.parse(word, "a size in bytes")?);
+            }
+        }
+        let call = Call { comm, root, counts: counts.into(), ..Call::new(kind, bytes) };
+        self.program.push_call(call, None, line.number);
+        Ok(())
+    }
+}
+
+/// Requests are slots of a table that is used again: no trace has as many as this.
+const SLOTS: u32 = 1 << 24;
+
+fn slot(line: &mut Line) -> Result<Slot, ReadError> {
+    let slot = line.number("a request")?;
+    if slot >= SLOTS {
+        return Err(
+            line.error(format!("has request {slot}; requests are slots that are used again, below {SLOTS}"))
+        );
+    }
+    Ok(slot)
+}

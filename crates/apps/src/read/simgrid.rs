@@ -1,0 +1,363 @@
+//! `SimGrid`'s time-independent traces: `RANK ACTION ARGUMENTS`, all ranks in one file or a file for each.
+//!
+//! Computation counts floating-point operations; sizes count elements of a data type (the last argument, or bytes after
+//! `init` alone, doubles after `init` with an argument). A wait names (source, destination, tag), not a request. Tests are
+//! left out: a later wait takes what they would have taken.
+
+use super::text::{Line, ReadError, at_file, text};
+use super::{ReadOptions, Source};
+use crate::algorithm::Kind;
+use crate::application::{Application, Call, Op, Program, Slot};
+use pauseframe_units::Span;
+use std::collections::{BTreeMap, VecDeque};
+
+const ACTIONS: [&str; 27] = [
+    "init",
+    "finalize",
+    "comm_size",
+    "comm_split",
+    "comm_dup",
+    "send",
+    "isend",
+    "recv",
+    "irecv",
+    "wait",
+    "waitall",
+    "test",
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "alltoall",
+    "alltoallv",
+    "gather",
+    "allgather",
+    "gatherv",
+    "allgatherv",
+    "scatter",
+    "scatterv",
+    "reducescatter",
+    "compute",
+    "sleep",
+];
+
+/// Bytes of the data types by their number in a trace, from 0 on (double, int, char, short, long, float, byte, …).
+const TYPES: [u64; 30] =
+    [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
+
+/// One rank so far.
+#[derive(Default)]
+struct Reading {
+    program: Program,
+    /// Bytes of an element where the line does not say; `None` before `init`.
+    element: Option<u64>,
+    finished: bool,
+    /// Requests that are open, by (source, destination, tag).
+    open: BTreeMap<(u32, u32, i32), VecDeque<Slot>>,
+    free: Vec<Slot>,
+    slots: u32,
+}
+
+pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Application, ReadError> {
+    if !(options.flops.is_finite() && options.flops > 0.0) {
+        return Err(at_file(&sources[0].name, format!("needs a positive flops, not {}", options.flops)));
+    }
+    let mut ranks: BTreeMap<u32, Reading> = BTreeMap::new();
+    let size = count_ranks(sources)?;
+    let mut ignored = false;
+    for source in sources {
+        for (number, content) in (1..).zip(text(source)?.lines()) {
+            let mut line = Line::new(&source.name, number, content);
+            let Some(word) = line.next().filter(|word| !word.starts_with('#')) else { continue };
+            let rank = rank_of(&line, word)?;
+            let reading = ranks.entry(rank).or_default();
+            let action = line.word("an action")?;
+            if reading.finished {
+                return Err(line.error(format!("is an action of rank {rank} after its 'finalize'")));
+            }
+            if reading.element.is_none() && action != "init" {
+                return Err(line.error(format!("is an action of rank {rank} before its 'init'")));
+            }
+            ignored |= action == "comm_split" || action == "comm_dup";
+            reading.action(action, rank, size, options.flops, &mut line)?;
+        }
+    }
+    let cut = ranks.iter().find(|(_, reading)| !reading.finished);
+    if let Some((rank, _)) = cut {
+        let file = sources.get(*rank as usize).filter(|_| sources.len() > 1).unwrap_or(&sources[0]);
+        return Err(at_file(&file.name, format!("has no 'finalize' of rank {rank}: it is cut short")));
+    }
+    let mut application = Application::new("", ranks.into_values().map(|reading| reading.program).collect());
+    let flops = options.flops;
+    application.notes.push(format!("computation counts flops; a rank does {flops:e} a second"));
+    if ignored {
+        application
+            .notes
+            .push("comm_split and comm_dup do nothing, as in SimGrid: all is on the world".to_owned());
+    }
+    Ok(application)
+}
+
+/// Ranks of the trace: all from 0 on must be there.
+fn count_ranks(sources: &[Source]) -> Result<u32, ReadError> {
+    let mut ranks: BTreeMap<u32, ()> = BTreeMap::new();
+    for source in sources {
+        for (number, content) in (1..).zip(text(source)?.lines()) {
+            let mut line = Line::new(&source.name, number, content);
+            if let Some(word) = line.next().filter(|word| !word.starts_with('#')) {
+                ranks.insert(rank_of(&line, word)?, ());
+            }
+        }
+    }
+    for (expected, &rank) in (0..).zip(ranks.keys()) {
+        if rank != expected {
+            return Err(at_file(&sources[0].name, format!("has a rank {rank} and no rank {expected}")));
+        }
+    }
+    if ranks.is_empty() {
+        Err(at_file(&sources[0].name, "is empty".to_owned()))
+    } else {
+        Ok(ranks.len() as u32)
+    }
+}
+
+/// `3`, `p3` or `rank-3`.
+fn rank_of(line: &Line, word: &str) -> Result<u32, ReadError> {
+    line.parse(word.trim_start_matches("rank-").trim_start_matches('p'), "a rank")
+}
+
+/// `WIDTH * COUNT` bytes; counts may be written as 1e6.
+fn bytes(line: &Line, word: &str, width: u64) -> Result<u64, ReadError> {
+    let count: f64 = line.parse(word, "a size")?;
+    if !(0.0..1e18).contains(&count) || count.fract() != 0.0 {
+        return Err(line.error(format!("a size can not be '{word}'")));
+    }
+    Ok(count as u64 * width)
+}
+
+impl Reading {
+    fn action(
+        &mut self,
+        action: &str,
+        me: u32,
+        size: u32,
+        flops: f64,
+        line: &mut Line,
+    ) -> Result<(), ReadError> {
+        match action {
+            "init" => {
+                self.element = Some(if line.next().is_some() { TYPES[0] } else { 1 });
+                return Ok(());
+            }
+            "finalize" => self.finished = true,
+            "compute" => self.compute(line.number("flops")?, flops, line)?,
+            "sleep" => self.compute(line.number("seconds")?, 1.0, line)?,
+            "send" | "isend" | "recv" | "irecv" => self.point(action, me, line)?,
+            "wait" => self.wait(line)?,
+            "waitall" => {
+                let slots: Vec<Slot> = std::mem::take(&mut self.open).into_values().flatten().collect();
+                self.program.push_waits(&slots, line.number);
+                self.free.extend(slots);
+            }
+            // What follows these has no bearing on the network.
+            "comm_size" | "comm_split" | "comm_dup" | "test" | "location" => return Ok(()),
+            _ => return self.collective(action, me, size, flops, line),
+        }
+        line.end()
+    }
+
+    fn compute(&mut self, amount: f64, rate: f64, line: &Line) -> Result<(), ReadError> {
+        let seconds = amount / rate;
+        if !(0.0..1e6).contains(&seconds) {
+            return Err(line.error(format!("takes {seconds} s; it must be from 0 to 1e6")));
+        }
+        if seconds > 0.0 {
+            self.program.push(Op::Compute(Span::from_secs_f64(seconds)), line.number);
+        }
+        Ok(())
+    }
+
+    fn point(&mut self, action: &str, me: u32, line: &mut Line) -> Result<(), ReadError> {
+        let peer: i64 = line.number("a rank")?;
+        let tag: i32 = line.number("a tag")?;
+        let word = line.word("a size")?;
+        let width = self.width(line)?;
+        let send = action.ends_with("send");
+        // SimGrid writes receives of unknown size with one that is not positive.
+        let unknown = !send && line.parse::<f64>(word, "a size")? <= 0.0;
+        let size = if unknown { u64::MAX } else { bytes(line, word, width)? };
+        let named = u32::try_from(peer).ok();
+        if send && named.is_none() {
+            return Err(line.error(format!("sends to rank {peer}")));
+        }
+        let ends = if send { (me, named.unwrap_or(0)) } else { (named.unwrap_or(u32::MAX), me) };
+        let request = action.starts_with('i').then(|| self.begin((ends.0, ends.1, tag)));
+        self.program.push(
+            if send {
+                Op::Send { to: ends.1, tag, comm: 0, request, bytes: size }
+            } else {
+                // Negative numbers are SimGrid's MPI_ANY_SOURCE and MPI_ANY_TAG.
+                Op::Receive { from: named, tag: (tag >= 0).then_some(tag), comm: 0, request, limit: size }
+            },
+            line.number,
+        );
+        Ok(())
+    }
+
+    fn begin(&mut self, key: (u32, u32, i32)) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            self.slots - 1
+        });
+        self.open.entry(key).or_default().push_back(slot);
+        slot
+    }
+
+    /// `wait SOURCE DESTINATION TAG`.
+    fn wait(&mut self, line: &mut Line) -> Result<(), ReadError> {
+        let (from, to) = (line.number("a source")?, line.number("a destination")?);
+        let tag = line.number("a tag")?;
+        let slot = self.open.get_mut(&(from, to, tag)).and_then(VecDeque::pop_front);
+        let Some(slot) = slot else {
+            let reason = format!(
+                "waits for a message from {from} to {to} with tag {tag}, which no isend or irecv began"
+            );
+            return Err(line.error(reason));
+        };
+        self.program.push(Op::Wait(slot), line.number);
+        self.free.push(slot);
+        Ok(())
+    }
+
+    /// Bytes of an element: the type at the end of the line, or that of `init`.
+    fn width(&self, line: &mut Line) -> Result<u64, ReadError> {
+        match line.optional::<usize>("a data type")? {
+            None => Ok(self.element.unwrap_or(1)),
+            Some(number) => {
+                TYPES.get(number).copied().ok_or_else(|| line.error(format!("knows no data type {number}")))
+            }
+        }
+    }
+
+    fn collective(
+        &mut self,
+        action: &str,
+        me: u32,
+        size: u32,
+        flops: f64,
+        line: &mut Line,
+    ) -> Result<(), ReadError> {
+        let words: Vec<&str> = std::iter::from_fn(|| line.next()).collect();
+        let arguments = Arguments { words, size: size as usize, element: self.element.unwrap_or(1) };
+        let (call, work) = match action {
+            "barrier" => (Call::new(Kind::Barrier, 0), None),
+            "bcast" => (arguments.call(line, Kind::Bcast, 1, Some(1), 2)?, None),
+            "reduce" => (arguments.call(line, Kind::Reduce, 2, Some(2), 3)?, Some(1)),
+            "allreduce" => (arguments.call(line, Kind::Allreduce, 2, None, 2)?, Some(1)),
+            "scan" | "exscan" => (arguments.call(line, Kind::Scan, 2, None, 2)?, Some(1)),
+            "alltoall" => (arguments.call(line, Kind::Alltoall, 2, None, 2)?, None),
+            "allgather" => (arguments.call(line, Kind::Allgather, 2, None, 2)?, None),
+            "gather" => (arguments.call(line, Kind::Gather, 2, Some(2), 3)?, None),
+            "scatter" => (arguments.scatter(line)?, None),
+            "gatherv" => (arguments.gatherv(line)?, None),
+            "allgatherv" => (arguments.counted(line, Kind::Allgatherv, 1, 1 + size as usize)?, None),
+            "scatterv" => (arguments.scatterv(line)?, None),
+            "alltoallv" => (arguments.counted(line, Kind::Alltoallv, 1, 2 + 2 * size as usize)?, None),
+            "reducescatter" => {
+                let call = arguments.counted(line, Kind::ReduceScatter, 0, 1 + size as usize)?;
+                (call, Some(size as usize))
+            }
+            other => return Err(line.unknown("action", other, &ACTIONS)),
+        };
+        debug_assert!(me < size);
+        self.program.push_call(call, None, line.number);
+        if let Some(word) = work.and_then(|at| arguments.words.get(at)) {
+            let amount = line.parse(word, "flops")?;
+            self.compute(amount, flops, line)?;
+        }
+        Ok(())
+    }
+}
+
+/// The words after a collective action.
+struct Arguments<'a> {
+    words: Vec<&'a str>,
+    size: usize,
+    element: u64,
+}
+
+impl Arguments<'_> {
+    /// Bytes of an element: the type at this place, if the line goes so far.
+    fn width(&self, line: &Line, at: usize) -> Result<u64, ReadError> {
+        match self.words.get(at) {
+            None => Ok(self.element),
+            Some(word) => {
+                let number: usize = line.parse(word, "a data type")?;
+                TYPES.get(number).copied().ok_or_else(|| line.error(format!("knows no data type {number}")))
+            }
+        }
+    }
+
+    fn sizes(&self, line: &Line, from: usize, count: usize, width: u64) -> Result<Box<[u64]>, ReadError> {
+        let Some(words) = self.words.get(from..from + count) else {
+            let (given, needed) = (self.words.len(), from + count);
+            return Err(line.error(format!("has {given} arguments; {} ranks need {needed}", self.size)));
+        };
+        words.iter().map(|word| bytes(line, word, width)).collect()
+    }
+
+    /// Size first, at least `least` words, the root and the type at these places.
+    fn call(
+        &self,
+        line: &Line,
+        kind: Kind,
+        least: usize,
+        root: Option<usize>,
+        width: usize,
+    ) -> Result<Call, ReadError> {
+        if self.words.len() < least {
+            return Err(line.error(format!("has {} arguments; {kind} needs {least}", self.words.len())));
+        }
+        let width = self.width(line, width)?;
+        let bytes = bytes(line, self.words[0], width)?;
+        Ok(Call { root: self.root(line, root)?, ..Call::new(kind, bytes) })
+    }
+
+    fn root(&self, line: &Line, at: Option<usize>) -> Result<u32, ReadError> {
+        match at.and_then(|at| self.words.get(at)) {
+            Some(word) => line.parse(word, "a root"),
+            None => Ok(0),
+        }
+    }
+
+    /// `SEND RECEIVE [ROOT [TYPE TYPE]]`: what each rank receives counts, the root tells it too.
+    fn scatter(&self, line: &Line) -> Result<Call, ReadError> {
+        let call = self.call(line, Kind::Scatter, 2, Some(2), 3)?;
+        let width = self.width(line, 4.min(self.words.len()))?;
+        Ok(Call { bytes: bytes(line, self.words[1], width)?, ..call })
+    }
+
+    /// Sizes for all ranks from this place on; the type at that one.
+    fn counted(&self, line: &Line, kind: Kind, from: usize, width: usize) -> Result<Call, ReadError> {
+        let width = self.width(line, width)?;
+        let counts = self.sizes(line, from, self.size, width)?;
+        let mean = counts.iter().sum::<u64>() / self.size as u64;
+        Ok(Call { counts, ..Call::new(kind, if kind == Kind::Alltoallv { 0 } else { mean }) })
+    }
+
+    /// `SEND COUNTS… [ROOT [TYPE TYPE]]`: each rank knows what it sends.
+    fn gatherv(&self, line: &Line) -> Result<Call, ReadError> {
+        let root = self.root(line, Some(1 + self.size))?;
+        let width = self.width(line, 2 + self.size)?;
+        let _ = self.sizes(line, 0, 1 + self.size, width)?;
+        Ok(Call { root, ..Call::new(Kind::Gatherv, bytes(line, self.words[0], width)?) })
+    }
+
+    /// `COUNTS… RECEIVE [ROOT [TYPE TYPE]]`.
+    fn scatterv(&self, line: &Line) -> Result<Call, ReadError> {
+        let root = self.root(line, Some(1 + self.size))?;
+        let width = self.width(line, 2 + self.size)?;
+        let counts = self.sizes(line, 0, self.size, width)?;
+        Ok(Call { root, counts, ..Call::new(Kind::Scatterv, 0) })
+    }
+}

@@ -1,0 +1,110 @@
+//! Lines of words, and what is wrong with them.
+
+use super::Source;
+use std::str::{FromStr, SplitAsciiWhitespace};
+use thiserror::Error;
+
+/// Why a trace can not be read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{}: {reason}", place(file, *line))]
+pub struct ReadError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 if the reason is not in one line.
+    pub line: u32,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+fn place(file: &str, line: u32) -> String {
+    if line > 0 { format!("{file}:{line}") } else { file.to_owned() }
+}
+
+pub(super) fn at_file(file: &str, reason: String) -> ReadError {
+    ReadError { file: file.to_owned(), line: 0, reason }
+}
+
+/// The text of a file.
+pub(super) fn text(source: &Source) -> Result<&str, ReadError> {
+    std::str::from_utf8(&source.bytes).map_err(|error| {
+        let before = &source.bytes[..error.valid_up_to()];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1;
+        ReadError { file: source.name.clone(), line, reason: "is not text".to_owned() }
+    })
+}
+
+/// A mistake in the last line of a file that does not end with a line break may be that the file is cut short.
+pub(super) fn with_hint(source: &Source, mut error: ReadError) -> ReadError {
+    let breaks = source.bytes.iter().filter(|&&byte| byte == b'\n').count();
+    if source.name == error.file && error.line as usize == breaks + 1 {
+        error.reason += " (The file ends here: it may be cut short.)";
+    }
+    error
+}
+
+/// One line, word by word.
+pub(super) struct Line<'a> {
+    pub(super) file: &'a str,
+    pub(super) number: u32,
+    words: SplitAsciiWhitespace<'a>,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(file: &'a str, number: u32, text: &'a str) -> Line<'a> {
+        Line { file, number, words: text.split_ascii_whitespace() }
+    }
+
+    pub(super) fn error(&self, reason: impl Into<String>) -> ReadError {
+        ReadError { file: self.file.to_owned(), line: self.number, reason: reason.into() }
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn next(&mut self) -> Option<&'a str> {
+        self.words.next()
+    }
+
+    /// The next word; `what` it should be is told if it is missing.
+    pub(super) fn word(&mut self, what: &str) -> Result<&'a str, ReadError> {
+        self.words.next().ok_or_else(|| self.error(format!("ends before {what}")))
+    }
+
+    /// A number.
+    pub(super) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, ReadError> {
+        let word = self.word(what)?;
+        self.parse(word, what)
+    }
+
+    /// A number, if the line goes on.
+    pub(super) fn optional<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
+        self.words.next().map(|word| self.parse(word, what)).transpose()
+    }
+
+    /// A number, or `any`.
+    pub(super) fn number_or_any<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
+        match self.word(what)? {
+            "any" => Ok(None),
+            word => self.parse(word, what).map(Some),
+        }
+    }
+
+    pub(super) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {
+        word.parse().map_err(|_| self.error(format!("{what} can not be '{word}'")))
+    }
+
+    /// Nothing may follow.
+    pub(super) fn end(&mut self) -> Result<(), ReadError> {
+        match self.words.next() {
+            Some(word) => Err(self.error(format!("has '{word}' where it should end"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A word that is none of those known.
+    pub(super) fn unknown(&self, what: &str, word: &str, known: &[&str]) -> ReadError {
+        let nearest = known
+            .iter()
+            .max_by(|a, b| strsim::jaro_winkler(a, word).total_cmp(&strsim::jaro_winkler(b, word)));
+        let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
+        self.error(format!("knows no {what} '{word}'{hint}"))
+    }
+}

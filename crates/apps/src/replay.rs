@@ -1,0 +1,196 @@
+//! A replay: the ranks of an application, on whatever carries their messages.
+//!
+//! The replay has no clock and no network. Its owner tells it what happens (`start`, `on_timer`, `on_delivered`,
+//! `on_sent`) and does what it finds in the [`Outbox`]. Messages of one rank to another must be delivered in the
+//! order in which they were sent.
+
+use crate::algorithm::Choices;
+use crate::application::Application;
+use crate::rank::{Message, Rank, Stretch, Totals, World};
+use pauseframe_units::{Span, Time};
+use std::fmt;
+use std::sync::Arc;
+
+/// How an application is replayed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// Compute times are multiplied by this.
+    pub compute_scale: f64,
+    /// Messages of at most so many bytes are sent without asking (Open MPI's TCP component: 64 KiB).
+    pub eager_limit: u64,
+    /// Bytes that go before each message, and that an announcement and its answer have.
+    pub envelope: u64,
+    /// Collective algorithms that do not go by size.
+    pub algorithms: Choices,
+    /// Whether every rank keeps its time line.
+    pub timeline: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            compute_scale: 1.0,
+            eager_limit: 64 << 10,
+            envelope: 32,
+            algorithms: Choices::default(),
+            timeline: false,
+        }
+    }
+}
+
+impl Options {
+    /// A compute time of the trace in this replay, to the nearest picosecond.
+    pub fn scaled(&self, span: Span) -> Span {
+        if self.compute_scale.to_bits() == 1.0_f64.to_bits() {
+            return span;
+        }
+        Span((span.0 as f64 * self.compute_scale).round() as u64)
+    }
+}
+
+/// What the ranks want of the network and the clock.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// To be sent, in this order.
+    pub messages: Vec<Message>,
+    /// To be called back.
+    pub timers: Vec<Timer>,
+}
+
+/// A rank wants to be called at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Timer {
+    /// When.
+    pub at: Time,
+    /// Which rank.
+    pub rank: u32,
+    /// Given back to it.
+    pub token: u32,
+}
+
+impl Outbox {
+    pub(crate) fn timer(&mut self, rank: u32, at: Time, token: u32) {
+        self.timers.push(Timer { at, rank, token });
+    }
+}
+
+/// What is wrong with a rank, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The rank.
+    pub rank: u32,
+    /// The line of its file; 0 where there is none.
+    pub line: u32,
+    /// The step of its program, from 0.
+    pub step: u32,
+    /// What is wrong, or what it waits for.
+    pub reason: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { rank, line, step, reason } = self;
+        if *line > 0 {
+            write!(f, "rank {rank}, line {line}: {reason}")
+        } else {
+            write!(f, "rank {rank}, step {step}: {reason}")
+        }
+    }
+}
+
+/// What came of one rank.
+#[derive(Clone, Debug)]
+pub struct RankReport<'a> {
+    /// When it was through its program; `None` if it is not.
+    pub finished: Option<Time>,
+    /// Time by activity, up to its last change.
+    pub totals: Totals,
+    /// Its time line, if it keeps one.
+    pub stretches: &'a [Stretch],
+}
+
+/// The ranks of an application.
+#[derive(Debug)]
+pub struct Replay {
+    application: Arc<Application>,
+    options: Options,
+    ranks: Vec<Rank>,
+}
+
+impl Replay {
+    /// Before its start.
+    pub fn new(application: Arc<Application>, options: Options) -> Replay {
+        let rank = |id| Rank::new(id, &application, options.timeline);
+        let ranks = (0..application.ranks()).map(rank).collect();
+        Replay { application, options, ranks }
+    }
+
+    /// The application.
+    pub fn application(&self) -> &Arc<Application> {
+        &self.application
+    }
+
+    /// All ranks begin.
+    pub fn start(&mut self, now: Time, out: &mut Outbox) {
+        let world = World { application: &self.application, options: &self.options };
+        for rank in &mut self.ranks {
+            rank.drive(now, world, out);
+        }
+    }
+
+    /// The time of a timer has come.
+    pub fn on_timer(&mut self, timer: Timer, now: Time, out: &mut Outbox) {
+        let world = World { application: &self.application, options: &self.options };
+        self.ranks[timer.rank as usize].on_timer(timer.token, now, world, out);
+    }
+
+    /// The last byte of a message has reached its rank.
+    pub fn on_delivered(&mut self, message: &Message, now: Time, out: &mut Outbox) {
+        let world = World { application: &self.application, options: &self.options };
+        self.ranks[message.to as usize].on_message(message, now, world, out);
+    }
+
+    /// The last byte of a message with a `notify` has left its rank for good.
+    pub fn on_sent(&mut self, message: &Message, now: Time, out: &mut Outbox) {
+        let world = World { application: &self.application, options: &self.options };
+        if let Some(request) = message.notify {
+            self.ranks[message.from as usize].on_sent(request, now, world, out);
+        }
+    }
+
+    /// Whether all ranks are through.
+    pub fn is_finished(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.finished.is_some())
+    }
+
+    /// When the last rank was through, if all are.
+    pub fn finish(&self) -> Option<Time> {
+        let finished: Option<Vec<Time>> = self.ranks.iter().map(|rank| rank.finished).collect();
+        finished.map(|times| times.into_iter().max().unwrap_or(Time::ZERO))
+    }
+
+    /// What each rank that is not through waits for.
+    pub fn stuck(&self) -> Vec<Fault> {
+        let world = World { application: &self.application, options: &self.options };
+        self.ranks.iter().filter_map(|rank| rank.stuck(world)).collect()
+    }
+
+    /// What the ranks did against the rules of MPI.
+    pub fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.ranks.iter().flat_map(|rank| &rank.faults)
+    }
+
+    /// Messages that came and that nobody received.
+    pub fn unreceived(&self) -> usize {
+        self.ranks.iter().map(Rank::unreceived).sum()
+    }
+
+    /// What came of each rank.
+    pub fn ranks(&self) -> impl ExactSizeIterator<Item = RankReport<'_>> {
+        self.ranks.iter().map(|rank| RankReport {
+            finished: rank.finished,
+            totals: rank.timeline.totals(),
+            stretches: rank.timeline.stretches(),
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! Messages on kept connections: in order, either way, told when they are there and when they are acknowledged.
+
+use crate::common::*;
+use pauseframe_engine::EventQueue;
+use pauseframe_fabric::{FlowSpec, FlowStatus, Message, Network, Workload};
+use pauseframe_topology::Topology;
+use pauseframe_topology::generate::star;
+use pauseframe_topology::routing::NextHops;
+use pauseframe_units::{NodeId, Span, Time};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Sends what it is given at the start, and an answer of 1460 bytes to every message of host a that has come.
+#[derive(Debug)]
+struct Echo {
+    a: NodeId,
+    b: NodeId,
+    due: VecDeque<Message>,
+    begun: bool,
+    delivered: Vec<(u32, Time)>,
+    acknowledged: Vec<(u32, Time)>,
+    left: usize,
+}
+
+fn message(from: NodeId, to: NodeId, bytes: u64, token: u32) -> Message {
+    Message { connection: 0, from, to, bytes, token, notify: true, transport: 0 }
+}
+
+impl Workload for Echo {
+    fn next_start(&self) -> Option<Time> {
+        (!self.begun).then_some(Time::ZERO)
+    }
+    fn next_flow(&mut self) -> FlowSpec {
+        unreachable!("it has messages only")
+    }
+    fn wake(&mut self, _now: Time) {
+        self.begun = true;
+    }
+    fn next_message(&mut self) -> Option<Message> {
+        if self.begun { self.due.pop_front() } else { None }
+    }
+    fn on_delivered(&mut self, token: u32, now: Time) {
+        self.delivered.push((token, now));
+        if token < 100 {
+            let to = self.a;
+            self.due.push_back(message(self.b, to, MSS, token + 100));
+        } else {
+            self.left -= 1;
+        }
+    }
+    fn on_acknowledged(&mut self, token: u32, now: Time) {
+        self.acknowledged.push((token, now));
+    }
+    fn is_over(&self) -> bool {
+        self.left == 0 && self.acknowledged.len() == self.delivered.len()
+    }
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+fn run_echo(topology: &Topology, sizes: &[u64]) -> (Network, Time) {
+    let hosts: Vec<NodeId> = topology.hosts().collect();
+    let due = (0..).zip(sizes).map(|(token, &bytes)| message(hosts[0], hosts[1], bytes, token)).collect();
+    let echo = Echo {
+        a: hosts[0],
+        b: hosts[1],
+        due,
+        begun: false,
+        delivered: Vec::new(),
+        acknowledged: Vec::new(),
+        left: sizes.len(),
+    };
+    let routes = Arc::new(NextHops::shortest(topology).unwrap());
+    let (topology, settings) = (Arc::new(topology.clone()), Arc::new(settings(config())));
+    let mut network = Network::new(topology, routes, settings, vec![Box::new(echo)], true);
+    let mut queue = EventQueue::new();
+    network.start(&mut queue);
+    let ending = proceed(&mut network, &mut queue, Time::ZERO + Span::from_secs(1));
+    (network, ending.now)
+}
+
+#[test]
+fn messages_come_in_order_on_one_connection_and_are_answered() {
+    let topology = star(3, link(10, Span::from_us(1))).unwrap();
+    let (mut network, end) = run_echo(&topology, &[MSS, 2 * MSS, MSS]);
+    let told = network.workload(0).as_any().unwrap().downcast_ref::<Echo>().unwrap();
+    // A full frame takes 1.2304 us on each of two links of 1 us; four frames follow each other.
+    let frame = |n: u64| Time::ZERO + Span::from_us(2) + Span(1_230_400 * (n + 1));
+    let tokens = |list: &[(u32, Time)], from: u32| -> Vec<(u32, Time)> {
+        list.iter().copied().filter(|(token, _)| (*token >= 100) == (from == 1)).collect()
+    };
+    assert_eq!(tokens(&told.delivered, 0), [(0, frame(1)), (1, frame(3)), (2, frame(4))]);
+    // Answers leave when the message is there, on links that nobody else uses that way.
+    let back = Span::from_us(2) + Span(2 * 1_230_400);
+    let answers: Vec<(u32, Time)> = tokens(&told.delivered, 1);
+    assert_eq!(answers[0], (100, frame(1) + back));
+    assert_eq!(answers.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [100, 101, 102]);
+    assert_eq!(told.acknowledged.len(), 6);
+    for (token, at) in &told.delivered {
+        let acked = told.acknowledged.iter().find(|(other, _)| other == token).unwrap().1;
+        assert!(acked > *at, "message {token} is acknowledged after it has come");
+    }
+    let last = told.acknowledged.iter().map(|(_, at)| *at).max().unwrap();
+    assert_eq!(end, last, "the run ends with the workload");
+    let records = network.flow_records(end);
+    assert_eq!(records.len(), 1, "one connection");
+    let record = records[0];
+    assert_eq!((record.spec.size, record.spec.reply, record.delivered), (4 * MSS, 3 * MSS, 7 * MSS));
+    assert_eq!((record.status, record.ideal), (FlowStatus::Finished, Span::ZERO));
+}

@@ -1,0 +1,167 @@
+//! What came of the applications of a run, beside their references: the ideal network, and the same network alone.
+
+use crate::build::{Built, build_only};
+use crate::faults;
+use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
+use crate::workload::application::{ApplicationWorkload, options};
+use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
+use pauseframe_apps::perfetto::{JobTimeline, perfetto};
+use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
+use pauseframe_engine::{Control, EventQueue, Limits, run as run_events};
+use pauseframe_fabric::Network;
+use pauseframe_topology::Topology;
+use pauseframe_units::{NodeId, Span, Time};
+use std::sync::Arc;
+
+/// What came of an application.
+#[derive(Clone, Debug)]
+pub(crate) struct JobResult {
+    /// Position of its workload.
+    pub workload: u16,
+    /// What it did.
+    pub application: Arc<Application>,
+    /// When it began.
+    pub start: Time,
+    /// When its last rank was through.
+    pub finish: Option<Time>,
+    /// On ideal hardware: lossless, no stacks, NICs that share nothing with others (cee §IV-D).
+    pub ideal: Option<Span>,
+    /// In the same network without the other workloads, if that was asked for.
+    pub alone: Option<Span>,
+    /// Messages over connections.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Connections that were opened.
+    pub connections: u32,
+    /// What the ranks that are not through wait for.
+    pub waits_for: Vec<Fault>,
+    /// One for each rank.
+    pub ranks: Vec<RankResult>,
+}
+
+/// What came of a rank.
+#[derive(Clone, Debug)]
+pub(crate) struct RankResult {
+    /// Node number of its host.
+    pub host: u32,
+    /// When it was through.
+    pub finished: Option<Time>,
+    /// Its time by activity.
+    pub totals: Totals,
+}
+
+impl JobResult {
+    /// How long it took.
+    pub(crate) fn time(&self) -> Option<Span> {
+        self.finish.map(|finish| finish - self.start)
+    }
+}
+
+fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
+    scenario.workload.iter().enumerate().filter_map(|(index, workload)| match &workload.kind {
+        WorkloadKind::Application(spec) => Some((index, spec.as_ref())),
+        _ => None,
+    })
+}
+
+fn job(network: &Network, index: usize) -> Option<&Job> {
+    let workload = network.workload(index).as_any()?.downcast_ref::<ApplicationWorkload>()?;
+    Some(&workload.job)
+}
+
+/// The applications of a run that is over. Those that ask for it are run again, alone.
+pub(crate) fn results(scenario: &Scenario, built: &Built) -> Vec<JobResult> {
+    let result = |(index, spec): (usize, &ApplicationSpec)| {
+        let job = job(&built.network, index)?;
+        let (messages, bytes) = job.sent();
+        let rank = |(report, &host): (RankReport, &u32)| RankResult {
+            host,
+            finished: report.finished,
+            totals: report.totals,
+        };
+        let waits_for = if job.replay().is_finished() { Vec::new() } else { job.replay().stuck() };
+        Some(JobResult {
+            workload: index as u16,
+            application: Arc::clone(job.replay().application()),
+            start: job.start(),
+            finish: job.replay().finish(),
+            ideal: reference(spec, job.hosts(), built),
+            alone: if spec.alone { alone(scenario, index) } else { None },
+            messages,
+            bytes,
+            connections: job.connections(),
+            waits_for,
+            ranks: job.replay().ranks().zip(job.hosts()).map(rank).collect(),
+        })
+    };
+    specs(scenario).filter_map(result).collect()
+}
+
+/// The same application on ideal hardware: the NICs of the hosts at their rate, and the latency of links and switches
+/// from the first rank to the farthest.
+fn reference(spec: &ApplicationSpec, hosts: &[u32], built: &Built) -> Option<Span> {
+    let topology: &Topology = &built.topology;
+    let first = NodeId(*hosts.first()?);
+    let latency = hosts.iter().filter(|&&host| host != first.0);
+    let latency = latency.map(|&host| built.ideal.wire_latency(first, NodeId(host))).max();
+    let rate = |&host: &u32| topology.channel(topology.nodes()[NodeId(host)].ports[0]).rate;
+    let network = IdealNetwork {
+        latency: latency.unwrap_or_default(),
+        rate: hosts.iter().map(rate).min()?,
+        sharing: Sharing::Nics,
+    };
+    let application = Arc::clone(&spec.application.0);
+    let replay =
+        ideal::run(application, pauseframe_apps::Options { timeline: false, ..options(spec) }, network);
+    replay.ok()?.finish().map(|end| end - Time::ZERO)
+}
+
+/// How long the application takes when nothing else happens; its ranks are where they were.
+fn alone(scenario: &Scenario, index: usize) -> Option<Span> {
+    let mut built = build_only(scenario, Some(index)).ok()?;
+    let mut queue = EventQueue::new();
+    built.network.start(&mut queue);
+    let topology = Arc::clone(&built.topology);
+    faults::install(scenario, &topology, &mut built.network, &mut queue);
+    let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
+    let limits = Limits { time, watch_every: u64::MAX };
+    run_events(&mut built.network, &mut queue, limits, |_, _| Control::Continue);
+    let job = job(&built.network, index)?;
+    job.replay().finish().map(|finish| finish - job.start())
+}
+
+/// What a person should know about applications that did not come to their end, or broke a rule.
+pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, _) in specs(scenario) {
+        let Some(job) = job(&built.network, index) else { continue };
+        let name = &scenario.workload[index].name;
+        let faults: Vec<&Fault> = job.replay().faults().collect();
+        if let Some(fault) = faults.first() {
+            warnings.push(format!("workload {name}: {fault} ({} such faults)", faults.len()));
+        }
+        let stuck = job.replay().stuck();
+        if let Some(fault) = stuck.first() {
+            let (count, all) = (stuck.len(), job.hosts().len());
+            warnings.push(format!("workload {name}: {count} of {all} ranks did not finish; {fault}"));
+        } else if job.replay().unreceived() > 0 {
+            let count = job.replay().unreceived();
+            warnings.push(format!("workload {name}: {count} messages came that nobody receives"));
+        }
+    }
+    warnings
+}
+
+/// The time lines of all applications that keep one, for Perfetto.
+pub(crate) fn timeline(scenario: &Scenario, network: &Network) -> Option<Vec<u8>> {
+    let jobs: Vec<JobTimeline> = specs(scenario)
+        .filter(|(_, spec)| spec.timeline)
+        .filter_map(|(index, spec)| {
+            let ranks = job(network, index)?.replay().ranks().map(|report| report.stretches).collect();
+            let name = &scenario.workload[index].name;
+            Some(JobTimeline { name, application: &spec.application.0, ranks })
+        })
+        .collect();
+    (!jobs.is_empty()).then(|| perfetto(&jobs))
+}

@@ -1,0 +1,188 @@
+//! Applications in the packet network: times worked out by hand, jobs side by side, flows that wait for others.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+use arrow_array::RecordBatch;
+use pauseframe_scenario::resolve::{Input, resolve};
+use pauseframe_scenario::{Control, RunOptions, RunResults, run};
+use std::path::Path;
+
+/// Four hosts at a switch; no handshake, no window in the way, nothing but payload and headers of 40 bytes.
+const NETWORK: &str = r#"
+name = "test"
+stop = "1 s"
+[topology]
+kind = "star"
+hosts = 4
+link = { rate = "10 Gbps", delay = "1 us" }
+[host]
+wire_overhead = "none"
+[switch]
+latency = "0 s"
+[transport]
+preset = "newreno"
+handshake = false
+timestamps = false
+initial_window = "10 segments"
+receive_window = "100 KB"
+"#;
+
+fn problems(workloads: &str) -> Vec<String> {
+    let text = format!("{NETWORK}\n{workloads}");
+    let input = Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
+    resolve(&input).unwrap_err().problems.iter().map(|p| format!("{}: {} {}", p.path, p.message, p.hint)).collect()
+}
+
+fn packets(workloads: &str) -> RunResults {
+    let text = format!("{NETWORK}\n{workloads}");
+    let input = Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
+    let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
+    // What is kept with the results stands alone.
+    let again = resolved.to_toml();
+    let input = Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
+    let again = resolve(&input).unwrap_or_else(|error| panic!("{error}\nin\n{again}"));
+    assert_eq!(again.scenario, resolved.scenario);
+    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+}
+
+fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
+    table.column_by_name(column).unwrap().as_primitive::<Float64Type>().iter().collect()
+}
+
+/// To the picosecond, as far as floats go.
+fn assert_near(table: &RecordBatch, column: &str, expected: &[f64]) {
+    let found = floats(table, column);
+    let near = |(found, expected): (&Option<f64>, &f64)| found.is_some_and(|found| (found - expected).abs() < 1e-6);
+    let all = found.len() == expected.len() && found.iter().zip(expected).all(near);
+    assert!(all, "{column}: {found:?}, expected {expected:?}");
+}
+
+fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
+    table.column_by_name(column).unwrap().as_primitive::<UInt64Type>().iter().flatten().collect()
+}
+
+/// A full packet of 1500 bytes is stored and forwarded once: twice 1.2 us, and two links of 1 us.
+const ONE: f64 = 2.0 * 1.2 + 2.0;
+
+#[test]
+fn a_message_between_two_ranks_takes_the_time_of_its_packets() {
+    // One full packet of 1460 bytes with the envelope: 1.2 us on each of two links of 1 us.
+    let program = r#"
+[[workload]]
+kind = "application"
+program = """
+rank 0 of 2
+5000 send 1 1428 7
+end 0
+rank 1 of 2
+0 recv 0 1428 7
+end 1000
+"""
+timeline = true
+"#;
+    let results = packets(program);
+    let time = 5.0 + ONE + 1.0;
+    assert_near(&results.jobs, "time_us", &[time]);
+    assert_near(&results.ranks, "finish_us", &[5.0, time]);
+    assert_near(&results.ranks, "compute_us", &[5.0, 1.0]);
+    assert_near(&results.ranks, "waiting_us", &[0.0, time - 1.0]);
+    // Ideal hardware: 1460 bytes at 10 Gb/s and two links, no headers and no store and forward.
+    let ideal = 5.0 + 1460.0 * 0.8e-3 + 2.0 + 1.0;
+    assert_near(&results.jobs, "ideal_us", &[ideal]);
+    assert_near(&results.jobs, "slowdown", &[time / ideal]);
+    assert_eq!((counts(&results.jobs, "messages"), counts(&results.flows, "size_bytes")), (vec![1], vec![1460]));
+    assert!(results.timeline.unwrap().len() > 50);
+}
+
+#[test]
+fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
+    let results = packets(
+        "[[workload]]\nkind = \"application\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"5712 B\"\nalgorithm = \"ring\"\n",
+    );
+    // Six rounds of a packet each: a quarter of 5712 bytes and the envelope.
+    // An ACK of 40 bytes may be before it on the way.
+    let time = floats(&results.jobs, "time_us")[0].unwrap();
+    assert!((6.0 * ONE..6.0 * (ONE + 0.07)).contains(&(time + 1e-6)), "{time}");
+    assert_eq!(counts(&results.jobs, "messages"), [24]);
+    // One connection for each pair of neighbours.
+    assert_eq!(results.flows.num_rows(), 4);
+    assert_eq!(results.summary.flows_finished, 4);
+}
+
+#[test]
+fn jobs_share_the_network_and_are_compared_with_themselves_alone() {
+    let job = |name: &str, hosts: &str| {
+        format!(
+            "[[workload]]\nname = \"{name}\"\nkind = \"application\"\npattern = \"pipeline\"\nranks = 2\nsize = \"1 MB\"\n\
+             iterations = 3\nalone = true\nhosts = {hosts}\n"
+        )
+    };
+    // Both send to the same host: its link is shared.
+    let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host2\"]")));
+    let interference = floats(&results.jobs, "interference");
+    assert!(interference.iter().all(|factor| (1.5..2.5).contains(&factor.unwrap())), "{interference:?}");
+    let alone = floats(&results.jobs, "alone_us");
+    assert_eq!(alone[0], alone[1]);
+    // Apart, they do not meet.
+    let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host3\"]")));
+    assert_eq!(floats(&results.jobs, "interference"), [Some(1.0), Some(1.0)]);
+}
+
+#[test]
+fn a_deadlock_is_said_with_ranks_and_what_they_wait_for() {
+    let results = packets(
+        "[[workload]]\nname = \"mpi\"\nkind = \"application\"\nprogram = \"\"\"\nrank 0 of 2\n0 recv 1 8 1\nend 0\nrank 1 of 2\n0 recv 0 8 1\nend 0\n\"\"\"\n",
+    );
+    assert_eq!(floats(&results.jobs, "finish_us"), [None]);
+    let warning = &results.summary.warnings[results.summary.warnings.len() - 1];
+    assert!(
+        warning.contains("2 of 2 ranks did not finish; rank 0, line 3: waits for a message from rank 1 with tag 1")
+            || warning.contains("rank 0, line 2: waits for a message from rank 1 with tag 1"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn flows_wait_for_others_and_for_their_compute_time() {
+    let results = packets(
+        r#"
+[[workload]]
+kind = "flows"
+flows = [
+    { src = "host0", dst = "host1", size = "1460 B", id = "a" },
+    { src = "host1", dst = "host2", size = "1460 B", id = "b", after = ["a"], compute = "10 us" },
+    { src = "host2", dst = "host3", size = "1460 B", after = ["a", "b"], start = "100 us" },
+]
+"#,
+    );
+    assert_near(&results.flows, "start_us", &[0.0, ONE + 10.0, 100.0]);
+}
+
+#[test]
+fn mistakes_say_what_to_do() {
+    let wrong = |keys: &str| problems(&format!("[[workload]]\nkind = \"application\"\n{keys}\n")).join("\n");
+    assert_eq!(wrong(""), "workload.0.trace: is required: a trace file, or pattern ");
+    let pattern = "pattern = \"all_reduce\"\nranks = 4\nsize = \"1 KB\"\n";
+    assert!(wrong(&format!("{pattern}algorithm = \"rink\"")).contains("it has recursive_doubling, rabenseifner, ring"));
+    assert!(wrong(&format!("{pattern}algorithms = [\"alltoal = ring\"]")).contains("did you mean \"alltoall\""));
+    assert!(wrong(&format!("{pattern}hosts = [\"host0\"]")).contains("names 1 hosts for 4 ranks"));
+    assert!(wrong("pattern = \"stencil\"\nranks = 4\nsize = \"1 KB\"\ngrid = [3, 2]").contains("6 places for 4 ranks"));
+    assert!(wrong("pattern = \"pipeline\"\nranks = 5\nsize = \"1 KB\"").contains("5 ranks have no room on hosts for 4"));
+    assert!(wrong("program = \"rank 0 of 1\\n0 send 3 8 1\\nend 0\"").contains("program:2: rank 0: names rank 3"));
+    assert!(wrong("trace = \"missing.zst\"").contains("missing.zst"));
+    let flows = "[[workload]]\nkind = \"flows\"\nflows = [{ src = \"host0\", dst = \"host1\", size = \"1 KB\", after = [\"x\"] }]\n";
+    assert!(problems(flows).join("").contains("flow 1: no flow has the id \"x\" that it is after"));
+}
+
+#[test]
+fn jobs_have_the_ranks_they_were_given() {
+    let results = packets(
+        "[[workload]]\nkind = \"application\"\npattern = \"all_to_all\"\nranks = 8\nranks_per_host = 2\nsize = \"1 KB\"\nplacement = \"random\"\n",
+    );
+    let ranks = results.jobs.column_by_name("ranks").unwrap().as_primitive::<UInt32Type>().value(0);
+    assert_eq!((ranks, results.ranks.num_rows()), (8, 8));
+    // Ranks on the same host do not use the network: 4 of 28 pairs.
+    let connections = results.jobs.column_by_name("connections").unwrap().as_primitive::<UInt32Type>().value(0);
+    assert_eq!(connections, 24);
+}

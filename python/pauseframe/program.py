@@ -1,0 +1,171 @@
+"""Parallel applications written in Python: a program for each rank, with loops in Python, unrolled before the run.
+
+>>> import pauseframe as pf
+>>> def ring(rank: pf.Program, ranks: int) -> None:
+...     for _ in range(3):
+...         rank.compute("10 us")
+...         request = rank.isend((rank.rank + 1) % ranks, 20_000)
+...         rank.recv((rank.rank - 1) % ranks)
+...         rank.wait(request)
+...     rank.allreduce(8)
+>>> workload = pf.programs(4, lambda rank: ring(rank, 4))
+>>> workload.program.splitlines()[:3]
+['rank 0 of 4', 'comm 0 4 all', '10000 isend 0 1 20000 0']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.scenario.workloads import Application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+class Program:
+    """What one rank does, step by step.
+
+    Each method appends a step. Sizes are bytes, ranks count from 0, times are texts with a unit ("10 us") and are
+    rounded to nanoseconds. Methods that begin with i give a request for `wait`.
+    """
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        self.rank = rank
+        """Which rank this is."""
+        self.ranks = ranks
+        """How many there are."""
+        self._lines = [f"rank {rank} of {ranks}", f"comm 0 {ranks} all"]
+        self._compute = 0
+        self._free: list[int] = []
+        self._open: set[int] = set()
+        self._slots = 0
+
+    def compute(self, time: str) -> None:
+        """Works for a time such as "250 us"."""
+        number, _, unit = time.strip().partition(" ")
+        try:
+            nanoseconds = float(number) * NANOSECONDS[unit.strip()]
+        except (ValueError, KeyError):
+            raise ValueError(f"{time!r} is not a time such as '10 us' (ns, us, ms, s)") from None
+        if not 0 <= nanoseconds < 1e18:
+            raise ValueError(f"{time!r} is not a time from 0 s on")
+        self._compute += round(nanoseconds)
+
+    def send(self, to: int, size: int, tag: int = 0) -> None:
+        """Sends `size` bytes; goes on when the buffer is free again."""
+        self._step(f"send {self._peer(to)} {_size(size)} {tag}")
+
+    def recv(self, source: int | None = None, tag: int | None = None) -> None:
+        """Receives a message; from anybody or with any tag where these are None."""
+        self._step(f"recv {self._source(source)} any {_tag(tag)}")
+
+    def isend(self, to: int, size: int, tag: int = 0) -> int:
+        """Begins to send."""
+        request = self._begin()
+        self._step(f"isend {request} {self._peer(to)} {_size(size)} {tag}")
+        return request
+
+    def irecv(self, source: int | None = None, tag: int | None = None) -> int:
+        """Posts a receive."""
+        request = self._begin()
+        self._step(f"irecv {request} {self._source(source)} any {_tag(tag)}")
+        return request
+
+    def wait(self, *requests: int) -> None:
+        """Goes on when all these requests are complete; all that are open if none is named."""
+        names = requests or tuple(sorted(self._open))
+        unknown = [request for request in names if request not in self._open]
+        if unknown:
+            raise ValueError(f"rank {self.rank} has no open request {unknown[0]}")
+        if names:
+            self._step("waitall " + " ".join(map(str, names)))
+        for request in names:
+            self._open.discard(request)
+            self._free.append(request)
+
+    def barrier(self) -> None:
+        """Goes on when all ranks have come here."""
+        self._step("barrier 0")
+
+    def bcast(self, size: int, root: int = 0) -> None:
+        """`size` bytes from `root` to all."""
+        self._step(f"bcast 0 {self._peer(root)} {_size(size)}")
+
+    def reduce(self, size: int, root: int = 0) -> None:
+        """A sum of vectors of `size` bytes to `root`."""
+        self._step(f"reduce 0 {self._peer(root)} {_size(size)}")
+
+    def allreduce(self, size: int) -> None:
+        """A sum of vectors of `size` bytes to all."""
+        self._step(f"allreduce 0 {_size(size)}")
+
+    def alltoall(self, size: int) -> None:
+        """`size` bytes from each to each."""
+        self._step(f"alltoall 0 {_size(size)}")
+
+    def allgather(self, size: int) -> None:
+        """A block of `size` bytes from each to all."""
+        self._step(f"allgather 0 {_size(size)}")
+
+    def gather(self, size: int, root: int = 0) -> None:
+        """A block of `size` bytes from each to `root`."""
+        self._step(f"gather 0 {self._peer(root)} {_size(size)}")
+
+    def scatter(self, size: int, root: int = 0) -> None:
+        """A block of `size` bytes to each from `root`."""
+        self._step(f"scatter 0 {self._peer(root)} {_size(size)}")
+
+    def reduce_scatter(self, size: int) -> None:
+        """A block of `size` bytes of the sum to each."""
+        self._step(f"reduce_scatter 0 {_size(size)}")
+
+    def text(self) -> str:
+        """The program as lines of a PMPI trace."""
+        return "\n".join([*self._lines, f"end {self._compute}"])
+
+    def _step(self, text: str) -> None:
+        self._lines.append(f"{self._compute} {text}")
+        self._compute = 0
+
+    def _begin(self) -> int:
+        if self._free:
+            request = self._free.pop()
+        else:
+            request = self._slots
+            self._slots += 1
+        self._open.add(request)
+        return request
+
+    def _peer(self, rank: int) -> int:
+        if not 0 <= rank < self.ranks:
+            raise ValueError(f"there is no rank {rank} among {self.ranks}")
+        return rank
+
+    def _source(self, rank: int | None) -> str:
+        return "any" if rank is None else str(self._peer(rank))
+
+
+def _tag(tag: int | None) -> str:
+    return "any" if tag is None else str(tag)
+
+
+def _size(size: int) -> int:
+    if size < 0:
+        raise ValueError(f"a message can not have {size} bytes")
+    return size
+
+
+def programs(ranks: int, body: Callable[[Program], None], **keys: Any) -> Application:
+    """The workload of `ranks` ranks whose programs `body` writes; it is called once for each, before the run.
+
+    `keys` are those of `Application`: placement, start, compute_scale and so on.
+    """
+    texts = []
+    for rank in range(ranks):
+        program = Program(rank, ranks)
+        body(program)
+        texts.append(program.text())
+    return Application(program="\n".join(texts) + "\n", **keys)

@@ -1,0 +1,66 @@
+"""Programs of ranks written in Python, and what the packet network makes of them."""
+
+from __future__ import annotations
+
+import pauseframe as pf
+import polars as pl
+import pytest
+
+
+def ring(rank: pf.Program, rounds: int) -> None:
+    for _ in range(rounds):
+        rank.compute("10 us")
+        request = rank.isend((rank.rank + 1) % rank.ranks, 20_000)
+        rank.recv((rank.rank - 1) % rank.ranks)
+        rank.wait(request)
+
+
+def test_a_program_is_unrolled_into_lines() -> None:
+    program = pf.Program(1, 3)
+    program.compute("1.5 us")
+    program.compute("250 ns")
+    first = program.isend(2, 100, tag=7)
+    second = program.irecv(tag=3)
+    program.wait(second)
+    assert program.isend(0, 5) == second, "numbers of requests are used again"
+    program.wait()
+    program.recv()
+    program.bcast(64, root=2)
+    program.compute("1 ms")
+    assert first == 0
+    assert program.text().splitlines() == [
+        "rank 1 of 3",
+        "comm 0 3 all",
+        "1750 isend 0 2 100 7",
+        "0 irecv 1 any any 3",
+        "0 waitall 1",
+        "0 isend 1 0 5 0",
+        "0 waitall 0 1",
+        "0 recv any any any",
+        "0 bcast 0 2 64",
+        "end 1000000",
+    ]
+
+
+def test_mistakes_are_said_where_they_are_made() -> None:
+    program = pf.Program(0, 2)
+    with pytest.raises(ValueError, match="there is no rank 2 among 2"):
+        program.send(2, 1)
+    with pytest.raises(ValueError, match="'10' is not a time such as"):
+        program.compute("10")
+    with pytest.raises(ValueError, match="rank 0 has no open request 4"):
+        program.wait(4)
+    with pytest.raises(ValueError, match="can not have -1 bytes"):
+        program.send(1, -1)
+
+
+def test_programs_run_in_the_packet_network() -> None:
+    workload = pf.programs(4, lambda rank: ring(rank, 3), name="ring", timeline=False)
+    scenario = pf.Scenario(name="ring", topology=pf.Star(4), workload=[workload])
+    jobs = pl.DataFrame(pf.run(scenario).jobs)
+    assert jobs["job"].to_list() == ["ring"]
+    assert jobs["ranks"].to_list() == [4]
+    assert jobs["slowdown"][0] > 1
+    # Each message has its envelope; each pair of neighbours a connection.
+    assert (jobs["messages"][0], jobs["message_bytes"][0], jobs["connections"][0]) == (12, 12 * 20_032, 4)
+    assert jobs["compute_us"][0] == pytest.approx(30)
