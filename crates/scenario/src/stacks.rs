@@ -49,6 +49,7 @@ pub const STACKS: &[Preset] = &[
             set("retries", "15", "Linux ip-sysctl tcp_retries2 = 15"),
             set("rack", "true", "Linux tcp_recovery = 1 (RFC 8985)"),
             set("tlp", "true", "Linux tcp_early_retrans = 3 (RFC 8985 §7)"),
+            set("count_packets", "true", "Linux 6.1 include/net/tcp.h: snd_cwnd, tcp_packets_in_flight"),
             set("prr", "true", "Linux (RFC 6937, RFC 9937)"),
             set("undo", "true", "Linux tcp_dsack = 1 (RFC 3708)"),
             set("frto", "true", "Linux tcp_frto = 2 (RFC 5682)"),

@@ -61,6 +61,7 @@ impl Connection {
         if let Options::Syn(options) = syn.options {
             self.sender.sack &= options.sack;
             self.sender.window.mss = self.sender.window.mss.min(u32::from(options.mss).max(1));
+            self.sender.scoreboard.set_mss(self.sender.window.mss);
         } else {
             self.sender.sack = false;
         }

@@ -125,7 +125,11 @@ impl Sender {
             rto_deadline: Time::MAX,
             rtt: Rtt::new(&config.rto),
             cc: CongestionControl::new(&config.congestion_control),
-            scoreboard: Scoreboard::default(),
+            scoreboard: if config.recovery.count_packets {
+                Scoreboard::counting_packets(mss)
+            } else {
+                Scoreboard::default()
+            },
             inflation: 0,
             recover: 0,
             cwr_end: 0,
@@ -207,7 +211,7 @@ impl Sender {
             Phase::Open | Phase::Cwr => self.inflation,
             Phase::Recovery | Phase::Loss => self.inflation + self.scoreboard.absent(),
         };
-        self.flight_size().saturating_sub(absent)
+        self.scoreboard.flight(self.flight_size()).saturating_sub(absent)
     }
 
     /// Takes in the acknowledgement of a segment. False: it acknowledges what was never sent.
@@ -278,7 +282,7 @@ impl Sender {
         self.rto_deadline =
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
         let sample = AckSample {
-            acked,
+            acked: if REFINES { self.newly_delivered(acked) } else { acked },
             ece,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
@@ -368,7 +372,7 @@ impl Sender {
     /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.
     #[inline]
     fn note_usage(&mut self, limited: bool) {
-        let flight = self.flight_size();
+        let flight = self.scoreboard.flight(self.flight_size());
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
             self.cwnd_limited = limited;
             self.flight_max = flight;
@@ -418,7 +422,7 @@ impl Sender {
         }
         let len = unsent.min(u64::from(self.window.mss));
         let pipe = self.pipe();
-        if pipe + len > self.window.cwnd && pipe > 0 {
+        if pipe + self.scoreboard.weigh(len) > self.window.cwnd && pipe > 0 {
             self.note_usage(true);
             return None;
         }
@@ -448,7 +452,8 @@ impl Sender {
         if self.rto_deadline == Time::MAX {
             self.rto_deadline = self.rtt.deadline(now, &config.rto);
         }
-        self.note_usage(pipe + len + u64::from(self.window.mss) > self.window.cwnd);
+        let pipe = pipe + self.scoreboard.weigh(len);
+        self.note_usage(pipe + u64::from(self.window.mss) > self.window.cwnd);
         Outgoing { offset, len: len as u32, kind }
     }
 
@@ -487,7 +492,8 @@ impl Sender {
         }
         if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
             let pipe = self.pipe();
-            let fits = pipe == 0 || pipe + u64::from(lost.len) <= self.window.cwnd;
+            let len = self.scoreboard.weigh(u64::from(lost.len));
+            let fits = pipe == 0 || pipe + len <= self.window.cwnd;
             if !fits && !self.must_retransmit() {
                 return None;
             }

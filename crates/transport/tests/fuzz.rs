@@ -71,14 +71,15 @@ fn any_config() -> impl Strategy<Value = Config> {
 
 /// Every switch of recovery by itself, and plain and Linux more often than chance would give them.
 fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
-    let switches = prop::array::uniform9(any::<bool>());
+    let switches = prop::array::uniform10(any::<bool>());
     let any =
         (switches, 0u8..3, 0u64..200, 50u32..400, 1u32..5).prop_map(|(on, idle, slack, percent, burst)| {
-            let [rack, tlp, prr, undo, frto, delivered, pacing, ecn_hides_loss, window_validation] = on;
+            let [rack, tlp, count_packets, prr, undo, frto, delivered, pacing, ecn_hides_loss, window_validation] = on;
             RecoveryConfig {
                 rack,
                 tlp,
                 timer_slack: Span::from_us(slack),
+                count_packets,
                 prr,
                 undo,
                 frto,

@@ -43,6 +43,7 @@ class Transport(Part):
     rack: bool | None = None
     tlp: bool | None = None
     recovery_slack: str | None = None
+    count_packets: bool | None = None
     prr: bool | None = None
     undo: bool | None = None
     frto: bool | None = None

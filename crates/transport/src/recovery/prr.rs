@@ -3,11 +3,14 @@
 //!
 //! Below ssthresh the window grows back by what is delivered, and by a segment more where the ACK advanced and
 //! nothing else was lost (slow start reduction bound); else by what is delivered alone (conservative bound).
+//!
+//! The RFC counts bytes. Linux counts packets (`tcp_cwnd_reduction`), and so does `count_packets`: a short segment is as good as a
+//! full one, both when it is sent and when it is delivered.
 // Deviates from RFC 9937 §6.1: RecoverFS is cwnd at entry, not FlightSize less what was sacked; as Linux.
 
 use crate::sender::Sender;
 
-/// Counters of one reduction, bytes.
+/// Counters of one reduction, bytes, or with `count_packets` as if every segment were full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Prr {
     /// Delivered since it began.

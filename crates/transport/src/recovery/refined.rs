@@ -11,7 +11,7 @@ use super::rack::{Detected, Rack};
 use super::settings::{RecoveryConfig, RtoGrowth};
 use super::tlp::{Probe, Special};
 use super::undo::Undo;
-use crate::cc::{AckSample, Algorithm, Congestion};
+use crate::cc::{AckSample, Congestion};
 use crate::config::Config;
 use crate::segment::{Options, Segment};
 use crate::sender::{Kind, Outgoing, Sender};
@@ -110,13 +110,17 @@ impl Sender {
         }
     }
 
-    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut as for any loss, at once.
+    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut at once. In Linux (`tcp_process_tlp_ack`) that is
+    /// a passage through CWR, which DCTCP answers by its cut for ECE, and the end of one under way.
     fn reduce_for_probe(&mut self, config: &Config) {
-        self.window.ssthresh = if self.phase == Phase::Cwr {
+        self.window.ssthresh = if config.recovery.count_packets {
+            self.phase = Phase::Open;
+            self.reduced(self.window, Congestion::Ecn)
+        } else if self.phase == Phase::Cwr {
             self.reduce_for_loss(config)
         } else {
             // Not from the flight: at the tail hardly any is left.
-            self.cc.reduced(&self.window, Congestion::Loss)
+            self.reduced(self.window, Congestion::Loss)
         };
         self.window.cwnd = self.window.ssthresh;
         self.forget_undo();
@@ -142,18 +146,28 @@ impl Sender {
     pub(super) fn finish_ack(&mut self, advanced: bool, detected: Detected, now: Time, config: &Config) {
         let Some(refined) = self.refined.as_deref() else { return };
         let (news, was) = (refined.delivery, refined.was_special);
-        if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
-            self.reduce_proportionally(news.bytes, advanced && !news.loss);
-        }
         if self.uses_rack(config) && config.limited_transmit && matches!(self.phase, Phase::Open | Phase::Cwr)
         {
             // What was sacked makes room for new data (RFC 3042, without end as in Linux).
             self.inflation = self.scoreboard.absent();
         }
+        if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+            self.reduce_proportionally(news.bytes, advanced && !news.loss);
+        }
         if !advanced {
             self.restore_special(was);
         }
         self.arm_after_ack(advanced, detected.wait, was, now, config);
+    }
+
+    /// What an ACK of `acked` bytes delivers: in packets where they are counted, without those that SACK had reported (Linux
+    /// `delivered`).
+    #[inline]
+    pub(crate) fn newly_delivered(&self, acked: u64) -> u64 {
+        match self.refined.as_deref() {
+            Some(refined) if self.scoreboard.counts_packets() => refined.delivery.bytes,
+            _ => acked,
+        }
     }
 
     /// The bytes that open the window for an ACK in phase Loss.
@@ -177,7 +191,7 @@ impl Sender {
             None => self.next_unprobed(now, config, stats)?,
         };
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.prr.out += u64::from(outgoing.len);
+            refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
         }
         match outgoing.kind {
             Kind::New => self.arm_after_sending(now, config),

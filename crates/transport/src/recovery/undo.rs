@@ -27,7 +27,11 @@ impl Sender {
     pub(super) fn current_ssthresh(&self) -> u64 {
         match self.phase {
             Phase::Cwr | Phase::Recovery => self.window.ssthresh,
-            Phase::Open | Phase::Loss => self.window.ssthresh.max(self.window.cwnd / 4 * 3),
+            Phase::Open | Phase::Loss => {
+                let (half, quarter) = (self.window.cwnd / 2, self.window.cwnd / 4);
+                let most = self.scoreboard.whole(half) + self.scoreboard.whole(quarter);
+                self.window.ssthresh.max(most)
+            }
         }
     }
 

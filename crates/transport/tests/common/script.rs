@@ -317,6 +317,7 @@ impl Script {
             "rack" => config.recovery.rack = on(value)?,
             "tlp" => config.recovery.tlp = on(value)?,
             "recovery_slack" => config.recovery.timer_slack = span(value)?,
+            "count_packets" => config.recovery.count_packets = on(value)?,
             "prr" => config.recovery.prr = on(value)?,
             "ecn_hides_loss" => config.recovery.ecn_hides_loss = on(value)?,
             "window_validation" => config.recovery.window_validation = on(value)?,
