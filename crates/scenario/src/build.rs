@@ -5,8 +5,8 @@ mod switches;
 use crate::resolve::build_topology;
 use crate::spec::{
     BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, InitialWindow,
-    NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, TransportSpec,
-    UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName,
+    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use crate::workload::{self, WorkloadContext};
 use pauseframe_fabric::{
@@ -18,6 +18,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
     CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm,
+    SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::collections::BTreeMap;
@@ -274,6 +275,18 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         },
         receive_window: spec.receive_window.0 as u32,
         receive_buffer: receive_buffer(spec),
+        send_buffer: match spec.send_buffer {
+            SendBufferName::Unlimited => SendBuffer::Unlimited,
+            SendBufferName::Linux => SendBuffer::Linux {
+                initial: spec.send_buffer_initial.0 as u32,
+                max: spec.send_buffer_max.0 as u32,
+            },
+        },
+        small_segments: match spec.small_segments {
+            SmallSegmentsName::AtOnce => SmallSegments::AtOnce,
+            SmallSegmentsName::Nagle => SmallSegments::Nagle,
+            SmallSegmentsName::Cork => SmallSegments::Cork,
+        },
         reassembly_limit: spec.reassembly_limit,
         dsack: spec.dsack && spec.sack,
         read_rate: spec.read_rate.unwrap_or_default(),

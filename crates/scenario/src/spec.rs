@@ -248,6 +248,14 @@ pub struct TransportSpec {
     pub receive_buffer_max: Bytes,
     /// Step of `freebsd`.
     pub receive_buffer_step: Bytes,
+    /// Where the application's data wait.
+    pub send_buffer: SendBufferName,
+    /// First send buffer of `linux`.
+    pub send_buffer_initial: Bytes,
+    /// Largest.
+    pub send_buffer_max: Bytes,
+    /// Whether a last segment that is not full goes out.
+    pub small_segments: SmallSegmentsName,
     /// Full segments that may wait above a gap; 0: no limit.
     pub reassembly_limit: u32,
     /// Report what came twice.
@@ -308,6 +316,28 @@ pub enum ReceiveBufferName {
     Linux,
     /// Steps of a fixed size.
     Freebsd,
+}
+
+/// Where the application's data wait, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendBufferName {
+    /// Whatever it takes.
+    Unlimited,
+    /// Grows with the window.
+    Linux,
+}
+
+/// What becomes of a last segment that is not full, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SmallSegmentsName {
+    /// `TCP_NODELAY`.
+    AtOnce,
+    /// While another is not acknowledged it waits.
+    Nagle,
+    /// `TCP_CORK`.
+    Cork,
 }
 
 /// Connection caches by name.

@@ -4,7 +4,7 @@
 
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
-    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment,
+    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
@@ -40,6 +40,8 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
         delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
         receive_buffer: ReceiveBuffer::Fixed,
+        send_buffer: SendBuffer::Unlimited,
+        small_segments: SmallSegments::AtOnce,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),

@@ -84,6 +84,9 @@ impl Connection {
         let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss);
         // Replaced by the peer's; without a handshake both ends have the same settings.
         sender.set_peer_window(receiver.syn_window());
+        if state == State::Established {
+            sender.begin_writing(&config);
+        }
         Connection {
             state,
             ecn: config.ecn,
@@ -199,7 +202,7 @@ impl Connection {
     fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
         let ack = self.receiver.take_ack();
         let mut flags = if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
-        if self.sender.is_last(outgoing.offset + u64::from(outgoing.len)) {
+        if self.sender.is_pushed(outgoing.offset, outgoing.len) {
             flags = flags.with(Flags::PSH);
         }
         let mut codepoint = self.data_codepoint();
@@ -399,7 +402,9 @@ mod tests {
     use super::*;
     use crate::cache::CachePolicy;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
-    use crate::config::{DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm};
+    use crate::config::{
+        DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+    };
     use crate::recovery::RecoveryConfig;
     use pauseframe_units::BitRate;
 
@@ -434,6 +439,8 @@ mod tests {
             delayed_ack_form: DelayedAckForm::Fixed,
             receive_window: 1 << 20,
             receive_buffer: ReceiveBuffer::Fixed,
+            send_buffer: SendBuffer::Unlimited,
+            small_segments: SmallSegments::AtOnce,
             reassembly_limit: 0,
             dsack: false,
             read_rate: BitRate(0),

@@ -87,6 +87,7 @@ impl Connection {
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
         self.receiver.established(now);
+        self.sender.begin_writing(&self.config);
         self.apply_inheritance();
     }
 

@@ -298,6 +298,11 @@ impl Scoreboard {
             && self.queue.iter().filter(|segment| segment.is(SACKED)).nth(count.max(1) as usize - 1).is_some()
     }
 
+    /// Segments in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Whether one segment is in flight.
     pub(crate) fn is_single(&self) -> bool {
         self.queue.len() == 1

@@ -1,7 +1,7 @@
 //! The sending half of a connection: the window, and what may be sent now (RFC 9293 §3.8, RFC 5681 §3).
 //!
 //! A segment goes out if pipe + its length is at most cwnd, and always if the pipe is empty. A short last segment is
-//! sent at once: there is no Nagle algorithm. Where the peer's window has room for a part of a segment
+//! sent at once, unless `writing.rs` holds it back. Where the peer's window has room for a part of a segment
 //! only, that part is sent when nothing is in flight, else the sender waits (RFC 9293 §3.8.6.2.1). A window
 //! of zero is probed (§3.8.6.1). Retransmissions do not look at the peer's window, which may have shrunk.
 //! Restart after idle and pacing are options of `recovery`. Left out: SND.WL1 and WL2 (the newest ACK's window counts).
@@ -49,8 +49,8 @@ pub(crate) enum Kind {
 pub(crate) struct Sender {
     pub(crate) snd_una: u64,
     pub(crate) snd_nxt: u64,
-    /// End of what the application has handed over.
-    snd_end: u64,
+    /// End of what the application has written.
+    pub(crate) snd_end: u64,
     pub(crate) window: Window,
     pub(crate) snd_wnd: u32,
     pub(crate) dup_acks: u32,
@@ -58,6 +58,8 @@ pub(crate) struct Sender {
     pub(crate) phase: Phase,
     /// SACK was negotiated.
     pub(crate) sack: bool,
+    /// The last byte stands for the FIN.
+    pub(crate) fin: bool,
     /// The next new segment says that the window was reduced.
     pub(crate) cwr_due: bool,
     /// Why the next segment is not simply a new one: [`MUST_RETRANSMIT`], [`REFINED`]. One test for both.
@@ -112,8 +114,9 @@ impl Sender {
             space: SequenceSpace::after_syn(iss),
             phase: Phase::Open,
             sack: config.sack,
+            fin: false,
             cwr_due: false,
-            detour: if config.recovery.is_plain() { 0 } else { REFINED },
+            detour: if Refined::is_needed(config) { REFINED } else { 0 },
             rescued: false,
             probing: false,
             probe_due: false,
@@ -137,17 +140,13 @@ impl Sender {
             flight_max: 0,
             usage_end: 0,
             last_sent: Time::ZERO,
-            refined: Refined::new(&config.recovery),
+            refined: Refined::new(config),
         }
-    }
-
-    /// More data to send.
-    pub(crate) fn append(&mut self, bytes: u64) {
-        self.snd_end = self.snd_end.saturating_add(bytes);
     }
 
     /// Drops what was never sent.
     pub(crate) fn truncate(&mut self) {
+        self.stop_writing();
         self.snd_end = self.snd_nxt;
         self.probe_due = false;
         if self.scoreboard.is_empty() {
@@ -171,7 +170,7 @@ impl Sender {
 
     /// Bytes that the peer has yet to acknowledge.
     pub(crate) fn remaining(&self) -> u64 {
-        self.snd_end - self.snd_una
+        self.snd_end.saturating_add(self.waiting()) - self.snd_una
     }
 
     /// Whether all data are sent and acknowledged.
@@ -188,7 +187,7 @@ impl Sender {
 
     /// Whether everything that the application handed over was sent.
     pub(crate) fn is_all_sent(&self) -> bool {
-        self.snd_nxt == self.snd_end
+        self.snd_nxt == self.snd_end && self.waiting() == 0
     }
 
     /// The length of the next new segment, if there is one and the peer's window holds it.
@@ -239,7 +238,9 @@ impl Sender {
         config: &Config,
         stats: &mut Stats,
     ) -> bool {
-        self.on_ack_as::<true>(segment, ece, now, config, stats)
+        let valid = self.on_ack_as::<true>(segment, ece, now, config, stats);
+        self.write_on();
+        valid
     }
 
     /// `REFINES`: refinements of recovery are on, and every ACK is looked at closely.
@@ -421,6 +422,9 @@ impl Sender {
             return None;
         }
         let len = unsent.min(u64::from(self.window.mss));
+        if len < u64::from(self.window.mss) && self.detour & REFINED != 0 && self.holds_back(len) {
+            return self.next_held_back(len, now, config);
+        }
         let pipe = self.pipe();
         if pipe + self.scoreboard.weigh(len) > self.window.cwnd && pipe > 0 {
             self.note_usage(true);
@@ -455,6 +459,22 @@ impl Sender {
         let pipe = pipe + self.scoreboard.weigh(len);
         self.note_usage(pipe + u64::from(self.window.mss) > self.window.cwnd);
         Outgoing { offset, len: len as u32, kind }
+    }
+
+    /// The rest of the data waits for more to come; at the latest the probe timer sends it, as a closed window is probed.
+    #[cold]
+    fn next_held_back(&mut self, len: u64, now: Time, config: &Config) -> Option<Outgoing> {
+        if self.snd_una < self.snd_nxt {
+            return None;
+        }
+        if std::mem::take(&mut self.probe_due) {
+            self.rto_deadline = Time::MAX;
+            return Some(self.transmit_new(len, Kind::New, 0, now, config));
+        }
+        if self.rto_deadline == Time::MAX {
+            self.rto_deadline = self.rtt.deadline(now, &config.rto);
+        }
+        None
     }
 
     /// The peer's window holds less than a segment: `room` bytes.

@@ -28,6 +28,7 @@ mod recovery;
 mod routing;
 mod scatter_gather;
 mod scheduler;
+mod send;
 mod shorthand;
 mod sizes;
 mod switch;

@@ -8,7 +8,7 @@ use super::idle::Usage;
 use super::pacing::Pacer;
 use super::prr::Prr;
 use super::rack::{Detected, Rack};
-use super::settings::{RecoveryConfig, RtoGrowth};
+use super::settings::RtoGrowth;
 use super::tlp::{Probe, Special};
 use super::undo::Undo;
 use crate::cc::{AckSample, Congestion};
@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::segment::{Options, Segment};
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::stats::Stats;
+use crate::writing::Writer;
 use pauseframe_units::{Span, Time};
 
 /// State of the refinements that are on.
@@ -35,6 +36,7 @@ pub(crate) struct Refined {
     pub(super) frto: Frto,
     pub(super) usage: Usage,
     pub(super) pacer: Pacer,
+    pub(crate) writer: Option<Box<Writer>>,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
     /// Reductions taken back.
@@ -43,8 +45,14 @@ pub(crate) struct Refined {
 
 impl Refined {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &RecoveryConfig) -> Option<Box<Refined>> {
-        (!config.is_plain()).then(Box::default)
+    pub(crate) fn new(config: &Config) -> Option<Box<Refined>> {
+        Refined::is_needed(config)
+            .then(|| Box::new(Refined { writer: Writer::new(config), ..Refined::default() }))
+    }
+
+    /// Whether anything of it is on.
+    pub(crate) fn is_needed(config: &Config) -> bool {
+        !config.recovery.is_plain() || Writer::new(config).is_some()
     }
 }
 
@@ -194,7 +202,12 @@ impl Sender {
             refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
         }
         match outgoing.kind {
-            Kind::New => self.arm_after_sending(now, config),
+            Kind::New => {
+                if outgoing.len < self.window.mss {
+                    self.note_small();
+                }
+                self.arm_after_sending(now, config);
+            }
             Kind::Retransmission if probe.is_none() => self.count_retransmission(),
             Kind::Retransmission | Kind::WindowProbe => {}
         }
