@@ -102,6 +102,9 @@ impl Connection {
 
     /// The application hands over `bytes` more to send; also before the connection is established.
     pub fn send(&mut self, bytes: u64, _now: Time) {
+        if self.sender.is_all_sent() {
+            self.receiver.part_ack();
+        }
         self.sender.append(bytes);
     }
 
