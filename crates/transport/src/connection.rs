@@ -141,6 +141,9 @@ impl Connection {
         if segment.len > 0 {
             self.stats.ce_received += u64::from(codepoint == Ecn::Ce);
             self.receiver.on_data(segment, codepoint, now, &self.config, &self.sender.rtt);
+            if self.life.is_some() {
+                self.take_fin();
+            }
         }
     }
 
@@ -202,7 +205,7 @@ impl Connection {
     }
 
     #[inline]
-    fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
+    pub(crate) fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
         let ack = self.receiver.take_ack();
         let mut flags = if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
         if self.sender.is_pushed(outgoing.offset, outgoing.len) {
@@ -237,7 +240,9 @@ impl Connection {
         let ack = self.receiver.take_ack();
         let options = if self.sender.sack && self.receiver.has_news_for_sack() {
             // RFC 2018 §3: with timestamps there is room for three blocks.
-            Options::Sack(self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 }))
+            let mut blocks = self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 });
+            self.report_fin(&mut blocks);
+            Options::Sack(blocks)
         } else {
             Options::None
         };
@@ -288,7 +293,6 @@ impl Connection {
         }
         match self.state {
             State::SynSent | State::SynReceived => self.on_syn_timeout(now),
-            State::Closing if self.sender.is_done() => self.on_fin_timeout(now),
             State::Established | State::Closing => {
                 if !self.sender.on_timeout(now, &self.config, &mut self.stats) {
                     self.fail(Failure::DataTimeout);
@@ -314,7 +318,7 @@ impl Connection {
     /// Bytes of this side's data that the peer has acknowledged.
     #[inline]
     pub fn acked(&self) -> u64 {
-        self.sender.snd_una
+        self.sender.snd_una.min(self.sender.data_end())
     }
 
     /// Bytes of this side's data that the peer has yet to acknowledge, sent or not: pFabric's rank of a flow.

@@ -109,6 +109,13 @@ impl Scoreboard {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
     }
 
+    /// The last segment, just sent, has the FIN behind its data.
+    pub(crate) fn extend_last(&mut self, end: u64) {
+        if let Some(last) = self.queue.back_mut() {
+            last.end = end;
+        }
+    }
+
     /// Whether nothing is in flight.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -170,7 +170,7 @@ impl Sender {
 
     /// Bytes that the peer has yet to acknowledge.
     pub(crate) fn remaining(&self) -> u64 {
-        self.snd_end.saturating_add(self.waiting()) - self.snd_una
+        self.data_end().saturating_add(self.waiting()).saturating_sub(self.snd_una)
     }
 
     /// Whether all data are sent and acknowledged.
@@ -182,7 +182,13 @@ impl Sender {
     /// Whether the send buffer empties with the byte before `end`.
     #[inline]
     pub(crate) fn is_last(&self, end: u64) -> bool {
-        end == self.snd_end
+        end >= self.data_end()
+    }
+
+    /// End of the data, without the FIN.
+    #[inline]
+    pub(crate) fn data_end(&self) -> u64 {
+        self.snd_end - u64::from(self.fin)
     }
 
     /// Whether everything that the application handed over was sent.

@@ -9,7 +9,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm,
+    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -74,6 +74,8 @@ pub(crate) fn config() -> Config {
         delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
         receive_buffer: ReceiveBuffer::Fixed,
+        send_buffer: SendBuffer::Unlimited,
+        small_segments: SmallSegments::AtOnce,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),
