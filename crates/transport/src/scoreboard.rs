@@ -135,6 +135,11 @@ impl Scoreboard {
         self.lost > 0
     }
 
+    /// Bytes sacked.
+    pub(crate) fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
     /// Bytes that wait for their retransmission.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
