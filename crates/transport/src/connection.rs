@@ -186,7 +186,7 @@ impl Connection {
         if self.sender.is_on_detour() {
             return self.poll_on_detour(now);
         }
-        if let Some(outgoing) = self.sender.next_new(now, &self.config) {
+        if let Some(outgoing) = self.sender.next_new_as::<false>(now, &self.config) {
             return Some(self.data_segment(outgoing, now));
         }
         if self.receiver.owes_ack() {
@@ -208,7 +208,7 @@ impl Connection {
     pub(crate) fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
         let ack = self.receiver.take_ack();
         let mut flags = if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
-        if self.sender.is_pushed(outgoing.offset, outgoing.len) {
+        if self.sender.is_pushed(outgoing) {
             flags = flags.with(Flags::PSH);
         }
         let mut codepoint = self.data_codepoint();

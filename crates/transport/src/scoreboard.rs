@@ -281,6 +281,7 @@ impl Scoreboard {
     }
 
     /// Notes what an ACK from `una` to `to`, not yet taken in, reports as delivered and SACK had not.
+    #[inline]
     pub(crate) fn survey(&self, una: u64, to: u64, delivery: &mut Delivery) {
         let mut start = una;
         for segment in &self.queue {
@@ -288,11 +289,11 @@ impl Scoreboard {
                 return;
             }
             if !segment.is(SACKED) {
-                if self.weight == 0 || segment.end <= to {
-                    delivery.bytes += self.weigh(segment.end.min(to) - start);
-                }
                 if segment.end <= to {
+                    delivery.bytes += self.weigh(segment.end - start);
                     delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                } else if self.weight == 0 {
+                    delivery.bytes += to - start;
                 }
             }
             start = segment.end;

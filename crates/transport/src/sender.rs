@@ -179,6 +179,17 @@ impl Sender {
         self.snd_una == self.snd_end
     }
 
+    /// Whether a segment has PSH.
+    #[inline]
+    pub(crate) fn is_pushed(&mut self, what: Outgoing) -> bool {
+        let end = what.offset + u64::from(what.len);
+        match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
+            None => self.is_last(end),
+            Some(writer) if what.kind == Kind::Retransmission => writer.has_mark(what.offset, what.len),
+            Some(writer) => writer.passes(end),
+        }
+    }
+
     /// Whether the send buffer empties with the byte before `end`.
     #[inline]
     pub(crate) fn is_last(&self, end: u64) -> bool {
@@ -212,11 +223,16 @@ impl Sender {
     /// SACK says, so limited transmit stays a setting of its own.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
+        self.pipe_of(self.scoreboard.flight(self.flight_size()))
+    }
+
+    #[inline]
+    fn pipe_of(&self, flight: u64) -> u64 {
         let absent = match self.phase {
             Phase::Open | Phase::Cwr => self.inflation,
             Phase::Recovery | Phase::Loss => self.inflation + self.scoreboard.absent(),
         };
-        self.scoreboard.flight(self.flight_size()).saturating_sub(absent)
+        flight.saturating_sub(absent)
     }
 
     /// Takes in the acknowledgement of a segment. False: it acknowledges what was never sent.
@@ -378,8 +394,7 @@ impl Sender {
 
     /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.
     #[inline]
-    fn note_usage(&mut self, limited: bool) {
-        let flight = self.scoreboard.flight(self.flight_size());
+    fn note_usage(&mut self, limited: bool, flight: u64) {
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
             self.cwnd_limited = limited;
             self.flight_max = flight;
@@ -408,6 +423,7 @@ impl Sender {
     }
 
     /// The next segment without what [`Self::next_refined`] adds.
+    #[inline]
     pub(crate) fn next_plain(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.must_retransmit() || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return self.next_in_recovery(now, config, stats);
@@ -420,31 +436,66 @@ impl Sender {
         self.detour & MUST_RETRANSMIT != 0
     }
 
+    /// What is in flight takes so much of the window.
+    #[inline]
+    fn flight_as<const PACKETS: bool>(&self) -> u64 {
+        let bytes = self.flight_size();
+        if PACKETS { self.scoreboard.flight(bytes) } else { bytes }
+    }
+
+    #[inline]
+    fn charge_as<const PACKETS: bool>(&self, len: u64) -> u64 {
+        if PACKETS { self.scoreboard.weigh(len) } else { len }
+    }
+
     /// A new segment, if the windows have room.
     #[inline]
     pub(crate) fn next_new(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+        self.next_new_as::<true>(now, config)
+    }
+
+    /// The same; `PACKETS`: refinements may be on, and windows count packets.
+    #[inline]
+    pub(crate) fn next_new_as<const PACKETS: bool>(
+        &mut self,
+        now: Time,
+        config: &Config,
+    ) -> Option<Outgoing> {
         let unsent = self.snd_end - self.snd_nxt;
         if unsent == 0 {
             return None;
         }
         let len = unsent.min(u64::from(self.window.mss));
-        if len < u64::from(self.window.mss) && self.detour & REFINED != 0 && self.holds_back(len) {
+        if PACKETS && len < u64::from(self.window.mss) && self.holds_back(len) {
             return self.next_held_back(len, now, config);
         }
-        let pipe = self.pipe();
-        if pipe + self.scoreboard.weigh(len) > self.window.cwnd && pipe > 0 {
-            self.note_usage(true);
+        let flight = self.flight_as::<PACKETS>();
+        let pipe = self.pipe_of(flight);
+        if pipe + self.charge_as::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
+            self.note_usage(true, flight);
             return None;
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         if len > room {
             return self.next_in_small_window(room, now, config);
         }
-        Some(self.transmit_new(len, Kind::New, pipe, now, config))
+        Some(self.transmit_as::<PACKETS>(len, Kind::New, pipe, now, config))
+    }
+
+    /// Sends `len` new bytes with `pipe` in flight.
+    pub(crate) fn transmit_new(
+        &mut self,
+        len: u64,
+        kind: Kind,
+        pipe: u64,
+        now: Time,
+        config: &Config,
+    ) -> Outgoing {
+        self.transmit_as::<true>(len, kind, pipe, now, config)
     }
 
     #[inline]
-    pub(crate) fn transmit_new(
+    fn transmit_as<const PACKETS: bool>(
         &mut self,
         len: u64,
         kind: Kind,
@@ -462,8 +513,9 @@ impl Sender {
         if self.rto_deadline == Time::MAX {
             self.rto_deadline = self.rtt.deadline(now, &config.rto);
         }
-        let pipe = pipe + self.scoreboard.weigh(len);
-        self.note_usage(pipe + u64::from(self.window.mss) > self.window.cwnd);
+        let pipe = pipe + self.charge_as::<PACKETS>(len);
+        let flight = self.flight_as::<PACKETS>();
+        self.note_usage(pipe + u64::from(self.window.mss) > self.window.cwnd, flight);
         Outgoing { offset, len: len as u32, kind }
     }
 
@@ -507,6 +559,7 @@ impl Sender {
 
     /// What goes out in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
+    #[inline(never)]
     fn next_in_recovery(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.probe_path_due {
             self.probe_path_due = false;

@@ -29,14 +29,16 @@ pub(crate) struct Writer {
     max: u64,
     /// What the application wants to write and there is no room for.
     waiting: u64,
-    /// It waits for room (`SOCK_NOSPACE`).
+    /// It waits for room (`SOCK_NOSPACE`), which there may be once the buffer holds no more than `room_at` bytes of data.
     full: bool,
-    /// The largest window that the peer has announced.
+    room_at: u64,
+    /// The largest window that the peer has announced, as far as the writer has seen.
     max_window: u64,
     /// End of what was last marked (`pushed_seq`).
     pushed: u64,
-    /// Ends of segments with PSH that are not acknowledged.
+    /// Ends of segments with PSH that are not acknowledged, and the first of those that were not sent; `u64::MAX`: none.
     marks: VecDeque<u64>,
+    due: u64,
     /// End of the last segment below full size (`snd_sml`).
     small_end: u64,
     small: SmallSegments,
@@ -55,9 +57,11 @@ impl Writer {
             max,
             waiting: 0,
             full: false,
+            room_at: 0,
             max_window: 0,
             pushed: 0,
             marks: VecDeque::new(),
+            due: u64::MAX,
             small_end: 0,
             small: config.small_segments,
         }))
@@ -68,12 +72,38 @@ impl Writer {
         queued < self.size && self.size - queued >= queued / 2
     }
 
+    /// The writer waits. In full segments the buffer holds the most data for its room, so with more than this it can not be woken.
+    fn wait(&mut self, mss: u64) {
+        self.full = true;
+        self.room_at = self.size / 3 * 2 / (mss + SKB_OVERHEAD) * mss + mss;
+    }
+
     /// `tcp_mark_push` for the segment that ends at `end`.
-    fn mark(&mut self, end: u64) {
+    fn mark(&mut self, end: u64, snd_una: u64) {
         self.pushed = end;
+        while self.marks.front().is_some_and(|mark| *mark <= snd_una) {
+            self.marks.pop_front();
+        }
         if self.marks.back() != Some(&end) {
             self.marks.push_back(end);
+            self.due = self.due.min(end);
         }
+    }
+
+    /// New data up to `end` go out: whether a mark is among them.
+    #[inline]
+    pub(crate) fn passes(&mut self, end: u64) -> bool {
+        let passes = end >= self.due;
+        if passes {
+            self.due = self.marks.iter().copied().find(|mark| *mark > end).unwrap_or(u64::MAX);
+        }
+        passes
+    }
+
+    /// Whether the segment of `len` bytes at `offset`, which goes out again, has a mark.
+    pub(crate) fn has_mark(&self, offset: u64, len: u32) -> bool {
+        let end = offset + u64::from(len);
+        self.marks.iter().any(|mark| (offset + 1..=end).contains(mark))
     }
 }
 
@@ -97,6 +127,8 @@ impl Sender {
         if unsent % mss != 0 && writer.marks.back() == Some(&end) {
             // More goes into the last segment.
             writer.marks.pop_back();
+            writer.due = writer.due.min(end.saturating_sub(unsent));
+            writer.passes(end - unsent);
         }
         if !writer.full {
             self.write();
@@ -111,7 +143,7 @@ impl Sender {
     /// The application takes back what it could not write.
     pub(crate) fn stop_writing(&mut self) {
         if let Some(writer) = self.writer_mut() {
-            (writer.waiting, writer.full) = (0, false);
+            (writer.waiting, writer.full, writer.due) = (0, false, u64::MAX);
         }
     }
 
@@ -128,13 +160,11 @@ impl Sender {
     /// After an ACK has been taken in: the buffer may have room for more, and the writer waits for it.
     #[inline]
     pub(crate) fn write_on(&mut self) {
-        let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
-        let Some(writer) = self.writer_mut() else { return };
-        writer.max_window = writer.max_window.max(snd_wnd);
-        while writer.marks.front().is_some_and(|mark| *mark <= snd_una) {
-            writer.marks.pop_front();
-        }
-        if writer.full {
+        let held = self.snd_end - self.snd_una;
+        let Some(writer) = self.refined.as_deref().and_then(|refined| refined.writer.as_deref()) else {
+            return;
+        };
+        if writer.full && (held <= writer.room_at || held < self.window.cwnd + self.scoreboard.absent()) {
             self.wake_writer();
         }
     }
@@ -158,6 +188,9 @@ impl Sender {
         let cost = (mss + TIMESTAMPS + HEADERS).next_power_of_two() + SK_BUFF;
         if let Some(writer) = self.writer_mut() {
             writer.size = writer.size.max((2 * segments * cost).min(writer.max));
+            if writer.full {
+                writer.wait(mss);
+            }
         }
     }
 
@@ -184,7 +217,8 @@ impl Sender {
     fn write(&mut self) {
         let mss = u64::from(self.window.mss);
         let mut queued = self.queued();
-        let (unsent, snd_wnd) = (self.snd_end - self.snd_nxt, u64::from(self.snd_wnd));
+        let (unsent, snd_una) = (self.snd_end - self.snd_nxt, self.snd_una);
+        let snd_wnd = u64::from(self.snd_wnd);
         let mut end = self.snd_end;
         let Some(writer) = self.writer_mut() else { return };
         if writer.size == 0 || writer.waiting == 0 {
@@ -194,7 +228,7 @@ impl Sender {
         if writer.max == u64::MAX {
             end = end.saturating_add(std::mem::take(&mut writer.waiting));
             writer.marks.clear();
-            writer.mark(end);
+            writer.mark(end, snd_una);
             self.snd_end = end;
             return;
         }
@@ -206,7 +240,7 @@ impl Sender {
             queued += take;
             writer.waiting -= take;
             if take > 0 && writer.waiting > 0 && end > writer.pushed + writer.max_window / 2 {
-                writer.mark(end);
+                writer.mark(end, snd_una);
             }
             if writer.waiting == 0 || queued >= writer.size {
                 break;
@@ -214,21 +248,14 @@ impl Sender {
             take = mss;
             queued += SKB_OVERHEAD;
         }
-        writer.full = writer.waiting > 0;
-        let done = !writer.full;
+        let done = writer.waiting == 0;
+        if !done {
+            writer.wait(mss);
+        }
         self.snd_end = end;
         let whole = !done && self.goes_out_whole();
         if let Some(writer) = self.writer_mut().filter(|_| !whole) {
-            writer.mark(end);
-        }
-    }
-
-    /// Whether the segment of `len` bytes at `offset` has PSH.
-    pub(crate) fn is_pushed(&self, offset: u64, len: u32) -> bool {
-        let end = offset + u64::from(len);
-        match self.writer() {
-            None => self.is_last(end),
-            Some(writer) => writer.marks.iter().any(|mark| (offset + 1..=end).contains(mark)),
+            writer.mark(end, snd_una);
         }
     }
 

@@ -66,7 +66,9 @@ impl Sender {
         let Some(refined) = self.refined.as_deref_mut() else { return };
         refined.was_special = was;
         refined.delivery.begin(now, high_ack, self.recover);
-        self.scoreboard.survey(self.snd_una, to, &mut refined.delivery);
+        if to > self.snd_una {
+            self.scoreboard.survey(self.snd_una, to, &mut refined.delivery);
+        }
     }
 
     /// After the SACK option: RACK, D-SACK, the probe, and whether the last reduction was needless.
@@ -84,9 +86,8 @@ impl Sender {
         }
         let (snd_una, snd_nxt) = (self.snd_una, self.snd_nxt);
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        let news = refined.delivery;
-        refined.rack.advance(&news, now, snd_una, snd_nxt);
-        let silent = !advanced && segment.len == 0 && news.bytes == 0;
+        refined.rack.advance(&refined.delivery, now, snd_una, snd_nxt);
+        let silent = !advanced && segment.len == 0 && refined.delivery.bytes == 0;
         if self.probe_showed_loss(silent) && matches!(self.phase, Phase::Open | Phase::Cwr) {
             self.reduce_for_probe(config);
         }
@@ -153,14 +154,14 @@ impl Sender {
     /// The last step of an ACK: the window under PRR, limited transmit, the timer.
     pub(super) fn finish_ack(&mut self, advanced: bool, detected: Detected, now: Time, config: &Config) {
         let Some(refined) = self.refined.as_deref() else { return };
-        let (news, was) = (refined.delivery, refined.was_special);
+        let (bytes, loss, was) = (refined.delivery.bytes, refined.delivery.loss, refined.was_special);
         if self.uses_rack(config) && config.limited_transmit && matches!(self.phase, Phase::Open | Phase::Cwr)
         {
             // What was sacked makes room for new data (RFC 3042, without end as in Linux).
             self.inflation = self.scoreboard.absent();
         }
         if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
-            self.reduce_proportionally(news.bytes, advanced && !news.loss);
+            self.reduce_proportionally(bytes, advanced && !loss);
         }
         if !advanced {
             self.restore_special(was);

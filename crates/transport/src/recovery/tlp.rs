@@ -121,6 +121,7 @@ impl Sender {
     }
 
     /// Sets the timer after new data went out.
+    #[inline]
     pub(crate) fn arm_after_sending(&mut self, now: Time, config: &Config) {
         if self.may_probe(config) {
             let at = self.probe_deadline(now, self.rto_from_head(now, config), config);

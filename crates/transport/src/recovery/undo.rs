@@ -96,8 +96,8 @@ impl Sender {
 
     /// Takes the last reduction back if all its retransmissions are known to have been needless.
     pub(super) fn try_undo(&mut self, config: &Config) {
-        let Some(undo) = self.refined.as_deref().map(|refined| refined.undo) else { return };
-        if config.recovery.undo && undo.marker.is_some() && undo.needless == Some(0) {
+        let needless = |undo: &Undo| undo.marker.is_some() && undo.needless == Some(0);
+        if config.recovery.undo && self.refined.as_deref().is_some_and(|refined| needless(&refined.undo)) {
             self.undo();
         }
     }
