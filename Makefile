@@ -3,16 +3,20 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CHECKED := python tests benchmarks calibration .ci
 RUST   := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 STAMP  := $(VENV)/.stamps
+# A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
+LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
 
-.PHONY: help build demo test check bench calibrate clean
+.PHONY: help build demo test check notices bench calibrate clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
 	@echo "make test    every test"
 	@echo "make build   $(BIN)/pauseframe"
-	@echo "make check   formatting, lints, types, stubs"
+	@echo "make check   formatting, lints, types, stubs, notices of third parties"
+	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make bench   speed and memory, instructions per packet hop"
 
@@ -22,16 +26,20 @@ demo: build
 	$(BIN)/pauseframe demo --out results/demo --force
 
 test: $(STAMP)/dev
-	cargo test --workspace --exclude pauseframe-python
+	cargo test --config "$(LIMIT)" --workspace --exclude pauseframe-python
 	$(BIN)/python -m pytest
 
 check: $(STAMP)/dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(BIN)/ruff format --check python tests benchmarks calibration
-	$(BIN)/ruff check python tests benchmarks calibration
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
+	$(BIN)/python .ci/notices.py --check
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
+
+notices: $(STAMP)/dev
+	$(BIN)/python .ci/notices.py
 
 bench: build
 	$(BIN)/python benchmarks/bench.py

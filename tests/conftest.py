@@ -1,5 +1,6 @@
 """Shared fixtures: synthetic results folders, and a small scenario that the real core runs in a moment."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ rate = 500.0
 fan_in = 2
 stop = "10 ms"
 """
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored() -> None:
+    """Whoever starts the tests in the background has Ctrl-C ignored, and so would every process that they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_set_and_force(scenario_file, tmp_path):
     first = cli("run", scenario_file, "--set", "transport.rto_min=7 ms", "--out", tmp_path / "out")
     assert first.returncode == 0
     again = cli("run", scenario_file, "--out", tmp_path / "out")
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "--force" in again.stderr
     assert 'rto_min = "7 ms"' in pf.load(tmp_path / "out").scenario_toml
     assert cli("run", scenario_file, "--force", "--out", tmp_path / "out").returncode == 0

@@ -85,7 +85,7 @@ def test_names_and_ports_survive_every_format(tmp_path):
         source = target
     assert pf.load_topology(source).links() == pf.load_topology(tmp_path / "lab.graphml").links()
     again = cli("topo", "export", source, "-o", tmp_path / "lab.json")
-    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
 
 
 def test_show():
@@ -131,13 +131,13 @@ def test_a_plan_is_written_whole_and_checks(tmp_path):
         report = json.loads(done.stdout)
         assert (done.returncode, report["clean"], report["what_if"]["links"]["tried"]) == (0, True, 30)
     again = cli("route", "plan", fabric, "-o", plan)
-    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
     assert cli("route", "plan", fabric, "-o", plan, "--force", "-q").returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["plan"]
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("")
-    assert cli("route", "plan", fabric, "-o", foreign, "--force").returncode == 1
+    assert cli("route", "plan", fabric, "-o", foreign, "--force").returncode == 2
     assert (foreign / "thesis.tex").exists()
 
 
@@ -262,7 +262,7 @@ def test_flows_of_a_scenario(scenario_file, tmp_path):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["kind"], manifest["status"]) == ("flow_level", "complete")
     again = cli("flow", scenario_file, "--out", tmp_path / "out")
-    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
     table = cli("flow", scenario_file, "--demand", "permutation", "--bound", "--out", tmp_path / "two")
     assert "any routing, every pair at once" in table.stdout
     assert cli("flow", scenario_file, "--bound", cwd=tmp_path).returncode == 2

@@ -262,7 +262,7 @@ def test_a_folder_is_not_taken_without_being_asked(sweep_file, tmp_path):
     (tmp_path / "mine" / "thesis.tex").write_text("")
     with pytest.raises(pf.RunError, match="not a sweep"):
         pf.sweep(TINY, out=tmp_path / "mine")
-    assert cli("sweep", sweep_file, "--out", out).returncode == 1
+    assert cli("sweep", sweep_file, "--out", out).returncode == 2
 
 
 def test_shards_make_one_sweep(sweep_file, tmp_path):
@@ -333,6 +333,87 @@ def test_a_full_disk_is_not_a_failed_run():
     assert storing.is_disk_full(OSError(28, "No space left on device"))
     assert storing.is_disk_full("RunError: x/flows.parquet: No space left on device (os error 28)")
     assert not storing.is_disk_full("RunError: os error 2")
+
+
+def flip_a_byte(path):
+    """Same length, same time stamp: what only a look at the contents shows."""
+    times = path.stat()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    with path.open("r+b") as file:  # in place: the store has the same file under another name
+        file.write(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def edit_manifest(path, change):
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+DAMAGES = {
+    "a byte of a table": lambda folder: flip_a_byte(folder / "flows.parquet"),
+    "a byte of the scenario": lambda folder: flip_a_byte(folder / "scenario.resolved.toml"),
+    "a number in the summary": lambda folder: edit_manifest(
+        folder / "manifest.json", lambda manifest: manifest["summary"].update(drops=99)
+    ),
+    "no files": lambda folder: edit_manifest(folder / "manifest.json", lambda manifest: manifest.update(files=[])),
+    "files that are none": lambda folder: edit_manifest(
+        folder / "manifest.json", lambda manifest: manifest.update(files={"flows.parquet": 3})
+    ),
+    "no summary": lambda folder: edit_manifest(folder / "manifest.json", lambda manifest: manifest.pop("summary")),
+    "no manifest at all": lambda folder: (folder / "manifest.json").write_text("[]"),
+    "a table that is gone": lambda folder: (folder / "ports.parquet").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
+    first = pf.sweep(TINY, seeds=2, out=tmp_path / "out")
+    folder, other = (first.folder / row["path"] for row in first.planned)
+    key = first.planned[0]["key"]
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+    untouched = (other / "manifest.json").stat().st_mtime_ns
+    DAMAGES[damage](folder)
+    assert storing.flaw(folder, key) is not None
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY)
+    again = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume")
+    assert again.returncode == 0
+    assert f"{folder}: " in again.stderr
+    assert "it is replaced" in again.stderr
+    assert str(other) not in again.stderr
+    assert storing.flaw(folder, key) is None
+    assert Store(tmp_path / ".pauseframe-store").has(key)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"} == before
+    assert (other / "manifest.json").stat().st_mtime_ns == untouched  # what is right is not computed again
+    quiet = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume", "--quiet")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
+    sweep = pf.sweep(TINY, seeds=1, out=tmp_path / "out", progress=False)
+    sweep.report(sweep.folder / "report.html")
+    capsys.readouterr()
+    pf.sweep(TINY, seeds=1, out=tmp_path / "out", progress=False)
+    assert capsys.readouterr().err == ""
+    pf.sweep(TINY, seeds=2, out=tmp_path / "out", progress=False)
+    assert "report.html is of before" in capsys.readouterr().err
+
+
+def test_damaged_tables_are_not_read(tmp_path):
+    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    flip_a_byte(sweep.folder / sweep.planned[0]["path"] / "flows.parquet")
+    with pytest.raises(pf.RunError, match=r"flows\.parquet is not what was written.*--resume"):
+        _ = pf.load_sweep(sweep.folder).flows
+
+
+@pytest.mark.parametrize("runs", [3, [{"path": "seed=1"}], ["seed=1"]])
+def test_a_damaged_list_of_runs(runs, tmp_path):
+    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    edit_manifest(sweep.folder / "sweep.json", lambda manifest: manifest.update(runs=runs))
+    with pytest.raises(pf.RunError, match=r"sweep\.json is damaged"):
+        pf.sweep(TINY, out=tmp_path / "out")
 
 
 def test_damaged_runs_are_not_whole(tmp_path):

@@ -4,6 +4,7 @@ import csv
 import io
 import random
 import re
+from dataclasses import replace
 from typing import Any
 
 import pauseframe as pf
@@ -153,3 +154,55 @@ def test_differences_in_words():
     assert words("fct_us.p99", [9.0, 10.0, 11.0], [10.0, 10.0, 10.0]) == "+0 % [-10 %, +10 %]"
     assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # no share of nothing
     assert words("fct_us.p99", [1500.0], [0.0]) == "+1.5 ms"
+
+
+def test_no_interval_where_the_seed_changes_nothing(tmp_path):
+    fixed = """
+    workload = [{ kind = "n_to_1", senders = 2, size = "100 KB" }]
+    topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+    """
+    axes: dict[str, list[object]] = {"transport.preset": ["dctcp", "tcp_bolt"]}
+    sweep = pf.sweep(fixed, axes=axes, seeds=6, out=tmp_path / "fixed")
+    comparison = compare([sweep.folder])
+    assert all(cell.seedless and cell.value.low is None for cell in comparison.cells)
+    assert all(cell.difference is None or cell.difference.low is None for cell in comparison.cells)
+    shown = cli("compare", sweep.folder).stdout
+    assert "The seed changes nothing in every row" in shown
+    assert "[" not in shown
+
+
+def test_intervals_stay_where_seeds_differ(done):
+    comparison = compare([done.folder])
+    assert not any(cell.seedless for cell in comparison.cells)
+    assert "changes nothing" not in tables.note(comparison)
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_no_text_is_a_formula(begin, done):
+    evil = f"{begin}HYPERLINK(1)"
+    comparison = compare([done.folder], metrics=["fct_us.p99"])
+    renamed = {name: evil if name == "dctcp" else name for name in comparison.variants}
+    cells = [replace(cell, variant=renamed[cell.variant]) for cell in comparison.cells]
+    text = tables.csv_text(replace(comparison, variants=list(renamed.values()), cells=cells))
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    safe = "'" + evil.replace("\r", "\n")
+    assert {row["transport.preset"] for row in rows} == {safe, "tcp_bolt"}
+    assert {row["baseline"] for row in rows} == {safe}
+    assert not [cell for row in rows for cell in row.values() if cell.startswith(begin) and not tables.is_number(cell)]
+
+
+def test_numbers_stay_numbers(done):
+    rows = list(csv.DictReader(io.StringIO(tables.csv_text(compare([done.folder], metrics=["fct_us.p99"])))))
+    differences = [float(row["difference_median"]) for row in rows if row["difference_median"]]
+    assert min(differences) < 0  # a minus sign, and no apostrophe
+    assert {row["workload.arrivals.load"] for row in rows} == {"0.2", "0.5"}
+    assert tables.as_text("-0.5") == "-0.5"
+
+
+def test_the_nearest_metric_and_axis(done):
+    wrong = cli("compare", done.folder, "--metric", "fct_us.p9")
+    assert wrong.returncode == 2
+    assert "did you mean fct_us.p99" in wrong.stderr
+    wrong = cli("compare", done.folder, "--by", "transport.prest")
+    assert wrong.returncode == 2
+    assert "did you mean transport.preset?" in wrong.stderr

@@ -14,9 +14,11 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 `pandas.DataFrame.from_arrow(run.flows)` and DuckDB take them without copying.
 """
 
+from pauseframe import _interrupt as _interrupt  # first: Ctrl-C while the command is being loaded
 from pauseframe._core import (
     FabricError,
     FlowRun,
+    InputError,
     Resolved,
     Routes,
     RunError,
@@ -126,6 +128,7 @@ __all__ = [
     "Hotspot",
     "IdealOutputQueued",
     "Incast",
+    "InputError",
     "Jellyfish",
     "LeafSpine",
     "Line",

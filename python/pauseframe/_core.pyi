@@ -6,6 +6,7 @@ from typing import Any, final
 __all__ = [
     "FabricError",
     "FlowRun",
+    "InputError",
     "Resolved",
     "Routes",
     "Run",
@@ -41,6 +42,9 @@ class ScenarioError(ValueError):
 class RunError(RuntimeError):
     """The run could not be carried out: the output folder, the disk, an internal assertion."""
 
+class InputError(RunError):
+    """What was asked for is not possible as it stands: a name that is none, a folder that is taken."""
+
 @final
 class Table:
     """A table in Arrow's memory layout (`__arrow_c_stream__`): polars, pandas, pyarrow and DuckDB take it as it is."""
@@ -65,6 +69,10 @@ class Resolved:
         """Every key with its value; resolves to itself."""
     @property
     def warnings(self) -> list[str]: ...
+    @property
+    def too_large(self) -> dict[str, str] | None:
+        """Why `run` refuses it without `force_large`: an entry like those of `ScenarioError.problems`, with the estimated
+        size of what it would record in its message."""
     def headroom(self) -> list[dict[str, Any]]:
         """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
         what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
@@ -101,23 +109,27 @@ def resolve(
     overrides: Sequence[tuple[str, str]] = ...,
     seed: int | None = None,
 ) -> Resolved:
-    """Parses and resolves a scenario. `overrides` are (path, TOML value or bare word). Raises ScenarioError."""
+    """Parses and resolves a scenario. `overrides` are (path, TOML value or bare word). Raises ScenarioError; RunError for
+    an internal error, with its place, as all functions here do; KeyboardInterrupt on Ctrl-C."""
 
 def run(
     scenario: Resolved,
     *,
     out: str | None = None,
     force: bool = False,
+    force_large: bool = False,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Run:
-    """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true.
+    """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while
+    the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
     `progress` is called about ten times a second with sim_time_s, stop_time_s (or None), wall_s, events, packet_hops,
-    flows_started, flows_finished. The GIL is released in between. Raises RunError.
+    flows_started, flows_finished. The GIL is released in between. Raises RunError; ScenarioError if it would record more
+    than is sensible (`Resolved.too_large`) and `force_large` is false.
     """
 
 def read_table(path: str) -> Table:
-    """Reads a Parquet file."""
+    """Reads a Parquet file. Raises RunError if it is none, or damaged."""
 
 def options() -> list[dict[str, str]]:
     """Every key of a scenario file: path, when (the choice under which it exists, or ""), type, default, doc."""

@@ -14,6 +14,34 @@ if TYPE_CHECKING:
 MISSING = "–"
 
 
+def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The names that somebody may have meant: those that contain what was written, else those that look most like it.
+
+    >>> nearest("tcp-bolt", ["dctcp", "tcp_bolt", "tcp_dcb"], 1), nearest("p99", ["fct_us.p50", "fct_us.p99"])
+    (['tcp_bolt'], ['fct_us.p99'])
+    """
+    from difflib import get_close_matches
+
+    names, low = list(known), wrong.lower()
+    if inside := [name for name in names if low and low in name.lower()]:
+        return inside[:count]
+    parts = dict.fromkeys(part for name in names for part in (name, name.rpartition(".")[2]))
+    meant = get_close_matches(wrong, parts, count)
+    return [name for part in meant for name in names if part in (name, name.rpartition(".")[2])][:count]
+
+
+def none_of(wrong: str, known: Iterable[str]) -> str:
+    """What is wrong with a name, and what was meant.
+
+    >>> none_of("bolt", ["dctcp", "tcp_bolt"])
+    "'bolt' is none of dctcp, tcp_bolt; did you mean tcp_bolt?"
+    """
+    names = list(known)
+    meant = nearest(wrong, names)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+    return f"{wrong!r} is none of {', '.join(names)}{hint}"
+
+
 def format_number(value: float | None, digits: int = 3) -> str:
     """Three significant digits, no exponent, thousands apart by narrow spaces.
 

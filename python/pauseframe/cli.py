@@ -1,7 +1,8 @@
 """The command `pauseframe`. What a command needs is imported when it runs, so that `--help` is quick.
 
-Exit codes: 0 done; 1 the run could not be carried out; 2 the scenario (or the command line) is wrong;
-130 interrupted, what was recorded is kept.
+Exit codes, the same for every command (docs/reference/command-line.md): 0 done; 1 it could not be carried out, or what
+was checked is not right; 2 what was asked for is wrong: a scenario, a name, a folder that is taken; 3 the run has a
+deadlock; 130 interrupted, what was recorded is kept.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pauseframe import FabricError, RunError, ScenarioError, __version__, cli_fabrics
+from pauseframe import FabricError, InputError, RunError, ScenarioError, __version__, _interrupt, cli_fabrics
+from pauseframe._text import none_of
 
 if TYPE_CHECKING:
     from pauseframe import Resolved
@@ -26,7 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A packet-level simulator of TCP over lossless (PFC) Ethernet.",
-    epilog="Begin with: pauseframe demo",
+    epilog="Exit codes: 0 done, 1 not carried out or not right, 2 wrong input, 3 deadlock, 130 interrupted. "
+    "Begin with: pauseframe demo",
 )
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML).")]
@@ -37,6 +40,7 @@ Set = Annotated[
 Seed = Annotated[int | None, typer.Option("--seed", help="Master seed, in place of the file's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace results that exist.")]
+ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
 
 
 def _version(wanted: bool) -> None:
@@ -47,20 +51,29 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def pauseframe(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 (its callback has it)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options that stand before the command."""
+    _interrupt.allow()
 
 
-@app.command(epilog="Example: pauseframe run incast.toml --set transport.preset=dctcp --seed 7 --out results/dctcp")
+DEADLOCK = 3
+"""Exit code of a run with a deadlock: its results are whole, but what they say of times is how long it stood."""
+
+
+@app.command(
+    epilog="Exit code 3: the run has a deadlock. "
+    "Example: pauseframe run incast.toml --set transport.preset=dctcp --seed 7 --out results/dctcp"
+)
 def run(
     file: ScenarioFile,
     set_: Set = None,
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
     force: Force = False,
+    force_large: ForceLarge = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")] = False,
 ) -> None:
@@ -71,7 +84,7 @@ def run(
     for warning in scenario.warnings:
         _say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
-    result = pf.run(scenario, out=folder, force=force, progress=False if quiet else None)
+    result = pf.run(scenario, out=folder, force=force, force_large=force_large, progress=False if quiet else None)
     if as_json:
         print(json.dumps(result.summary))
     elif not quiet:
@@ -86,7 +99,20 @@ def run(
             _say(f"warning: {warning}")
     if result.interrupted:
         _say(f"interrupted; what was recorded is kept in {folder}")
-        raise typer.Exit(130)
+        raise typer.Exit(_interrupt.EXIT_CODE)
+    if result.deadlocked:
+        _say_deadlock(result.summary, folder)
+        raise typer.Exit(DEADLOCK)
+
+
+def _say_deadlock(summary: dict[str, Any], folder: Path) -> None:
+    count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
+    ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
+    _say(
+        f"DEADLOCK: {count} {'circle' if count == 1 else 'circles'} of queues that wait for each other; {ended}, at "
+        f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
+        f"Who waits for whom: {folder / 'deadlocks.parquet'}"
+    )
 
 
 @app.command(
@@ -146,19 +172,37 @@ def _show_headroom(scenario: Resolved, as_json: bool) -> None:
 @app.command(epilog="Example: pauseframe validate scenarios/*.toml")
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
+    force_large: ForceLarge = False,
 ) -> None:
-    """Check scenario files: every mistake in them, nothing run."""
+    """Check scenario files and sweeps: every mistake in them, nothing run."""
     wrong = 0
     for file in files:
         try:
-            scenario = resolve_file(file, None, None)
+            kind, warnings = _check_file(file)
         except (ScenarioError, OSError) as error:
             wrong += 1
             _complain(error)
+            continue
+        if scenario.too_large and not force_large:
+            wrong += 1
+            _list_problems([scenario.too_large])
         else:
-            print(f"{file}: ok" + "".join(f"\n  warning: {warning}" for warning in scenario.warnings))
+            print(f"{file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in warnings))
     if wrong:
         raise typer.Exit(2)
+
+
+def _check_file(file: Path) -> tuple[str, list[str]]:
+    """What a file is, for a sweep how many runs, and the warnings about it."""
+    from pauseframe.scenario import read_scenario_file
+    from pauseframe.sweep.plan import Source
+    from pauseframe.sweep.spec import split_file
+
+    text, _, name = read_scenario_file(file)
+    if not split_file(text, name)[1]:
+        return "", resolve_file(file, None, None).warnings
+    plan = Source.read(file).plan()
+    return f", a sweep of {len(plan.runs)} runs", plan.warnings
 
 
 @app.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
@@ -226,6 +270,8 @@ def sweep(
         )
     elif not quiet:
         print(f"{done} of {planned} runs in {result.folder}; next: pauseframe report {result.folder}")
+    if dead := result.deadlocked:
+        _say(f"DEADLOCK: {len(dead)} of {done} runs have one, such as {result.folder / dead[0]}")
     if failed:
         _say(f"{failed} runs failed; each has an error.json, and --resume tries them again")
         raise typer.Exit(1)
@@ -288,6 +334,8 @@ def options(
 
     wanted = containing.lower()
     rows = [row for row in pf.options() if wanted in row["path"].lower() or wanted in row["doc"].lower()]
+    if not rows:
+        _no_such_option(containing)
     if as_json:
         print(json.dumps(rows))
         return
@@ -302,6 +350,17 @@ def options(
         when = f" ({row['when']})" if row.get("when") else ""
         table.add_row(row["path"], row["type"], row["default"], row["doc"] + when)
     _print_wide(table)
+
+
+def _no_such_option(wanted: str) -> NoReturn:
+    import pauseframe as pf
+    from pauseframe._text import nearest
+
+    parts = dict.fromkeys(part for row in pf.options() for part in row["path"].split("."))
+    meant = nearest(wanted, parts)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else "; pauseframe options lists all"
+    _say(f"error: no key has {wanted!r} in its path or meaning{hint}")
+    raise typer.Exit(2)
 
 
 @app.command(epilog="Example: pauseframe demo --quick --out results/quick")
@@ -374,12 +433,11 @@ cli_fabrics.add_to(app)
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
     """The scenario of a file with the changes of a command line."""
-    from pauseframe import _core
-    from pauseframe.scenario import read_scenario_file
+    from pauseframe.scenario import read_scenario_file, resolve_text
 
     text, base_dir, name = read_scenario_file(file)
     pairs = [_split_override(item) for item in set_ or []]
-    return _core.resolve(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
+    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
 
 
 def _split_override(item: str) -> tuple[str, str]:
@@ -394,7 +452,7 @@ def _show_preset(name: str, as_json: bool) -> None:
 
     rows = pf.presets()
     if name not in rows:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(rows)}", param_hint="--preset")
+        raise typer.BadParameter(none_of(name, rows), param_hint="--preset")
     if as_json:
         print(json.dumps(rows[name]))
         return
@@ -411,9 +469,9 @@ def _show_transport(name: str, stack: str, as_json: bool) -> None:
 
     presets, stacks = _core.presets(), ["none", *_core.stacks()]
     if name not in presets:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(presets)}", param_hint="--transport")
+        raise typer.BadParameter(none_of(name, presets), param_hint="--transport")
     if stack not in stacks:
-        raise typer.BadParameter(f"{stack!r} is none of {', '.join(stacks)}", param_hint="--stack")
+        raise typer.BadParameter(none_of(stack, stacks), param_hint="--stack")
     rows = _core.explain_transport(name, stack)
     if as_json:
         print(json.dumps(rows))
@@ -447,11 +505,16 @@ def _say(text: str) -> None:
 def _complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line."""
     if not isinstance(error, ScenarioError):
-        _say(f"error: {error}")
+        of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
+        _say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {error}")  # type: ignore[attr-defined]
         return
     problems = getattr(error, "problems", [])
     if not problems:
         _say(f"error: {error}")
+    _list_problems(problems)
+
+
+def _list_problems(problems: list[dict[str, str]]) -> None:
     for problem in problems:
         place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")
         value = f" = {problem['value']}" if problem["value"] else ""
@@ -461,18 +524,30 @@ def _complain(error: Exception) -> None:
 
 
 def main() -> None:
-    """The entry point: runs a command and turns errors into exit codes."""
+    """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
+    try:
+        code = _exit_code()
+        _interrupt.ignore()
+        code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
+    except BaseException as error:
+        # A library that is being loaded may turn the interrupt into an error of its own.
+        if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
+            raise
+        _interrupt.ignore()
+        _say("interrupted")
+        code = _interrupt.EXIT_CODE
+    sys.exit(code)
+
+
+def _exit_code() -> int:
     try:
         app()
-    except ScenarioError as error:
+    except SystemExit as end:  # how typer ends, Ctrl-C included
+        return end.code if isinstance(end.code, int) else 0
+    except (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError) as error:
         _complain(error)
-        sys.exit(2)
-    except (FabricError, FileNotFoundError, IsADirectoryError) as error:
-        _complain(error)
-        sys.exit(2)
+        return 2
     except (RunError, OSError) as error:
         _complain(error)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        _say("interrupted")
-        sys.exit(130)
+        return 1
+    return 0

@@ -104,12 +104,12 @@ def export(
     force: Force = False,
 ) -> None:
     """Convert a topology; names, rates, delays and ports stay where the format has a place for them."""
-    from pauseframe import RunError
+    from pauseframe import InputError
     from pauseframe.topology import format_of
 
     text = _load(source, from_, rate, delay).write(format or format_of(out))
     if out.exists() and not force:
-        raise RunError(f"{out} exists: name another file, or replace it with --force")
+        raise InputError(f"{out} exists: name another file, or replace it with --force")
     out.write_text(text, encoding="utf-8")
     print(out)
 

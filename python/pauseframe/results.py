@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks"]
 
 
+FINISHED = ("complete", "deadlock")
+"""Statuses of runs that came to an end of their own."""
+
+
 class Run:
     """The tables and the summary of a run.
 
@@ -35,7 +39,8 @@ class Run:
         self.summary = summary
         """What `pauseframe run --json` prints."""
         self.status = status
-        """"complete", "interrupted", or "running" for a folder whose run did not come to its end."""
+        """"complete", "deadlock" (the run ended there), "interrupted", or "running" for a folder whose run did not come
+        to its end."""
         self.scenario_toml = scenario_toml
         """The scenario with every default filled in; running it again gives the same results."""
         self.folder = folder
@@ -45,7 +50,17 @@ class Run:
     @property
     def interrupted(self) -> bool:
         """Whether the run was stopped (Ctrl-C) before its end."""
-        return self.status != "complete"
+        return self.status not in FINISHED
+
+    @property
+    def deadlocked(self) -> bool:
+        """Whether queues waited for each other for good, even if the run went on after it.
+
+        Not if a PFC watchdog broke the circle such that every flow finished.
+        """
+        summary = self.summary
+        broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
+        return bool(summary["deadlocks"]) and not broken
 
     @cached_property
     def flows(self) -> _core.Table:
@@ -110,7 +125,7 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
     return Run(
         run.summary,
         lambda name: getattr(run, name),
-        status="interrupted" if run.interrupted else "complete",
+        status=run.summary["status"],
         scenario_toml=scenario.toml,
         folder=Path(folder) if folder else None,
     )

@@ -44,9 +44,11 @@ def write_plan(
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
-        raise _core.RunError(f"the folder {folder} is not empty: name another one, or replace the plan with --force")
+        raise _core.InputError(f"the folder {folder} is not empty: name another one, or replace the plan with --force")
     if folder.exists() and any(folder.iterdir()) and not (folder / SUMMARY).is_file():
-        raise _core.RunError(f"the folder {folder} holds files but no {SUMMARY}: it is left as it is, name another one")
+        raise _core.InputError(
+            f"the folder {folder} holds files but no {SUMMARY}: it is left as it is, name another one"
+        )
     if rows_budget is not None:
         routes.fit(rows_budget, by_switch=by_switch)
     report = routes.check(progress=progress)
@@ -63,10 +65,23 @@ def write_plan(
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         partial.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        partial.rename(folder)
+        _swap(partial, folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return summary
+
+
+def _swap(new: Path, place: Path) -> None:
+    """Puts a folder into its place; a folder that was there goes when the new one is there."""
+    if not place.exists():
+        new.rename(place)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".partial", dir=place.parent))
+    place.rename(old)  # onto an empty folder, which POSIX allows
+    try:
+        new.rename(place)
+    except OSError:
+        old.rename(place)
+        raise
+    shutil.rmtree(old)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe.results import Run, from_core
-from pauseframe.scenario import Scenario, overrides, read_scenario_file
+from pauseframe.scenario import Scenario, overrides, read_scenario_file, resolve_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,19 +25,22 @@ def run(
     set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     force: bool = False,
+    force_large: bool = False,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
     `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set`
     changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
-    well; one that exists is only replaced with `force=True`. `progress` is called about ten times a second with a
+    well; one that exists is only replaced with `force=True`. A series or a capture that would fill memory or disk is
+    refused with its estimated size, unless `force_large=True`. `progress` is called about ten times a second with a
     dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None shows a bar on a
     terminal and in Jupyter, False shows nothing.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
-    holds what was recorded, its `interrupted` is true, and a note goes to stderr. This works in the main thread,
-    where Python handles signals.
+    holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
+    that and is raised as KeyboardInterrupt; the folder then says that the run is not complete. This works in the main
+    thread, where Python handles signals.
 
     Raises ScenarioError with every mistake in the scenario, RunError if the run could not be carried out.
 
@@ -53,7 +56,13 @@ def run(
     display = automatic_display(resolved) if progress is None or progress is True else None
     report = progress if callable(progress) else display
     try:
-        core = _core.run(resolved, out=None if out is None else str(out), force=force, progress=report)
+        core = _core.run(
+            resolved,
+            out=None if out is None else str(out),
+            force=force,
+            force_large=force_large,
+            progress=report,
+        )
     finally:
         if display is not None:
             display.close()
@@ -74,13 +83,13 @@ def resolve(
     if isinstance(scenario, _core.Resolved):
         if seed is None and not set:
             return scenario
-        return _core.resolve(scenario.toml, overrides=overrides(set), seed=seed)
+        return resolve_text(scenario.toml, overrides=overrides(set), seed=seed)
     if isinstance(scenario, Scenario):
         return scenario.resolve(seed=seed, set=set)
     if isinstance(scenario, str) and "\n" in scenario:
-        return _core.resolve(scenario, overrides=overrides(set), seed=seed)
+        return resolve_text(scenario, overrides=overrides(set), seed=seed)
     text, base_dir, name = read_scenario_file(scenario)
-    return _core.resolve(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
+    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
 
 
 def automatic_display(scenario: _core.Resolved) -> Display | None:

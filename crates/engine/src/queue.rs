@@ -6,7 +6,9 @@
 //!
 //! Insertion puts an event in front of its bucket's list, unsorted; a bucket is sorted once, when time reaches it.
 //! The width of a bucket follows the load: it doubles when too many events fall beyond the ring and halves when
-//! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
+//! buckets grow long. The order of events does not depend on it. Events for the open bucket itself are put in their place
+//! there, among no more than a few: of a crowded bucket the later events wait in the heap, so no order of insertions costs
+//! more than a logarithm an event. (After the calendar queue of Brown 1988 and the
 //! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
 
 use pauseframe_units::Time;
@@ -19,6 +21,8 @@ const MASK: u64 = BUCKETS - 1;
 const NIL: u32 = u32::MAX;
 /// The width is looked at after so many events.
 const REVIEW_EVERY: u32 = 16_384;
+/// An event for the open bucket is put in its place there if it goes before no more than so many others.
+const CROWD: usize = 64;
 /// Up to this length a bucket is sorted as it is gathered.
 const SORTED_BY_INSERTION: usize = 24;
 /// First width, 2^13 ps = 8 ns, and its bounds (4 ps to 1 ms).
@@ -57,8 +61,9 @@ pub struct EventQueue {
     occupied: [u64; 64],
     nodes: Vec<Node>,
     free: u32,
+    /// Events beyond the ring; and those of a crowded open bucket that are later than all in `open`.
     far: BinaryHeap<Reverse<Entry>>,
-    /// The bucket of the first entry of `far`, `u64::MAX` if there is none.
+    /// The bucket of the first entry of `far`, `u64::MAX` if there is none: the open one if that is crowded.
     far_bucket: u64,
     now: u64,
     /// Since the last review of the width: events, those that went to `far`, buckets that held several events, and
@@ -67,6 +72,9 @@ pub struct EventQueue {
     went_far: u32,
     long: u32,
     gathered: u32,
+    /// Entries moved or compared in `open`, and given to `far`: the work that an order of insertions makes.
+    #[cfg(test)]
+    moved: u64,
 }
 
 impl Default for EventQueue {
@@ -93,12 +101,24 @@ impl EventQueue {
             went_far: 0,
             long: 0,
             gathered: 0,
+            #[cfg(test)]
+            moved: 0,
         }
     }
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.far.is_empty() && self.next_occupied() == u64::MAX
+    }
+
+    /// Whether more than `count` events are pending; for a small `count`, as it looks at no more than it must.
+    pub fn holds_more_than(&self, count: usize) -> bool {
+        let outside = self.open.len() + self.far.len();
+        let next = |index: &u32| Some(self.nodes[*index as usize].next).filter(|next| *next != NIL);
+        let list = |head: u32| std::iter::successors(Some(head), next);
+        let words = self.occupied.iter().zip(self.heads.chunks(64)).filter(|(word, _)| **word != 0);
+        let heads = words.flat_map(|(_, heads)| heads).copied().filter(|head| *head != NIL);
+        outside > count || outside + heads.flat_map(list).take(count + 1).count() > count
     }
 
     /// The time of the last event that was taken.
@@ -172,6 +192,16 @@ impl EventQueue {
 
     #[inline]
     fn insert_open(&mut self, entry: Entry) {
+        if self.open.len() >= CROWD || self.far_bucket <= self.open_bucket {
+            self.insert_crowded(entry);
+        } else {
+            self.place(entry);
+        }
+    }
+
+    /// Puts an event in its place in `open`, from the end on.
+    #[inline]
+    fn place(&mut self, entry: Entry) {
         let key = entry.key();
         let mut place = self.open.len();
         self.open.push(entry);
@@ -180,6 +210,43 @@ impl EventQueue {
             place -= 1;
         }
         self.open[place] = entry;
+        #[cfg(test)]
+        {
+            self.moved += (self.open.len() - place) as u64;
+        }
+    }
+
+    /// The same where `open` is long, or its bucket has later events in the heap: those that this one would have to be put
+    /// before join them there, but for the next few.
+    #[inline(never)]
+    fn insert_crowded(&mut self, entry: Entry) {
+        let crowded = self.far_bucket <= self.open_bucket;
+        if crowded && self.far.peek().is_some_and(|Reverse(first)| first.key() < entry.key()) {
+            self.defer(entry);
+            return;
+        }
+        let later = self.open.len().checked_sub(CROWD).map(|place| self.open[place]);
+        if later.is_some_and(|later| later.key() < entry.key()) {
+            // It goes before more than CROWD others: all but half as many of the next make room, once for many events.
+            let deferred = self.open.len() - CROWD / 2;
+            for place in 0..deferred {
+                self.defer(self.open[place]);
+            }
+            self.open.drain(..deferred);
+            self.defer(entry);
+            return;
+        }
+        self.place(entry);
+    }
+
+    /// Gives an event of the open bucket, later than all in `open`, to the heap.
+    fn defer(&mut self, entry: Entry) {
+        #[cfg(test)]
+        {
+            self.moved += 1;
+        }
+        self.far.push(Reverse(entry));
+        self.far_bucket = self.open_bucket;
     }
 
     /// Takes the earliest event.
@@ -256,19 +323,24 @@ impl EventQueue {
         if bucket == u64::MAX && self.far.is_empty() {
             return None;
         }
-        self.open_bucket = bucket;
+        // What is left of a crowded bucket comes back bit by bit, as later events may have to go before it.
+        let most = if bucket <= self.open_bucket { CROWD / 2 } else { usize::MAX };
+        self.open_bucket = self.open_bucket.max(bucket);
         if near == bucket {
             self.gather((bucket & MASK) as usize);
         }
         self.far_bucket = u64::MAX;
+        let listed = self.open.len();
         while let Some(Reverse(entry)) = self.far.peek().copied() {
-            if entry.time >> self.shift != bucket {
-                self.far_bucket = entry.time >> self.shift;
+            let its = entry.time >> self.shift;
+            if its > bucket || self.open.len() - listed >= most {
+                self.far_bucket = its;
                 break;
             }
             self.far.pop();
-            self.insert_open(entry);
+            self.open.push(entry);
         }
+        self.sort_open();
         self.open.pop()
     }
 
@@ -278,7 +350,7 @@ impl EventQueue {
         while index != NIL {
             let Node { entry, next } = self.nodes[index as usize];
             if self.open.len() < SORTED_BY_INSERTION {
-                self.insert_open(entry);
+                self.place(entry);
             } else {
                 self.open.push(entry);
             }
@@ -286,8 +358,12 @@ impl EventQueue {
         }
         self.take_list(slot, last);
         if self.open.len() > SORTED_BY_INSERTION {
-            self.open.sort_unstable_by_key(|entry| Reverse(entry.key()));
+            self.sort_open();
         }
+    }
+
+    fn sort_open(&mut self) {
+        self.open.sort_unstable_by_key(|entry| Reverse(entry.key()));
     }
 
     /// Number of the first occupied bucket after the open one, `u64::MAX` if the ring is empty.
@@ -315,6 +391,10 @@ impl EventQueue {
     /// at the very same time share a bucket however narrow it is: pairs and triples are no reason.
     #[cold]
     fn review_width(&mut self) {
+        // A rebuild handles all that is pending: not before as many events have come since the last one.
+        if (self.pushed as usize) < self.open.len() + self.far.len() + self.nodes.len() {
+            return;
+        }
         let far = f64::from(self.went_far) / f64::from(self.pushed);
         let length = f64::from(self.gathered) / f64::from(self.long.max(1));
         (self.pushed, self.went_far, self.long, self.gathered) = (0, 0, 0, 0);
@@ -375,6 +455,11 @@ mod tests {
         while let Some((time, code)) = queue.pop() {
             assert_eq!(expected.pop(), Some(Reverse((time.0, code))));
             assert_eq!(queue.is_empty(), expected.is_empty());
+            if code % 64 == 0 || expected.len() < 4 {
+                for count in [0, 1, 2, 40] {
+                    assert_eq!(queue.holds_more_than(count), expected.len() > count);
+                }
+            }
             for &(delay, code) in pushed.by_ref().take(per_pop) {
                 push(&mut queue, &mut expected, time.0 + delay, code);
             }
@@ -399,6 +484,47 @@ mod tests {
         for scale in [300, 40_000, 80_000_000] {
             let first: Vec<_> = (0..200).map(|i| (rng.below(scale), i)).collect();
             let later: Vec<_> = (0..200_000).map(|i| (rng.below(scale), i % 977)).collect();
+            drains_in_order(&first, &later, 1);
+        }
+    }
+
+    /// However many events fall into one bucket, and in whatever order, each costs a few moves and a logarithm.
+    #[test]
+    fn a_crowd_in_one_instant_is_no_crush() {
+        const EVENTS: u64 = 1_000_000;
+        let mut rng = crate::stream(5, "crowd", 0);
+        let shuffled: Vec<u64> = (0..EVENTS).map(|_| rng.below(1 << 40)).collect();
+        for codes in [(0..EVENTS).collect(), (0..EVENTS).rev().collect(), shuffled] {
+            let mut queue = EventQueue::new();
+            let mut expected: Vec<u64> = codes.clone();
+            expected.sort_unstable();
+            for code in &codes {
+                queue.push(Time(7), *code);
+            }
+            // Half way through, others come in between.
+            let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| queue.pop().unwrap().1).collect();
+            let reached = seen[seen.len() - 1];
+            for step in 0..EVENTS / 4 {
+                let code = reached + 1 + (step * 7_919) % (1 << 30);
+                queue.push(Time(7), code);
+                expected.push(code);
+            }
+            seen.extend(std::iter::from_fn(|| queue.pop()).map(|(_, code)| code));
+            expected.sort_unstable();
+            assert!(seen == expected, "out of order");
+            assert!(queue.moved < 40 * EVENTS, "{} moves", queue.moved);
+        }
+    }
+
+    /// Delays of a picosecond and of a second together, most of them into a bucket that is open and full.
+    #[test]
+    fn time_scales_may_lie_far_apart() {
+        let mut rng = crate::stream(6, "scales", 0);
+        for crowd in [10, 3_000, 100_000] {
+            let delay =
+                |rng: &mut crate::Rng| [1, 1, 1 + rng.below(4_000), 1_000_000_000_000][rng.below(4) as usize];
+            let first: Vec<_> = (0..crowd).map(|i| (delay(&mut rng), i)).collect();
+            let later: Vec<_> = (0..300_000).map(|i| (delay(&mut rng), i % 977)).collect();
             drains_in_order(&first, &later, 1);
         }
     }

@@ -9,7 +9,7 @@ pub trait Model {
     const OBSERVATION: u64;
     /// Does what `event` says.
     fn handle(&mut self, event: u64, now: Time, queue: &mut EventQueue);
-    /// Whether the run has nothing left to show; asked after each event that may have changed it.
+    /// Whether the run has nothing left to show; asked before the first event and after each.
     fn is_finished(&self) -> bool;
 }
 
@@ -43,7 +43,8 @@ pub struct Limits {
 /// Why and where a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ending {
-    /// The time of the last event, or the limit if the run went that far.
+    /// The time of the event after which the model was finished or the watcher stopped the run; else the limit, which a
+    /// model with nothing pending reaches as it is; without a limit the time of the last event, observation not counted.
     pub now: Time,
     /// Events, observation not counted.
     pub events: u64,
@@ -63,6 +64,10 @@ pub fn run<M: Model>(
     let mut fingerprint = Fingerprint::START;
     let mut events = 0;
     let mut until_watch = limits.watch_every;
+    let mut last = queue.now();
+    if model.is_finished() {
+        return Ending { now: last, events, fingerprint, interrupted: false };
+    }
     while let Some((now, event)) = queue.pop() {
         if now > limits.time {
             return Ending { now: limits.time, events, fingerprint, interrupted: false };
@@ -70,10 +75,11 @@ pub fn run<M: Model>(
         if event < M::OBSERVATION {
             fingerprint.add(now, event);
             events += 1;
+            last = now;
         }
         model.handle(event, now, queue);
         if model.is_finished() {
-            break;
+            return Ending { now, events, fingerprint, interrupted: false };
         }
         until_watch -= 1;
         if until_watch == 0 {
@@ -83,5 +89,6 @@ pub fn run<M: Model>(
             }
         }
     }
-    Ending { now: queue.now(), events, fingerprint, interrupted: false }
+    let now = if limits.time == Time::MAX { last } else { limits.time };
+    Ending { now, events, fingerprint, interrupted: false }
 }

@@ -27,8 +27,8 @@ pub(crate) struct ClassPolicy {
     pub(crate) queue: QueueDiscipline,
     pub(crate) alpha: f64,
     pub(crate) reserved: u64,
-    /// Bytes of one egress queue where lossy classes have a fixed limit; `u32::MAX` with other buffers.
-    pub(crate) limit: u32,
+    /// Bytes of one egress queue where lossy classes have a fixed limit; `u64::MAX` with other buffers.
+    pub(crate) limit: u64,
 }
 
 impl ClassPolicy {
@@ -37,9 +37,9 @@ impl ClassPolicy {
         let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
         let marker = class.and_then(|class| class.marker).unwrap_or(settings.marker);
         let (alpha, reserved, limit) = match settings.buffer {
-            BufferPolicy::PerPort(size) => (0.0, Bytes::ZERO, u32::try_from(size.0).unwrap_or(u32::MAX)),
-            BufferPolicy::Shared { alpha, reserved, .. } => (alpha, reserved, u32::MAX),
-            BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u32::MAX),
+            BufferPolicy::PerPort(size) => (0.0, Bytes::ZERO, size.0),
+            BufferPolicy::Shared { alpha, reserved, .. } => (alpha, reserved, u64::MAX),
+            BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u64::MAX),
         };
         ClassPolicy {
             marker,

@@ -49,6 +49,8 @@ pub(crate) struct End {
     blocked: bool,
     /// The flow is over; the end goes when nothing is on its way any more.
     closing: bool,
+    /// Counted as load of its VLAN.
+    is_load: bool,
 }
 
 /// What a connection end counts for its flow.
@@ -206,8 +208,8 @@ impl Network {
         let host = self.host_of(here);
         let class = self.class_of_transport[usize::from(spec.transport)];
         let picked = self.pick_vlan(spec, side, class);
-        let Picked { vlan, class, among } =
-            picked.unwrap_or(Picked { vlan: 0, class, among: Box::default() });
+        let Picked { vlan, class, among, is_load } =
+            picked.unwrap_or(Picked { vlan: 0, class, among: Box::default(), is_load: false });
         let end = End {
             connection,
             timer_at: Time::MAX,
@@ -224,6 +226,7 @@ impl Network {
             vlans: among,
             blocked: false,
             closing: false,
+            is_load,
         };
         if let Some(slot) = self.free_ends.pop() {
             self.ends[slot as usize] = Some(end);
@@ -242,7 +245,7 @@ impl Network {
         self.find_path(here, there, flow, None)
     }
 
-    /// The row of the path that the routes give now: the `known` one if that is it.
+    /// The row of the path that the routes give now: the `known` one if that is it, which else is retired.
     pub(crate) fn find_path(&mut self, here: NodeId, there: NodeId, flow: u32, known: Option<u32>) -> u32 {
         // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
         let tuple = mix(u64::from(here.0) << 32 | u64::from(there.0)) ^ mix(u64::from(flow));
@@ -250,18 +253,26 @@ impl Network {
         let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
         let mut path = std::mem::take(&mut self.path_scratch);
         self.routes.ecmp_path(&self.topology, here, there, mix(tuple), salt, &mut path);
-        let route = if known.is_some_and(|known| self.paths.is(known, &path)) {
-            known.unwrap_or(NIL)
-        } else {
-            self.paths.lengthen(path.len());
-            self.paths.add(&path)
+        let route = match known {
+            Some(known) if self.paths.is(known, &path) => known,
+            _ => self.add_path(&path),
         };
+        if let Some(known) = known.filter(|known| *known != route) {
+            self.paths.retire(known);
+        }
         self.path_scratch = path;
         route
     }
 
-    /// Routes have changed: every open flow takes its path anew. Packets under way keep theirs, so the old one is
-    /// not used again.
+    /// A row of its own for a path; before the array grows, those that only packets of old had are looked for.
+    pub(crate) fn add_path(&mut self, path: &[PortId]) -> u32 {
+        if self.paths.wants_rows() {
+            self.paths.reclaim(self.packets.under_way().map(|packet| packet.route), self.packets.places());
+        }
+        self.paths.add(path)
+    }
+
+    /// Routes have changed: every open flow takes its path anew. Packets under way keep theirs.
     pub(crate) fn reroute_flows(&mut self) {
         if self.hot.look_up {
             return;
@@ -363,7 +374,11 @@ impl Network {
         if self.send_waiting_datagram(slot, now, queue).is_some() {
             return false;
         }
-        let Some(end) = self.ends[slot as usize].as_mut().filter(|end| end.blocked) else { return false };
+        let Some(end) = &mut self.ends[slot as usize] else {
+            // It was closed in the line; now nothing names its place any more.
+            self.free_ends.push(slot);
+            return false;
+        };
         let Some((segment, ecn)) = end.connection.poll_transmit(now) else {
             end.blocked = false;
             self.arm_timer(slot, now, queue);
@@ -471,7 +486,7 @@ impl Network {
         record.status = status;
         record.end = now;
         let record = *record;
-        self.active_flows -= 1;
+        self.active_flows = self.active_flows.checked_sub(1).expect("a flow ended twice");
         self.finished_flows += u64::from(status == FlowStatus::Finished);
         let slots = self.slots[flow as usize];
         if self.is_kept(flow) {
@@ -486,8 +501,7 @@ impl Network {
             }
         } else {
             for (side, slot) in (0..).zip(slots) {
-                let vlan = self.end(slot).vlan;
-                self.leave_vlan(&record.spec, side, vlan);
+                self.relieve_vlan(&record.spec, side, slot);
             }
             self.close_ends(slots, now, queue);
         }
@@ -495,6 +509,15 @@ impl Network {
         self.workloads[usize::from(workload)].on_finished(&record, now);
         self.schedule_workload(u32::from(workload), now, queue);
         self.check_finished();
+    }
+
+    /// A connection end is no load of its VLAN any more.
+    fn relieve_vlan(&mut self, spec: &FlowSpec, side: u32, slot: u32) {
+        let end = self.end(slot);
+        let vlan = end.vlan;
+        if std::mem::take(&mut end.is_load) {
+            self.leave_vlan(spec, side, vlan);
+        }
     }
 
     /// Whether the connection of this flow waits for another.
@@ -536,7 +559,10 @@ impl Network {
             record.ce_packets += counts.ce_packets - end.before.ce_packets;
             record.loss_probes += counts.loss_probes - end.before.loss_probes;
             record.undone += counts.undone - end.before.undone;
-            record.failure = record.failure.or(end.connection.failure());
+            // Of a flow that is over the connection may still fail: its last ACKs were lost.
+            if record.status == FlowStatus::Running {
+                record.failure = record.failure.or(end.connection.failure());
+            }
         }
     }
 
@@ -555,13 +581,17 @@ impl Network {
         if current != flow {
             self.slots[current as usize] = [NIL; 2];
         }
-        for slot in std::mem::replace(&mut self.slots[flow as usize], [NIL; 2]) {
-            if let Some(end) = self.ends[slot as usize].take()
-                && !self.hot.look_up
-            {
-                self.paths.remove(end.route);
+        let spec = self.records[flow as usize].spec;
+        for (side, slot) in (0..).zip(std::mem::replace(&mut self.slots[flow as usize], [NIL; 2])) {
+            self.relieve_vlan(&spec, side, slot);
+            let Some(End { route, blocked, .. }) = self.ends[slot as usize].take() else { continue };
+            if !self.hot.look_up {
+                self.paths.retire(route);
             }
-            self.free_ends.push(slot);
+            // A place in the line for the NIC goes by the slot: nobody else gets it before its turn has come.
+            if !blocked {
+                self.free_ends.push(slot);
+            }
         }
     }
 

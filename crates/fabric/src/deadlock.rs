@@ -1,19 +1,25 @@
 //! Deadlocks under PFC: (port, class) pairs that wait for each other in a circle and can never send again.
 //!
-//! An egress queue is paused because the ingress account of the next switch is above XON; that account is held by
+//! An egress queue is paused because its ingress account at the next switch is above XON; that account is held by
 //! packets in the egress queues of that switch; if enough of them are paused for the same reason, and so on around, nothing
 //! moves. The detector finds the largest set of paused lanes each of which would stay above its resume level even if
 //! everything outside the set drained: none of the set can ever move, whatever the rest of the network does (as long
 //! as pauses are renewed in time and no watchdog or failure takes packets away). The set is empty unless there is a
 //! circle (Dally and Seitz 1987: a cycle of channel dependencies, here one that is full); the circles in it are what is
 //! reported, and everything else in it waits for one of them.
-//! Looked for only while some class has been paused for the time given, so a run without long pauses pays nothing.
+//! Looked for only while some class has been paused for the time given, so a run without long pauses pays nothing, and
+//! once more at the end of the run.
+//!
+//! Nothing else stops a network for good. A port that is not paused sends; hosts drain what they get, slow ones too (their
+//! rate is above zero), so what waits for a host moves on; a pause whose sender falls silent runs out with its quanta, one
+//! whose link fails is over; what is bound for a dead link is lost and holds no buffer (that its flow does not go on is no
+//! deadlock: [`Network::links_down`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
+//! never does holds packets in queues that never move.
 
-use crate::class::ClassPolicy;
+use crate::buffer::{Account, Standing};
 use crate::event::Event;
 use crate::network::Network;
 use crate::packet::{Kind, NIL};
-use crate::settings::BufferPolicy;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,13 +65,13 @@ pub(crate) struct Detector {
     /// Looks when something has been paused for this long; `None`: never.
     after: Option<Span>,
     stops: bool,
-    is_pending: bool,
+    pub(crate) is_pending: bool,
     /// The circles that stand, by their lanes.
     standing: BTreeSet<Vec<u32>>,
     found: Vec<Deadlock>,
 }
 
-/// Bytes that a queue (second) holds of what came by a lane (first).
+/// Bytes that the queue of a lane (second) holds of an ingress account, named by the lane that it is about (first).
 type Held = BTreeMap<(u32, u32), u64>;
 
 impl Network {
@@ -101,8 +107,22 @@ impl Network {
         if due <= now {
             self.look_for_deadlocks(&paused, now);
         }
-        self.detector.is_pending = true;
-        queue.push(if due > now { due } else { now + after }, Event::Detect.code());
+        if self.has_more(queue) {
+            self.detector.is_pending = true;
+            queue.push(if due > now { due } else { now + after }, Event::Detect.code());
+        }
+    }
+
+    /// The run is over: what has stopped too late to have been found, or while nobody looked. Where a watchdog is there
+    /// to break circles, only those that it was given the time for.
+    pub fn detect_at_end(&mut self, now: Time) {
+        let Some(after) = self.detector.after else { return };
+        let least = if self.watchdogs.lanes.is_empty() { Span::ZERO } else { after };
+        let paused = self.paused_lanes();
+        let since = |lane: &u32| self.pauses[*lane as usize].since;
+        if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
+            self.look_for_deadlocks(&paused, now);
+        }
     }
 
     /// The lanes that a switch has asked to pause, and that obey.
@@ -114,16 +134,21 @@ impl Network {
                 let state = &self.ports[*port];
                 state.paused & 1 << class != 0
                     && state.to_switch != NIL
-                    && self.lanes[self.lane_index(*port, *class)].pause_sent
+                    && self.accounts[self.account_of(*port, *class)].pause_sent
             })
             .map(|(port, class)| self.lane_index(port, class) as u32)
             .collect()
     }
 
+    /// The ingress account of what `port` sends in `class`: that of class 0 where the whole link has one.
+    fn account_of(&self, port: PortId, class: u8) -> usize {
+        self.lane_index(port, class & self.hot.account_mask)
+    }
+
     fn look_for_deadlocks(&mut self, paused: &[u32], now: Time) {
         let held = self.held_in(paused);
         let stuck = self.stuck(paused, &held);
-        let cycles = cycles(&stuck, &held);
+        let cycles = self.circles(&stuck, &held);
         for cycle in &cycles {
             if !self.detector.standing.contains(cycle) {
                 let victims = (stuck.len() - cycle.len()) as u64;
@@ -137,17 +162,21 @@ impl Network {
         self.detector.standing = cycles.into_iter().collect();
     }
 
-    /// What the queues of switches among `lanes` hold, by the lanes that it came by.
+    /// What the queues of switches among `lanes` hold, by the accounts that it is in: a packet may leave in another class
+    /// than it came in.
     fn held_in(&self, lanes: &[u32]) -> Held {
         let mut held = Held::new();
         for lane in lanes {
-            let (port, class) = self.port_and_class(*lane);
+            let (port, _) = self.port_and_class(*lane);
             if self.ports[port].from_host != NIL {
                 continue;
             }
             for index in self.packets.chain(self.lanes[*lane as usize].queue) {
                 let packet = &self.packets[index];
-                let from = self.lane_index(packet.ingress, class) as u32;
+                if packet.ingress == PortId::NONE {
+                    continue; // A CNM of this switch is in no account.
+                }
+                let from = self.account_of(packet.ingress, packet.ingress_class) as u32;
                 *held.entry((from, *lane)).or_default() += u64::from(packet.size);
             }
         }
@@ -177,28 +206,47 @@ impl Network {
 
     /// Whether a lane's account stays above its resume level when only `bytes` are left in the accounts.
     fn stays_paused(&self, lane: u32, bytes: &BTreeMap<u32, u64>) -> bool {
-        let left = |lane: u32| bytes.get(&lane).copied().unwrap_or(0);
-        let limits = self.thresholds[lane as usize];
-        if !matches!(self.settings.buffer, BufferPolicy::Shared { .. }) {
-            return left(lane) > u64::from(limits.xon);
-        }
         let (port, class) = self.port_and_class(lane);
-        let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(class)];
-        // As in `resume_if_low`; the headroom empties first.
-        let in_headroom = |lane: u32| {
-            let account = &self.lanes[lane as usize];
-            let gone = u64::from(account.ingress).saturating_sub(left(lane));
-            u64::from(account.in_headroom).saturating_sub(gone)
+        let account = self.account_of(port, class) as u32;
+        let left = |account: &u32| bytes.get(account).copied().unwrap_or(0);
+        if !self.hot.shared {
+            return left(&account) > self.accounts[account as usize].limits.xon;
+        }
+        // The headroom empties first.
+        let standing = |account: &u32| {
+            let Account { bytes, in_headroom, .. } = self.accounts[*account as usize];
+            let gone = bytes.saturating_sub(left(account));
+            Standing { bytes: left(account), in_headroom: in_headroom.saturating_sub(gone) }
         };
-        let beyond = |lane: u32| (left(lane) - in_headroom(lane)).saturating_sub(reserved);
-        let switch = self.topology.peer(port);
-        let same_switch = |other: &&u32| self.topology.peer(self.port_and_class(**other).0) == switch;
-        let used: u64 = bytes.keys().filter(same_switch).map(|other| beyond(*other)).sum();
-        let pools = &self.switches[self.ports[port].to_switch as usize].pools;
-        let free = pools[self.pool_of(class)].free_of(used);
-        let hysteresis = u64::from(limits.xoff - limits.xon);
-        let threshold = ((alpha * free as f64) as u64).min(u64::from(limits.xoff)).saturating_sub(hysteresis);
-        in_headroom(lane) > 0 || left(lane).saturating_sub(reserved) > threshold
+        let from_pool = |other: &u32| {
+            let (Standing { bytes, in_headroom }, (_, class)) =
+                (standing(other), self.port_and_class(*other));
+            (bytes - in_headroom).saturating_sub(self.policies[usize::from(class)].reserved)
+        };
+        let switch = self.ports[port].to_switch;
+        let same_switch = |other: &&u32| self.ports[self.port_and_class(**other).0].to_switch == switch;
+        let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
+        let class = self.port_and_class(account).1;
+        let pool = &self.switches[switch as usize].pools[self.pool_of(class)];
+        let rule = self.shared_limits(account as usize, class);
+        !rule.may_go_on(standing(&account), pool.free_of(used))
+    }
+
+    /// The circles among the lanes of `stuck`. With one account for the whole link, all lanes of a link wait for the same:
+    /// the circle is that of those that hold most.
+    fn circles(&self, stuck: &BTreeSet<u32>, held: &Held) -> Vec<Vec<u32>> {
+        if self.hot.account_mask != 0 {
+            return cycles(stuck, held);
+        }
+        let mut of_lanes = Held::new();
+        for lane in stuck {
+            let (port, class) = self.port_and_class(*lane);
+            let account = self.account_of(port, class) as u32;
+            for ((_, at), bytes) in held.range((account, 0)..=(account, u32::MAX)) {
+                of_lanes.insert((*lane, *at), *bytes);
+            }
+        }
+        cycles(stuck, &of_lanes)
     }
 
     fn deadlocked_queue(&self, lane: u32) -> DeadlockedQueue {

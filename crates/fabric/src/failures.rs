@@ -161,6 +161,12 @@ impl Network {
         self.ports[port].busy_until == Time::MAX
     }
 
+    /// The links that are down now.
+    pub fn links_down(&self) -> Vec<LinkId> {
+        let all = self.failures.down.iter().enumerate();
+        all.filter(|(_, failures)| **failures > 0).map(|(link, _)| LinkId(link as u32)).collect()
+    }
+
     /// Loses a packet that can not even be queued at `egress`; false if it can.
     #[cold]
     #[inline(never)]
@@ -195,7 +201,7 @@ impl Network {
                     self.take_down(link, now, queue);
                 }
             } else {
-                *down -= 1;
+                *down = down.checked_sub(1).expect("a failure ended twice");
                 if *down == 0 {
                     self.bring_up(link, now, queue);
                 }
@@ -207,6 +213,7 @@ impl Network {
     fn take_down(&mut self, link: LinkId, now: Time, queue: &mut EventQueue) {
         let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
         for port in ends {
+            self.cut_service(port, now);
             self.lose_in_flight(port, now);
             self.reset_pauses(port, now);
             let state = &mut self.ports[port];
@@ -236,7 +243,7 @@ impl Network {
         }
         for port in ends {
             for class in 0..self.priorities.len() as u8 {
-                if self.lanes[self.lane_index(port, class)].pause_sent {
+                if self.accounts[self.lane_index(port, class)].pause_sent {
                     self.send_pause(port, class, now, queue);
                 }
             }
@@ -275,7 +282,7 @@ impl Network {
             let size = u64::from(self.packets[index].size);
             self.lanes[lane].tx_packets -= 1;
             self.lanes[lane].tx_bytes -= size;
-            self.lanes[lane].waiting = self.lanes[lane].waiting.saturating_sub(1);
+            self.forget_waiting(port, class);
             if self.hot.accounted & 1 << class != 0 {
                 self.release(index, port, now, queue);
             }
@@ -290,16 +297,11 @@ impl Network {
     #[cold]
     pub(crate) fn on_reroute(&mut self) {
         let Some(intact) = &self.failures.intact else { return };
-        let failed: Vec<LinkId> = self
-            .topology
-            .links()
-            .iter_enumerated()
-            .filter(|(id, _)| self.failures.down[id.0 as usize] > 0)
-            .filter(|(_, link)| {
-                link.ends.iter().all(|end| self.topology.nodes()[*end].kind == NodeKind::Switch)
-            })
-            .map(|(id, _)| id)
-            .collect();
+        let between_switches = |link: &LinkId| {
+            let ends = self.topology.links()[*link].ends;
+            ends.iter().all(|end| self.topology.nodes()[*end].kind == NodeKind::Switch)
+        };
+        let failed: Vec<LinkId> = self.links_down().into_iter().filter(between_switches).collect();
         let routes = NextHops::shortest_despite(&self.topology, &failed, intact);
         self.routes = Arc::new(routes);
         self.reroute_flows();

@@ -135,19 +135,19 @@ impl Network {
                 // A whole link has one account, that of class 0.
                 if self.is_lossless(class) && class & self.hot.account_mask == class {
                     let (limits, needed) = self.thresholds_of(port, class);
-                    if u64::from(limits.headroom) < needed.total().0 {
+                    if limits.headroom < needed.total().0 {
                         short.push((port, limits.headroom, needed.total()));
                     }
                     if self.lasts(port) / 2 < needed.renewal() {
                         late.push((port, needed.renewal()));
                     }
                     if !at_host {
-                        taken[switch][pool] += u64::from(limits.headroom);
+                        taken[switch][pool] += limits.headroom;
                     }
-                    self.thresholds[lane] = limits;
+                    self.accounts[lane].limits = limits;
                 } else if let (BufferPolicy::IdealOutputQueued(size), false) = (self.settings.buffer, at_host)
                 {
-                    self.thresholds[lane] = Thresholds::of_lossy(size);
+                    self.accounts[lane].limits = Thresholds::of_lossy(size);
                 }
             }
         }
@@ -164,14 +164,14 @@ impl Network {
         pause_time(self.topology.channel(port).rate, quanta)
     }
 
-    fn warn_of_short_headroom(&mut self, short: &[(PortId, u32, Bytes)]) {
+    fn warn_of_short_headroom(&mut self, short: &[(PortId, u64, Bytes)]) {
         let Some((port, headroom, needed)) = short.first() else { return };
         self.headroom_covers = false;
         self.warnings.push(format!(
             "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
              be dropped",
             self.topology.port_name(*port),
-            Bytes(u64::from(*headroom)),
+            Bytes(*headroom),
             short.len()
         ));
     }
@@ -206,7 +206,6 @@ impl Network {
             return (Thresholds::of_buffer(receiver.buffer, needed.total(), max_frame), needed);
         }
         let wanted = pfc.headroom.unwrap_or(needed.total()).0;
-        let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         let (xoff, headroom) = match self.settings.buffer {
             BufferPolicy::PerPort(size) | BufferPolicy::IdealOutputQueued(size) => {
                 let xoff = pfc.xoff.map_or(size.0.saturating_sub(wanted), |xoff| xoff.0);
@@ -215,7 +214,7 @@ impl Network {
             BufferPolicy::Shared { size, .. } => (pfc.xoff.map_or(size.0, |xoff| xoff.0), wanted),
         };
         let xon = pfc.xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
-        let limits = Thresholds { xoff: small(xoff), xon: small(xon.min(xoff)), headroom: small(headroom) };
+        let limits = Thresholds { xoff, xon: xon.min(xoff), headroom };
         (limits, needed)
     }
 
@@ -238,6 +237,6 @@ impl Network {
     pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
         let class = self.priorities.iter().position(|p| *p == priority)? as u8;
         let known = self.is_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.thresholds[self.lane_index(port, class & self.hot.account_mask)])
+        known.then(|| self.accounts[self.lane_index(port, class & self.hot.account_mask)].limits)
     }
 }

@@ -114,6 +114,15 @@ impl Network {
         self.hosts[host as usize].held < self.settings.nic_buffer
     }
 
+    /// Bytes have gone from a host to the wire.
+    #[inline]
+    fn give_room(&mut self, host: u32, size: u32) {
+        let state = &mut self.hosts[host as usize];
+        let port = state.port;
+        let Some(held) = state.held.checked_sub(u64::from(size)) else { self.overdrawn("NIC", port) };
+        state.held = held;
+    }
+
     /// A segment leaves its socket: through the stack to the NIC.
     #[inline]
     pub(crate) fn send_from(
@@ -174,7 +183,7 @@ impl Network {
         let class = self.packets[index].class;
         let port = self.hosts[host as usize].port;
         if self.ports[port].is_idle(now) {
-            self.hosts[host as usize].held -= u64::from(self.packets[index].size);
+            self.give_room(host, u32::from(self.packets[index].size));
             self.send_at_once(port, index, now, queue);
             return;
         }
@@ -187,8 +196,7 @@ impl Network {
         packet.at = now;
         let state = &mut self.hosts[host as usize];
         let lane = &mut self.lanes[lane];
-        lane.backlog += u32::from(packet.size);
-        lane.backlog_max = lane.backlog_max.max(lane.backlog);
+        lane.join(u64::from(packet.size), now);
         if state.queues[nic_queue as usize].packets.push(&mut self.packets, index) {
             state.turns[usize::from(class)].push_back(nic_queue);
         }
@@ -197,8 +205,8 @@ impl Network {
     /// A packet goes from the NIC to the wire: the next destination's first packet takes its place at the port.
     #[inline]
     pub(crate) fn on_nic_dequeue(&mut self, host: u32, port: PortId, class: u8, size: u32) {
+        self.give_room(host, size);
         let state = &mut self.hosts[host as usize];
-        state.held -= u64::from(size);
         if let Some(next) = state.next_in_turn(class, &self.packets) {
             let lane = self.lane_index(port, class);
             self.lanes[lane].queue.push(&mut self.packets, next);

@@ -17,9 +17,9 @@ pub(crate) struct Hot {
     pub(crate) switch_latency: Span,
     pub(crate) pipelined: bool,
     /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
-    pub(crate) calm: [u32; Priority::COUNT],
+    pub(crate) calm: [u64; Priority::COUNT],
     /// By class: [`crate::marker::Marker::bytes_at_enqueue`].
-    pub(crate) mark_above: [u32; Priority::COUNT],
+    pub(crate) mark_above: [u64; Priority::COUNT],
     /// Lossless classes with fixed thresholds whose marker need not see every packet come.
     pub(crate) fixed_lossless: u8,
     /// Classes (a bit each) that an idle port sends at once.

@@ -5,6 +5,7 @@
 //! to i; a shorter last packet follows behind them. With a handshake, its round trip comes first. Where shortest
 //! paths differ in rate or delay, the first one (by port number) is taken. Where packets travel in VLANs, it is the
 //! shortest route that the tables have, in the first VLAN that has it: the same network, idle.
+//! What the clock cannot hold (213 days) is [`Span::MAX`]: no flow of a run takes that long.
 
 use crate::flow::FlowSpec;
 use crate::settings::Settings;
@@ -42,10 +43,10 @@ impl IdealTime {
         let back = self.path(spec.destination, spec.source);
         let mut time = self.handshake(spec, &there, &back);
         if spec.size != u64::MAX {
-            time += self.transfer(spec, spec.size, &there);
+            time = time.saturating_add(self.transfer(spec, spec.size, &there));
         }
         if spec.reply > 0 {
-            time += self.transfer(spec, spec.reply, &back);
+            time = time.saturating_add(self.transfer(spec, spec.reply, &back));
         }
         time
     }
@@ -55,9 +56,9 @@ impl IdealTime {
     pub fn of_query(&self, flows: &[FlowSpec]) -> Span {
         let alone = flows.iter().map(|flow| self.of_flow(flow)).max().unwrap_or_default();
         let first = flows.iter().map(|flow| self.before_last_link(flow)).min().unwrap_or_default();
-        let last_link: u64 = flows.iter().map(|flow| self.on_last_link(flow).0).sum();
+        let last_link = flows.iter().map(|flow| self.on_last_link(flow)).fold(first, Span::saturating_add);
         let delay = flows.first().map_or(Span::ZERO, |flow| self.after_last_link(flow));
-        alone.max(first + Span(last_link) + delay)
+        alone.max(last_link.saturating_add(delay))
     }
 
     /// The round-trip time of a full segment and its ACK between two hosts in the idle network.
@@ -75,8 +76,8 @@ impl IdealTime {
             kept: None,
         };
         let ack = self.wire_size(&spec, &Segment::default());
-        self.transfer(&spec, spec.size, &self.path(from, to))
-            + self.one_way(&self.path(to, from), &[(1, ack)])
+        let there = self.transfer(&spec, spec.size, &self.path(from, to));
+        there.saturating_add(self.one_way(&self.path(to, from), &[(1, ack)]))
     }
 
     fn path(&self, from: NodeId, to: NodeId) -> Vec<Hop> {
@@ -84,7 +85,7 @@ impl IdealTime {
             let channel = self.topology.channel(port);
             let latency =
                 if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
-            Hop { rate: LineRate::new(channel.rate), delay: channel.delay + latency }
+            Hop { rate: LineRate::new(channel.rate), delay: channel.delay.saturating_add(latency) }
         };
         if let Some(vlans) = &self.settings.vlans {
             return vlans.shortest_path(from, to).into_iter().map(hop).collect();
@@ -120,7 +121,7 @@ impl IdealTime {
         };
         let syn = Segment { flags: Flags::SYN, options: Options::Syn(options), ..Segment::default() };
         let size = self.wire_size(spec, &syn);
-        self.one_way(there, &[(1, size)]) + self.one_way(back, &[(1, size)])
+        self.one_way(there, &[(1, size)]).saturating_add(self.one_way(back, &[(1, size)]))
     }
 
     /// `bytes` of data, cut into full segments and a shorter last one.
@@ -153,13 +154,13 @@ impl IdealTime {
             for (hop, over) in path.iter().zip(&mut over) {
                 let each = hop.rate.serialise(size);
                 slowest = slowest.max(each);
-                let first_over = arrived.max(*over) + each;
-                *over = first_over + Span(slowest.0 * (count - 1));
-                last = *over + hop.delay;
-                arrived = first_over + hop.delay;
+                let first_over = arrived.max(*over).saturating_add(each);
+                *over = first_over.saturating_add(slowest.saturating_mul(count - 1));
+                last = over.saturating_add(hop.delay);
+                arrived = first_over.saturating_add(hop.delay);
             }
         }
-        self.settings.tx_delay + last + self.settings.rx_delay
+        self.settings.tx_delay.saturating_add(last).saturating_add(self.settings.rx_delay)
     }
 
     /// When the first packet of a flow's data for the aggregator is ready for the last link of its path.
@@ -168,22 +169,24 @@ impl IdealTime {
         let (_, first) = self.train(spec, bytes)[0];
         let whole = self.of_flow(spec);
         let inbound = self.transfer(spec, bytes, &path);
-        let until_last: Span = path[..path.len() - 1]
-            .iter()
-            .fold(self.settings.tx_delay, |sum, hop| sum + hop.rate.serialise(first) + hop.delay);
-        whole - inbound + until_last
+        let until_last: Span = path[..path.len() - 1].iter().fold(self.settings.tx_delay, |sum, hop| {
+            sum.saturating_add(hop.rate.serialise(first)).saturating_add(hop.delay)
+        });
+        // Of two sums that do not fit the difference is too small; then the whole is the ideal anyway.
+        (whole - inbound).saturating_add(until_last)
     }
 
     fn on_last_link(&self, spec: &FlowSpec) -> Span {
         let (path, bytes) = self.inbound(spec);
         let rate = path[path.len() - 1].rate;
         let train = self.train(spec, bytes);
-        train.iter().fold(Span::ZERO, |sum, (count, size)| sum + rate.serialise(*size) * *count)
+        let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
+        train.iter().map(each).fold(Span::ZERO, Span::saturating_add)
     }
 
     fn after_last_link(&self, spec: &FlowSpec) -> Span {
         let (path, _) = self.inbound(spec);
-        path[path.len() - 1].delay + self.settings.rx_delay
+        path[path.len() - 1].delay.saturating_add(self.settings.rx_delay)
     }
 
     /// The path to the aggregator, and what comes by it.

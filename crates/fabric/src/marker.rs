@@ -84,13 +84,11 @@ impl Marker {
         }
     }
 
-    /// The step at enqueue in bytes, the one marker that needs to see no packet below it; `u32::MAX` for the others.
-    pub(crate) fn bytes_at_enqueue(&self) -> u32 {
+    /// The step at enqueue in bytes, the one marker that needs to see no packet below it; `u64::MAX` for the others.
+    pub(crate) fn bytes_at_enqueue(&self) -> u64 {
         match *self {
-            Marker::Step { k: Threshold::Bytes(k), at_dequeue: false, .. } => {
-                u32::try_from(k.0).unwrap_or(u32::MAX)
-            }
-            _ => u32::MAX,
+            Marker::Step { k: Threshold::Bytes(k), at_dequeue: false, .. } => k.0,
+            _ => u64::MAX,
         }
     }
 
@@ -130,7 +128,7 @@ impl RedQueue {
     }
 
     /// A packet comes to a queue of `backlog` bytes: whether it is to be marked. `slot`: time to send an average packet.
-    pub(crate) fn on_arrival(&mut self, red: &Red, backlog: u32, slot: Span, now: Time) -> bool {
+    pub(crate) fn on_arrival(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) -> bool {
         self.update_average(red, backlog, slot, now);
         let p_b = red.probability(self.average);
         if self.average < red.min.0 as f64 {
@@ -148,13 +146,13 @@ impl RedQueue {
         marked
     }
 
-    fn update_average(&mut self, red: &Red, backlog: u32, slot: Span, now: Time) {
+    fn update_average(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) {
         if backlog == 0 && now > self.idle_since {
             // As if so many packets had come to an empty queue meanwhile.
             let slots = (now - self.idle_since).0 as f64 / slot.0.max(1) as f64;
             self.average *= libm::pow(1.0 - red.w_q, slots);
         } else {
-            self.average += red.w_q * (f64::from(backlog) - self.average);
+            self.average += red.w_q * (backlog as f64 - self.average);
         }
     }
 
@@ -223,7 +221,7 @@ impl Network {
         &mut self,
         index: u32,
         port: PortId,
-        (backlog, waiting): (u32, u32),
+        (backlog, waiting): (u64, u32),
         now: Time,
     ) {
         let (class, size) = (self.packets[index].class, u32::from(self.packets[index].size));
@@ -232,7 +230,7 @@ impl Network {
             Marker::Step { k, at_dequeue: true, .. } if exceeds(k, backlog, waiting) => {
                 self.mark(index, lane);
             }
-            Marker::Red(_) if backlog == size => {
+            Marker::Red(_) if backlog == u64::from(size) => {
                 let left = now + self.ports[port].rate.serialise(size + self.hot.gap);
                 self.red[lane].on_empty(left);
             }
@@ -241,9 +239,9 @@ impl Network {
     }
 }
 
-fn exceeds(k: Threshold, backlog: u32, waiting: u32) -> bool {
+fn exceeds(k: Threshold, backlog: u64, waiting: u32) -> bool {
     match k {
-        Threshold::Bytes(k) => u64::from(backlog) > k.0,
+        Threshold::Bytes(k) => backlog > k.0,
         Threshold::Packets(k) => waiting > k,
     }
 }

@@ -1,6 +1,6 @@
 //! The network: arenas of nodes, ports, packets and connections, and the one match that dispatches events.
 
-use crate::buffer::{Pool, Thresholds};
+use crate::buffer::Account;
 use crate::class::ClassPolicy;
 use crate::connection::End;
 use crate::deadlock::Detector;
@@ -16,7 +16,7 @@ use crate::packet::{Fifo, NIL, PacketPool};
 use crate::paths::Paths;
 use crate::pause_tree::PauseLog;
 use crate::pfc::{PauseState, PendingPause};
-use crate::port::{BACKLOG_TIME_SHIFT, Lane, Port};
+use crate::port::{Lane, Port};
 use crate::qcn::Qcn;
 use crate::receiver::Receiver;
 use crate::scheduler::{Ets, Turns};
@@ -29,7 +29,7 @@ use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::Metrics;
-use pauseframe_units::{Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -57,6 +57,8 @@ pub(crate) struct Counters {
     /// Lost with a link, on a bad wire or to a watchdog.
     pub(crate) lost: [u64; LossReason::ALL.len()],
     pub(crate) ecn_marks: u64,
+    /// What failures have cut off frames in service.
+    pub(crate) cut_off: Span,
     /// Pause frames sent to this port by the other end.
     pub(crate) pauses_sent: u64,
     /// CNMs that the congestion point here has sent, and those that came to the NIC here.
@@ -75,7 +77,7 @@ pub struct PortReport {
     pub tx_packets: u64,
     /// Their bytes, without preamble and gap.
     pub tx_bytes: u64,
-    /// Time in which the port was sending them, preamble and gap included.
+    /// Time in which the port was sending them, preamble and gap included; of the frame in service what has passed.
     pub busy: Span,
     /// Dropped packets that were to leave here, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
@@ -119,7 +121,8 @@ pub struct Network {
     pub(crate) packets: PacketPool,
     pub(crate) ports: IndexVec<PortId, Port>,
     pub(crate) lanes: Vec<Lane>,
-    pub(crate) thresholds: Vec<Thresholds>,
+    /// By lane.
+    pub(crate) accounts: Vec<Account>,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
     /// By lane, where a class has RED; else empty.
@@ -211,7 +214,7 @@ impl Network {
             packets: PacketPool::new(),
             ports: ports(&topology, &number),
             lanes: vec![Lane::IDLE; lanes],
-            thresholds: vec![Thresholds::default(); lanes],
+            accounts: vec![Account::default(); lanes],
             red: red_queues(settings.seed, &policies, &priorities, topology.port_count(), class_bits),
             policies,
             ets: Ets::of(&settings, &priorities),
@@ -289,15 +292,17 @@ impl Network {
         self.number[self.topology.owner(port)]
     }
 
-    /// The switch that `port` sends from.
-    #[inline]
-    pub(crate) fn switch_of(&mut self, port: PortId) -> &mut Switch {
-        let number = self.number[self.topology.owner(port)];
-        &mut self.switches[number as usize]
-    }
-
     pub(crate) fn ideal_completion(&self, spec: &FlowSpec) -> Span {
         self.ideal.of_flow(spec)
+    }
+
+    /// An account would fall below zero: something was taken from it that was never put there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn overdrawn(&self, account: &str, port: PortId) -> ! {
+        let owner = &self.topology.nodes()[self.topology.owner(port)];
+        let peer = &self.topology.nodes()[self.topology.peer(port)];
+        panic!("the {account} of {} at its port to {} fell below zero", owner.name, peer.name)
     }
 
     /// The run has nothing left to show: no open flow, and no workload that could start one.
@@ -324,7 +329,7 @@ impl Network {
 
     /// Packets that are in queues, on links or in stacks.
     pub fn packets_under_way(&self) -> usize {
-        self.packets.live()
+        self.packets.under_way().count()
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.
@@ -370,20 +375,19 @@ impl Network {
             return None;
         }
         let (paused, paused_longest) = self.paused_time(port, class, now);
-        let wire_bytes = lane.tx_bytes + lane.tx_packets * u64::from(self.settings.overhead.gap);
-        let backlog_time = lane.backlog_time as f64 * f64::from(1 << BACKLOG_TIME_SHIFT);
+        let backlog_time = lane.backlog_time(now) as f64;
         Some(PortReport {
             port,
             priority: self.priorities[usize::from(class)],
             tx_packets: lane.tx_packets,
             tx_bytes: lane.tx_bytes,
-            busy: self.ports[port].rate.rate().serialise(Bytes(wire_bytes)),
+            busy: self.busy_time(port, class, now),
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
-            backlog_max: u64::from(lane.backlog_max),
+            backlog_max: lane.backlog_max,
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
-            ingress_max: u64::from(lane.ingress_max),
+            ingress_max: self.accounts[index].most,
             pauses_sent: counters.pauses_sent,
             pauses_received: pauses.pauses_received,
             resumes_received: pauses.resumes_received,
@@ -466,7 +470,7 @@ fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<No
             NodeKind::Switch => {
                 number.push(switches.len() as u32);
                 let spray: Rng = stream(seed, "spray", u64::from(id.0));
-                switches.push(Switch { node: id, pools: [Pool::default(); 2], spray });
+                switches.push(Switch { node: id, pools: Default::default(), spray });
             }
         }
     }

@@ -1,4 +1,5 @@
-//! What is watched: samples of queues and flows, and captured packets. Nothing in the network reads them back.
+//! What is watched: samples of queues and flows, and captured packets. Nothing in the network reads them back, and no
+//! run is longer because of them: samples end with the last event of the network.
 
 use crate::event::Event;
 use crate::flow::FlowStatus;
@@ -72,10 +73,12 @@ pub(crate) struct Sampler {
     plan: SamplePlan,
     samples: Vec<Sample>,
     /// By port of the plan and class: bytes sent, time paused.
-    last_port: Vec<(u64, Span)>,
+    last_port: Vec<(f64, Span)>,
     /// Flows that are or were lately open: number, bytes delivered.
     watched: Vec<(u32, u64)>,
     next_flow: u32,
+    /// A `Sample` is pending.
+    is_pending: bool,
 }
 
 /// A frame seen on the wire.
@@ -181,7 +184,12 @@ impl Network {
             return;
         }
         let lanes = plan.ports.len() << self.class_bits;
-        self.sampler = Sampler { plan, last_port: vec![(0, Span::ZERO); lanes], ..Sampler::default() };
+        self.sampler = Sampler {
+            plan,
+            last_port: vec![(0.0, Span::ZERO); lanes],
+            is_pending: true,
+            ..Sampler::default()
+        };
         queue.push(Time::ZERO + self.sampler.plan.every, Event::Sample.code());
     }
 
@@ -210,31 +218,42 @@ impl Network {
         self.sample_ports(&mut sampler, now);
         self.sample_flows(&mut sampler, now);
         let next = now + sampler.plan.every;
+        sampler.is_pending = false;
         self.sampler = sampler;
-        // Samples alone keep no run alive.
-        if !queue.is_empty() {
+        if self.has_more(queue) {
+            self.sampler.is_pending = true;
             queue.push(next, Event::Sample.code());
         }
+    }
+
+    /// Whether anything but observation is pending: observers alone keep no run alive.
+    pub(crate) fn has_more(&self, queue: &EventQueue) -> bool {
+        let observers = usize::from(self.sampler.is_pending) + usize::from(self.detector.is_pending);
+        queue.holds_more_than(observers)
     }
 
     fn sample_ports(&self, sampler: &mut Sampler, now: Time) {
         let interval = sampler.plan.every;
         for (number, &port) in sampler.plan.ports.iter().enumerate() {
+            let in_service = self.left_in_service(port, now);
             for (class, &priority) in self.priorities.iter().enumerate() {
                 let lane = &self.lanes[self.lane_index(port, class as u8)];
+                let account = &self.accounts[self.lane_index(port, class as u8)];
+                let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
+                let sent = lane.tx_bytes as f64 - unsent.map_or(0.0, |service| service.bytes_left);
                 let (paused, _) = self.paused_time(port, class as u8, now);
                 let last = &mut sampler.last_port[(number << self.class_bits) + class];
-                let bits = (lane.tx_bytes - last.0) as f64 * 8.0;
+                let bits = (sent - last.0) * 8.0;
                 let paused_fraction = (paused - last.1).as_secs_f64() / interval.as_secs_f64();
-                *last = (lane.tx_bytes, paused);
+                *last = (sent, paused);
                 let entity = Entity::PortPriority(port, priority);
                 let mut add =
                     |metric, value| sampler.samples.push(Sample { time: now, metric, entity, value });
-                add(Metric::Backlog, f64::from(lane.backlog));
+                add(Metric::Backlog, lane.backlog as f64);
                 add(Metric::Throughput, bits / interval.as_secs_f64() / 1e9);
                 if self.is_lossless(class as u8) {
                     add(Metric::PausedFraction, paused_fraction);
-                    add(Metric::Ingress, f64::from(lane.ingress));
+                    add(Metric::Ingress, account.bytes as f64);
                 }
             }
         }

@@ -119,11 +119,20 @@ impl PacketPool {
         std::iter::successors(fifo.head(), |index| self.behind(*index))
     }
 
-    /// Packets under way: places that are not in the free chain.
-    pub(crate) fn live(&self) -> usize {
-        let free =
-            std::iter::successors(Some(self.free), |index| Some(self.packets.get(*index as usize)?.next));
-        self.packets.len() + 1 - free.count()
+    /// Places, free or not.
+    pub(crate) fn places(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Packets that have a place, wherever they are on their way.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
+        let mut is_free = vec![false; self.packets.len()];
+        let mut next = self.free;
+        while let Some(packet) = self.packets.get(next as usize) {
+            is_free[next as usize] = true;
+            next = packet.next;
+        }
+        self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 
     /// Stores the variable options of a segment; NIL for none.

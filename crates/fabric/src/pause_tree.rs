@@ -76,7 +76,7 @@ impl Network {
     /// The peer of a lane asks it to pause, for the first time or again.
     pub(crate) fn log_request(&mut self, port: PortId, class: u8, now: Time) {
         let lane = self.lane_index(port, class);
-        if !self.pause_log.is_on() || self.lanes[lane].pause_sent {
+        if !self.pause_log.is_on() || self.accounts[lane].pause_sent {
             return;
         }
         let parents = self.causes(port, class);

@@ -55,7 +55,9 @@ impl Network {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let lane = self.lane_index(ingress, class);
         self.log_request(ingress, class, now);
-        self.lanes[lane].pause_sent = true;
+        if !std::mem::replace(&mut self.accounts[lane].pause_sent, true) {
+            self.add_to_paused(ingress, class);
+        }
         self.send_pause_frame(ingress.reverse(), class, quanta, now, queue);
         if self.pauses[lane].refresh_at.is_none() {
             let refresh_at = now + pause_time(self.ports[ingress].rate.rate(), quanta) / 2;
@@ -68,14 +70,15 @@ impl Network {
     #[cold]
     pub(crate) fn send_resume(&mut self, ingress: PortId, class: u8, now: Time, queue: &mut EventQueue) {
         let lane = self.lane_index(ingress, class);
-        self.lanes[lane].pause_sent = false;
+        self.accounts[lane].pause_sent = false;
+        self.take_from_paused(ingress, class);
         self.send_pause_frame(ingress.reverse(), class, 0, now, queue);
     }
 
     /// Renews a pause that is still wanted.
     pub(crate) fn on_pause_refresh(&mut self, lane: u32, now: Time, queue: &mut EventQueue) {
         self.pauses[lane as usize].refresh_at = None;
-        if self.lanes[lane as usize].pause_sent {
+        if self.accounts[lane as usize].pause_sent {
             let (port, class) = self.port_and_class(lane);
             self.send_pause(port, class, now, queue);
         }

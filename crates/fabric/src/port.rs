@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::network::Network;
 use crate::packet::{Fifo, Kind, NIL, Packet, PacketPool};
 use pauseframe_engine::EventQueue;
-use pauseframe_units::{LineRate, PortId, Span, Time};
+use pauseframe_units::{Bytes, LineRate, PortId, Span, Time};
 
 /// The state of a port that every hop touches: one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -36,55 +36,71 @@ pub(crate) struct Port {
     pub(crate) in_pipeline: bool,
 }
 
-/// One class of a port: its egress queue here, and the ingress account of what it sent at the other end.
-/// One cache line.
+/// What is still to be sent of a packet in service.
+pub(crate) struct InService {
+    pub(crate) class: u8,
+    pub(crate) left: Span,
+    /// That part of its bytes.
+    pub(crate) bytes_left: f64,
+}
+
+/// One class of a port: its egress queue, and what it has sent. One cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {
     pub(crate) queue: Fifo,
-    pub(crate) backlog: u32,
+    /// Bytes that wait, in a NIC those behind the queues of other destinations too.
+    pub(crate) backlog: u64,
+    pub(crate) backlog_max: u64,
     /// Packets in `queue`, where the marker counts packets.
     pub(crate) waiting: u32,
-    /// Bytes that the switch at the other end holds of what came by this lane (lossless classes).
-    pub(crate) ingress: u32,
-    /// Of these, the bytes in the headroom (shared buffers).
-    pub(crate) in_headroom: u32,
-    /// The other end has asked us to pause.
-    pub(crate) pause_sent: bool,
-    pub(crate) backlog_max: u32,
-    pub(crate) ingress_max: u32,
     pub(crate) tx_packets: u64,
     pub(crate) tx_bytes: u64,
-    /// Sum over packets of bytes times waiting time, in byte * 1024 ps: the time-weighted backlog (Little).
-    pub(crate) backlog_time: u64,
+    /// Sum over packets of bytes times time, plus when they left and minus when they joined, modulo 2^128, in
+    /// byte * ps: what [`Lane::backlog_time`] is made of.
+    moments: u128,
 }
 
 impl Lane {
     pub(crate) const IDLE: Lane = Lane {
         queue: Fifo::EMPTY,
         backlog: 0,
-        waiting: 0,
-        ingress: 0,
-        in_headroom: 0,
-        pause_sent: false,
         backlog_max: 0,
-        ingress_max: 0,
+        waiting: 0,
         tx_packets: 0,
         tx_bytes: 0,
-        backlog_time: 0,
+        moments: 0,
     };
-}
 
-impl Lane {
+    /// A packet has begun to wait.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, size: u64, now: Time) {
+        self.backlog += size;
+        self.backlog_max = self.backlog_max.max(self.backlog);
+        self.moments = self.moments.wrapping_sub(u128::from(size) * u128::from(now.0));
+    }
+
+    /// A packet waits no longer; false if so much did not wait.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn leave(&mut self, size: u64, now: Time) -> bool {
+        let (left, overdrawn) = self.backlog.overflowing_sub(size);
+        self.backlog = left;
+        self.moments = self.moments.wrapping_add(u128::from(size) * u128::from(now.0));
+        !overdrawn
+    }
+
+    /// The backlog summed over time up to `now`, in byte * ps: that of the packets that still wait included.
+    pub(crate) fn backlog_time(&self, now: Time) -> u128 {
+        self.moments.wrapping_add(u128::from(self.backlog) * u128::from(now.0))
+    }
+
     #[inline(always)]
     pub(crate) fn count_sent(&mut self, size: u32) {
         self.tx_packets += 1;
         self.tx_bytes += u64::from(size);
     }
 }
-
-/// The resolution of [`Lane::backlog_time`]: 2^10 ps.
-pub(crate) const BACKLOG_TIME_SHIFT: u32 = 10;
 
 impl Port {
     /// Classes that could send now.
@@ -117,6 +133,7 @@ impl Port {
         now: Time,
         queue: &mut EventQueue,
     ) {
+        debug_assert!(self.busy_until <= now, "two frames on one wire");
         let packet = &mut packets[index];
         let over = now + self.rate.serialise(u32::from(packet.size) + gap);
         let arrival = over + delay;
@@ -144,11 +161,10 @@ impl Network {
     pub(crate) fn enqueue(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         let packet = &mut self.packets[index];
         packet.at = now;
-        let (class, size) = (packet.class, u32::from(packet.size));
+        let (class, size) = (packet.class, u64::from(packet.size));
         let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
         lane.queue.push(&mut self.packets, index);
-        lane.backlog += size;
-        lane.backlog_max = lane.backlog_max.max(lane.backlog);
+        lane.join(size, now);
         let state = &mut self.ports[port];
         state.ready |= 1 << class;
         if !state.tx_pending {
@@ -277,7 +293,11 @@ impl Network {
         let index =
             if watched { self.dequeue_watched(port, class, now) } else { self.dequeue(port, class, now) };
         if self.hot.accounted & 1 << class != 0 {
+            // Where a packet goes back the way it came, the resume frame that this may send is for this very port: it has
+            // its turn after the packet.
+            self.ports[port].tx_pending = true;
             self.release(index, port, now, queue);
+            self.ports[port].tx_pending = false;
         }
         index
     }
@@ -289,10 +309,18 @@ impl Network {
         let lane = self.lane_index(port, class);
         let found = (self.lanes[lane].backlog, self.lanes[lane].waiting);
         let index = self.dequeue(port, class, now);
-        let lane = &mut self.lanes[lane];
-        lane.waiting = lane.waiting.saturating_sub(1);
+        self.forget_waiting(port, class);
         self.marks_departure(index, port, found, now);
         index
+    }
+
+    /// A packet has left a queue; where the marker counts packets, one waits less.
+    pub(crate) fn forget_waiting(&mut self, port: PortId, class: u8) {
+        if self.hot.watched_arrivals & 1 << class != 0 {
+            let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
+            let Some(waiting) = lane.waiting.checked_sub(1) else { self.overdrawn("packet count", port) };
+            lane.waiting = waiting;
+        }
     }
 
     #[inline(always)]
@@ -311,11 +339,13 @@ impl Network {
         let packet = &self.packets[index];
         lane.queue.advance(packet.next);
         let size = u32::from(packet.size);
-        lane.backlog -= size;
         lane.count_sent(size);
-        lane.backlog_time += ((now.0 - packet.at.0) >> BACKLOG_TIME_SHIFT) * u64::from(size);
+        let waited = lane.leave(u64::from(size), now);
         if lane.queue.is_empty() {
             self.ports[port].ready &= !(1 << class);
+        }
+        if !waited {
+            self.overdrawn("backlog", port);
         }
         index
     }
@@ -338,6 +368,42 @@ impl Network {
         let lane = ((port.0 << self.class_bits) | u32::from(packet.class)) as usize;
         self.lanes[lane].count_sent(u32::from(packet.size));
         self.put_on_wire(port, index, now, queue);
+    }
+
+    /// What is left at `now` of the packet in service at `port`: its class, and the time it takes. `None` if none is: of
+    /// pause frames nobody counts the time, and what is cut off by a failure has been ([`Network::cut_service`]).
+    pub(crate) fn left_in_service(&self, port: PortId, now: Time) -> Option<InService> {
+        let state = &self.ports[port];
+        if state.busy_until <= now || self.is_down(port) {
+            return None;
+        }
+        // It has not arrived, and nothing has been sent after it.
+        let packet = &self.packets[state.in_flight.tail()?];
+        // A damaged pause frame is known by having no connection.
+        let counts = packet.to != NIL && packet.kind != Kind::Lost;
+        let (left, size) = (state.busy_until - now, u32::from(packet.size));
+        let share = left.0 as f64 / state.rate.serialise(size + self.hot.gap).0 as f64;
+        counts.then(|| InService { class: packet.class, left, bytes_left: share * f64::from(size) })
+    }
+
+    /// The link of `port` goes down: the frame in service is sent no further.
+    pub(crate) fn cut_service(&mut self, port: PortId, now: Time) {
+        if let Some(InService { class, left, .. }) = self.left_in_service(port, now) {
+            let lane = self.lane_index(port, class);
+            self.counters[lane].cut_off = self.counters[lane].cut_off + left;
+        }
+    }
+
+    /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
+    pub(crate) fn busy_time(&self, port: PortId, class: u8, now: Time) -> Span {
+        let lane = self.lane_index(port, class);
+        let Lane { tx_packets, tx_bytes, .. } = self.lanes[lane];
+        let wire_bytes = tx_bytes + tx_packets * u64::from(self.hot.gap);
+        let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
+        let in_service = self.left_in_service(port, now).filter(|service| service.class == class);
+        // A frame takes whole picoseconds, rounded up; their sum does so once.
+        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters[lane].cut_off;
+        Span(begun.0.saturating_sub(ahead.0))
     }
 
     /// A frame that is no packet has arrived, or would have.

@@ -115,12 +115,14 @@ impl Network {
             queue.push(drained, Event::HostDrain(host).code());
         }
         if self.lossless & 1 << packet.class == 0 {
-            receiver.lossy -= u64::from(packet.size);
+            let lossy = receiver.lossy.checked_sub(u64::from(packet.size));
+            let Some(lossy) = lossy else { self.overdrawn("receive buffer", packet.ingress.reverse()) };
+            receiver.lossy = lossy;
         } else {
             let class = packet.class & self.hot.account_mask;
             let lane = self.lane_index(packet.ingress, class);
-            self.lanes[lane].ingress -= u32::from(packet.size);
-            if self.lanes[lane].pause_sent && self.lanes[lane].ingress <= self.thresholds[lane].xon {
+            self.give_back_ingress(lane, packet.ingress, u64::from(packet.size));
+            if self.accounts[lane].is_low() {
                 self.send_resume(packet.ingress, class, now, queue);
             }
         }

@@ -167,7 +167,7 @@ impl Network {
             let lane = &lanes[((port.0 << class_bits) | u32::from(class)) as usize];
             let packet = &packets[lane.queue.head().expect("a startable class has a packet")];
             let size = u32::from(packet.size);
-            Candidate { size: size + gap, since: packet.at, is_last: lane.backlog == size }
+            Candidate { size: size + gap, since: packet.at, is_last: lane.backlog == u64::from(size) }
         };
         ets.next(&mut self.turns[port.0 as usize], startable, candidate)
     }

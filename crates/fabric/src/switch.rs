@@ -28,7 +28,7 @@ impl Network {
         queue: &mut EventQueue,
     ) {
         let packet = &mut self.packets[index];
-        let (size, mut class) = (u32::from(packet.size), packet.class);
+        let (size, mut class) = (packet.size, packet.class);
         let egress = if self.hot.look_up {
             let (egress, sent_in) = self.look_up(switch, index);
             class = sent_in;
@@ -40,7 +40,7 @@ impl Network {
         };
         let lane = ((egress.0 << self.class_bits) | u32::from(class)) as usize;
         if self.ports[egress].is_idle(now) && self.hot.direct & 1 << class != 0 {
-            self.lanes[lane].count_sent(size);
+            self.lanes[lane].count_sent(u32::from(size));
             self.put_on_wire(egress, index, now, queue);
             return;
         }
@@ -51,7 +51,7 @@ impl Network {
         // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
         // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
         let (backlog, number) = (self.lanes[lane].backlog, usize::from(class & 7));
-        if backlog + size > self.hot.calm[number] {
+        if backlog + u64::from(size) > self.hot.calm[number] {
             let taken_in = if self.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > self.hot.mark_above[number];
                 let admitted = self.admit_to_ingress(index, now, queue);
@@ -141,12 +141,10 @@ impl Network {
         self.packets.remove(index);
     }
 
-    /// A packet will not arrive: what depends on it learns of it. Segments are missed by their connections alone.
+    /// A packet will not arrive: its stream learns of it. Segments are missed by their connections alone.
     pub(crate) fn give_up(&mut self, packet: &Packet, now: Time) {
-        match packet.kind {
-            Kind::Cnm => self.free_path_of_cnm(packet),
-            Kind::Datagram => self.lose_datagram(packet, now),
-            Kind::Data | Kind::Pause | Kind::Corrupted | Kind::Lost => {}
+        if packet.kind == Kind::Datagram {
+            self.lose_datagram(packet, now);
         }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Stream {
     waiting: u32,
     /// No datagram follows.
     over: bool,
+    /// Counted as load of its VLAN.
+    is_load: bool,
 }
 
 /// The line of the sockets holds connection ends and, with this bit, streams.
@@ -74,7 +76,8 @@ impl Network {
         let class = self.class_of_transport[usize::from(spec.transport)];
         let host = self.host_of(spec.source);
         let picked = self.pick_vlan(&spec, 0, class);
-        let (vlan, class) = picked.map_or((0, class), |picked| (picked.vlan, picked.class));
+        let (vlan, class, is_load) =
+            picked.map_or((0, class, false), |picked| (picked.vlan, picked.class, picked.is_load));
         let stream = Stream {
             flow,
             host,
@@ -85,6 +88,7 @@ impl Network {
             remaining: spec.size,
             waiting: 0,
             over: false,
+            is_load,
         };
         let slot = if let Some(slot) = self.free_streams.pop() {
             self.streams[slot as usize] = stream;
@@ -233,12 +237,14 @@ impl Network {
         self.slots[flow as usize][1] = NIL;
         let stream = self.streams[slot as usize];
         if !self.hot.look_up {
-            self.paths.remove(stream.route);
+            self.paths.retire(stream.route);
         }
         self.free_streams.push(slot);
-        self.active_flows -= 1;
+        self.active_flows = self.active_flows.checked_sub(1).expect("a stream ended twice");
         let record = *record;
-        self.leave_vlan(&record.spec, 0, stream.vlan);
+        if stream.is_load {
+            self.leave_vlan(&record.spec, 0, stream.vlan);
+        }
         self.workloads[usize::from(record.spec.workload)].on_finished(&record, now);
         self.check_finished();
         true

@@ -94,6 +94,8 @@ pub(crate) struct Picked {
     pub(crate) class: u8,
     /// The VLANs to pick from for every packet; empty if the flow keeps its VLAN.
     pub(crate) among: Box<[u16]>,
+    /// It was counted as load of the VLAN.
+    pub(crate) is_load: bool,
 }
 
 impl VlanState {
@@ -164,18 +166,18 @@ impl Network {
         let state = self.vlans.as_mut()?;
         let vlan = state.pick(host, from, to);
         let among = if state.routes.per_packet { state.scratch.clone().into() } else { Box::default() };
-        if state.counts_load() && sends_data(spec, side) {
+        let is_load = state.counts_load() && sends_data(spec, side);
+        if is_load {
             state.load.add(&state.routes.tables, vlan, from, to, 1.0);
         }
         let class = if lossless { state.class_of[usize::from(vlan)] } else { class };
-        Some(Picked { vlan, class, among })
+        Some(Picked { vlan, class, among, is_load })
     }
 
-    /// The flow of a connection end is over: it is no load any more.
+    /// The flow of a connection end that was counted as load is over.
     pub(crate) fn leave_vlan(&mut self, spec: &FlowSpec, side: u32, vlan: u16) {
         let (from, to) = ends(spec, side);
-        if let Some(state) = self.vlans.as_mut().filter(|state| state.counts_load() && sends_data(spec, side))
-        {
+        if let Some(state) = &mut self.vlans {
             state.load.add(&state.routes.tables, vlan, from, to, -1.0);
         }
     }

@@ -1,13 +1,14 @@
 //! Topologies and forwarding tables for Python. Documented in `_core.pyi`.
 
-use crate::watch::PyWatch;
+use crate::border::{compute_or_stop, guarded};
 use crate::{Resolved, RunError, scenario_error};
 use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{ENGINES, EngineSettings, SwitchGraph, TableUse, engine};
-use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
+use pauseframe_topology::watch::Watch;
+use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, files, generate};
 use pauseframe_units::{BitRate, Id, LinkId, NodeId, Span};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -15,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 create_exception!(
@@ -68,26 +69,38 @@ fn defaults(rate: &str, delay: &str) -> PyResult<Defaults> {
 impl Topology {
     #[staticmethod]
     #[pyo3(signature = (path, *, format=None, rate="10 Gbps", delay="1 us"))]
-    fn read(path: PathBuf, format: Option<&str>, rate: &str, delay: &str) -> PyResult<Topology> {
+    fn read(
+        py: Python<'_>,
+        path: PathBuf,
+        format: Option<&str>,
+        rate: &str,
+        delay: &str,
+    ) -> PyResult<Topology> {
         let format = format.map(str::parse::<Format>).transpose().map_err(wrong)?;
-        interchange::read_file(&path, format, defaults(rate, delay)?).map(Topology::of_import).map_err(wrong)
+        let defaults = defaults(rate, delay)?;
+        let read = move |_: &mut dyn Watch| interchange::read_file(&path, format, defaults);
+        compute_or_stop(py, None, read)?.map(Topology::of_import).map_err(wrong)
     }
 
     #[staticmethod]
     #[pyo3(signature = (text, format, *, rate="10 Gbps", delay="1 us"))]
-    fn parse(text: &str, format: &str, rate: &str, delay: &str) -> PyResult<Topology> {
+    fn parse(py: Python<'_>, text: String, format: &str, rate: &str, delay: &str) -> PyResult<Topology> {
         let format = format.parse::<Format>().map_err(wrong)?;
-        interchange::read(text, format, defaults(rate, delay)?).map(Topology::of_import).map_err(wrong)
+        let defaults = defaults(rate, delay)?;
+        let read = move |_: &mut dyn Watch| interchange::read(&text, format, defaults);
+        compute_or_stop(py, None, read)?.map(Topology::of_import).map_err(wrong)
     }
 
     #[staticmethod]
-    fn family(text: &str) -> PyResult<Topology> {
-        generate::named(text).map(Topology::of_graph).map_err(wrong)
+    fn family(py: Python<'_>, text: String) -> PyResult<Topology> {
+        let made = compute_or_stop(py, None, move |_| generate::named(&text))?;
+        made.map(Topology::of_graph).map_err(wrong)
     }
 
     #[staticmethod]
     fn of_scenario(py: Python<'_>, scenario: &Resolved) -> PyResult<Topology> {
-        let graph = build_topology(&scenario.inner.scenario.topology)
+        let scenario = Arc::clone(&scenario.inner);
+        let graph = compute_or_stop(py, None, move |_| build_topology(&scenario.scenario.topology))?
             .map_err(|problems| scenario_error(py, &pauseframe_scenario::ScenarioError { problems }))?;
         Ok(Topology::of_graph(graph))
     }
@@ -112,13 +125,14 @@ impl Topology {
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let statistics = py.detach(|| Statistics::of(&self.graph));
+        let graph = Arc::clone(&self.graph);
+        let statistics = compute_or_stop(py, None, move |_| Statistics::of(&graph))?;
         plain(py, &statistics)
     }
 
     fn write(&self, format: &str) -> PyResult<String> {
         let format = format.parse::<Format>().map_err(wrong)?;
-        interchange::write_labelled(&self.graph, &self.labels, format).map_err(wrong)
+        guarded(|| interchange::write_labelled(&self.graph, &self.labels, format).map_err(wrong))
     }
 
     fn without(&self, links: Vec<usize>) -> PyResult<Topology> {
@@ -148,7 +162,7 @@ impl Topology {
 pub(crate) struct Routes {
     pub(crate) graph: Arc<Graph>,
     labels: Arc<Labels>,
-    pub(crate) tables: Tables,
+    pub(crate) tables: Arc<Tables>,
     notes: Vec<String>,
 }
 
@@ -174,18 +188,13 @@ impl Routes {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options { rows_budget, what_ifs: what_if, examples };
-        let mut watch = PyWatch::new(progress.as_ref());
-        let report = py.detach(|| verify_watched(&self.graph, &self.tables, &options, &mut watch));
-        match (report, watch.into_raised()) {
-            (_, Some(raised)) => Err(raised),
-            (Err(error), None) => Err(wrong(error)),
-            (Ok(report), None) => {
-                let result = plain(py, &report)?;
-                result.set_item("clean", report.is_clean())?;
-                result.set_item("text", report.to_string())?;
-                Ok(result)
-            }
-        }
+        let (graph, tables) = (Arc::clone(&self.graph), Arc::clone(&self.tables));
+        let verify = move |watch: &mut dyn Watch| verify_watched(&graph, &tables, &options, watch);
+        let report = compute_or_stop(py, progress.as_ref(), verify)?.map_err(wrong)?;
+        let result = plain(py, &report)?;
+        result.set_item("clean", report.is_clean())?;
+        result.set_item("text", report.to_string())?;
+        Ok(result)
     }
 
     fn table_use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -211,7 +220,8 @@ impl Routes {
             return Err(wrong(format!("there is no link {link}: there are {}", self.graph.links().len())));
         }
         let failed: Vec<LinkId> = links.into_iter().map(LinkId::from_index).collect();
-        Ok(py.detach(|| self.tables.pairs_lost(&failed)))
+        let tables = Arc::clone(&self.tables);
+        compute_or_stop(py, None, move |_| tables.pairs_lost(&failed))
     }
 
     fn route(&self, vlan: u16, source: &str, destination: &str) -> PyResult<Vec<String>> {
@@ -219,13 +229,16 @@ impl Routes {
             let host = self.graph.find(name).filter(|node| self.graph.nodes()[*node].kind == NodeKind::Host);
             host.ok_or_else(|| wrong(format!("{name:?} is not a host of the topology")))
         };
-        let ports = self.tables.route(vlan, find(source)?, find(destination)?);
+        let (source, destination) = (find(source)?, find(destination)?);
+        let ports = guarded(|| Ok(self.tables.route(vlan, source, destination)))?;
         Ok(ports.into_iter().map(|port| self.graph.port_name(port)).collect())
     }
 
     fn write(&self, py: Python<'_>, format: &str) -> PyResult<String> {
         let format = table_format(format)?;
-        py.detach(|| tables_io::write(&self.tables, format, &self.graph, &self.labels)).map_err(wrong)
+        let (tables, graph, labels) =
+            (Arc::clone(&self.tables), Arc::clone(&self.graph), Arc::clone(&self.labels));
+        compute_or_stop(py, None, move |_| tables_io::write(&tables, format, &graph, &labels))?.map_err(wrong)
     }
 
     fn __repr__(&self) -> String {
@@ -265,20 +278,18 @@ fn plan_routes(
 ) -> PyResult<Routes> {
     let root = root.map(|name| topology.node(name)).transpose()?;
     let settings = EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed };
-    let mut watch = PyWatch::new(progress.as_ref());
-    let planned = py.detach(|| {
-        let graph = SwitchGraph::new(&topology.graph)?;
-        engine(engine_name, &settings)?.plan_watched(&topology.graph, &graph, &mut watch)
-    });
-    if let Some(raised) = watch.into_raised() {
-        return Err(raised);
-    }
-    let plan = planned.map_err(wrong)?;
-    if usize::from(first_vlan) + plan.vlans() > 4095 || first_vlan == 0 {
-        return Err(wrong(format!("VLANs are 1 to 4094: {} from {first_vlan} on do not fit", plan.vlans())));
-    }
-    let tables = py.detach(|| Tables::of_plan(&plan, first_vlan));
     let (graph, labels) = (Arc::clone(&topology.graph), Arc::clone(&topology.labels));
+    let (fabric, engine_name) = (Arc::clone(&graph), engine_name.to_owned());
+    let planned = compute_or_stop(py, progress.as_ref(), move |watch| {
+        let graph = SwitchGraph::new(&fabric).map_err(|error| error.to_string())?;
+        let engine = engine(&engine_name, &settings).map_err(|error| error.to_string())?;
+        let plan = engine.plan_watched(&fabric, &graph, watch).map_err(|error| error.to_string())?;
+        if usize::from(first_vlan) + plan.vlans() > 4095 || first_vlan == 0 {
+            return Err(format!("VLANs are 1 to 4094: {} from {first_vlan} on do not fit", plan.vlans()));
+        }
+        Ok(Tables::of_plan(&plan, first_vlan))
+    })?;
+    let tables = Arc::new(planned.map_err(wrong)?);
     Ok(Routes { graph, labels, tables, notes: Vec::new() })
 }
 
@@ -296,18 +307,19 @@ fn read_routes(
     let format = format.map(table_format).transpose()?;
     let mut labels = (*topology.labels).clone();
     if let Some(file) = addresses {
-        let text = std::fs::read_to_string(&file)?;
-        tables_io::read_addresses(&file.display().to_string(), &text, &topology.graph, &mut labels)
-            .map_err(wrong)?;
+        let text = files::read_text(&file)?;
+        let name = file.display().to_string();
+        guarded(|| tables_io::read_addresses(&name, &text, &topology.graph, &mut labels).map_err(wrong))?;
     }
-    let read = |path: &Path| tables_io::read_path(path, format, &topology.graph, &labels);
-    let mut import = py.detach(|| read(&path)).map_err(wrong)?;
+    let (graph, labels) = (Arc::clone(&topology.graph), Arc::new(labels));
+    let known = (Arc::clone(&graph), Arc::clone(&labels));
+    let read = move |_: &mut dyn Watch| tables_io::read_path(&path, format, &known.0, &known.1);
+    let mut import = compute_or_stop(py, None, read)?.map_err(wrong)?;
     if let Some(lanes) = lanes {
         let missing = |vlan| wrong(format!("VLAN {vlan} has no lane: name one for each VLAN of the tables"));
         import.tables.assign_lanes(&lanes).map_err(missing)?;
     }
-    let graph = Arc::clone(&topology.graph);
-    Ok(Routes { graph, labels: Arc::new(labels), tables: import.tables, notes: import.notes })
+    Ok(Routes { graph, labels, tables: Arc::new(import.tables), notes: import.notes })
 }
 
 /// Engines by name.

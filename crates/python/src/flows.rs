@@ -1,17 +1,20 @@
 //! Flow-level simulation for Python. Documented in `_core.pyi`.
 
+use crate::border::{compute, compute_or_stop, guarded};
 use crate::fabrics::{Routes, Topology, plain, wrong};
-use crate::watch::PyWatch;
-use crate::{Resolved, RunError, Table};
+use crate::{Resolved, RunError, Table, run_error};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_scenario::flow_level::{Demand, RateStatistics, Steady, Ways, steady};
 use pauseframe_scenario::resolve::build_topology;
-use pauseframe_scenario::results::RunStatus;
+use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
 use pauseframe_topology::Topology as Graph;
+use pauseframe_topology::routing::verify::Tables;
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What came of a scenario at flow level.
 #[pyclass(frozen, module = "pauseframe._core")]
@@ -42,7 +45,8 @@ impl FlowRun {
     }
 }
 
-fn ways<'a>(routes: Option<&'a Routes>, choice: &str, slack: usize) -> PyResult<Option<Ways<'a>>> {
+/// How the VLANs of tables are chosen, if there are tables.
+fn choice_of(has_tables: bool, choice: &str, slack: usize) -> PyResult<VlanChoice> {
     let choice = match choice {
         "random" => VlanChoice::Random,
         "best_of_two" => VlanChoice::BestOfTwo,
@@ -53,10 +57,14 @@ fn ways<'a>(routes: Option<&'a Routes>, choice: &str, slack: usize) -> PyResult<
             )));
         }
     };
-    if routes.is_none() && (choice != VlanChoice::Random || slack > 0) {
+    if !has_tables && (choice != VlanChoice::Random || slack > 0) {
         return Err(wrong("choice and slack are among the VLANs of tables: give tables"));
     }
-    Ok(routes.map(|routes| Ways::Tables { tables: &routes.tables, choice, slack }))
+    Ok(choice)
+}
+
+fn ways(tables: Option<&Tables>, choice: VlanChoice, slack: usize) -> Option<Ways<'_>> {
+    tables.map(|tables| Ways::Tables { tables, choice, slack })
 }
 
 /// Whether tables for `one` mean the same on `other`.
@@ -84,30 +92,36 @@ fn run_flows(
     force: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<FlowRun> {
-    if let Some(routes) = routes
-        && !build_topology(&scenario.inner.scenario.topology)
-            .is_ok_and(|graph| is_same_fabric(&graph, &routes.graph))
-    {
-        return Err(wrong("the tables are for another topology than the scenario's"));
+    if let Some(routes) = routes {
+        let graph = guarded(|| Ok(build_topology(&scenario.inner.scenario.topology)))?;
+        if !graph.is_ok_and(|graph| is_same_fabric(&graph, &routes.graph)) {
+            return Err(wrong("the tables are for another topology than the scenario's"));
+        }
     }
     let demand = demand.map(str::parse::<Demand>).transpose().map_err(wrong)?;
     check_bound(bound)?;
-    let ways = ways(routes, choice, slack)?;
-    let options = FlowOptions { ways, demand, bound, out: out.as_deref(), force };
-    let mut watch = PyWatch::new(progress.as_ref());
-    let results = py.detach(|| run_flow_level(&scenario.inner, options, &mut watch));
-    finish(py, results, watch).map(|results| FlowRun { results })
+    let choice = choice_of(routes.is_some(), choice, slack)?;
+    let tables = routes.map(|routes| Arc::clone(&routes.tables));
+    let scenario = Arc::clone(&scenario.inner);
+    let computed = compute(py, progress.as_ref(), move |watch| {
+        let ways = ways(tables.as_deref(), choice, slack);
+        let options = FlowOptions { ways, demand, bound, out: out.as_deref(), force };
+        run_flow_level(&scenario, options, watch)
+    });
+    let results = finish(py, computed?)?;
+    Ok(FlowRun { results })
 }
 
 /// Ctrl-C keeps what there is; other exceptions of the display go to the caller.
-fn finish<T, E: std::fmt::Display>(py: Python<'_>, results: Result<T, E>, watch: PyWatch<'_>) -> PyResult<T> {
-    match (results, watch.into_raised()) {
+fn finish(
+    py: Python<'_>,
+    (results, raised): (Result<FlowResults, results::RunError>, Option<PyErr>),
+) -> PyResult<FlowResults> {
+    match (results, raised) {
         (Ok(results), None) => Ok(results),
-        (Ok(results), Some(raised)) if raised.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => {
-            Ok(results)
-        }
+        (Ok(results), Some(raised)) if raised.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(results),
         (_, Some(raised)) => Err(raised),
-        (Err(error), None) => Err(RunError::new_err(error.to_string())),
+        (Err(error), None) => Err(run_error(py, error)),
     }
 }
 
@@ -142,12 +156,13 @@ fn flow_rates<'py>(
     }
     let demand: Demand = demand.parse().map_err(wrong)?;
     check_bound(bound)?;
-    let ways = ways(routes, choice, slack)?.unwrap_or(Ways::Ecmp);
-    let mut watch = PyWatch::new(progress.as_ref());
-    let found = py.detach(|| steady(&topology.graph, ways, demand, &seeds, bound, &mut watch));
-    if let Some(raised) = watch.into_raised() {
-        return Err(raised);
-    }
+    let choice = choice_of(routes.is_some(), choice, slack)?;
+    let tables = routes.map(|routes| Arc::clone(&routes.tables));
+    let graph = Arc::clone(&topology.graph);
+    let found = compute_or_stop(py, progress.as_ref(), move |watch| {
+        let ways = ways(tables.as_deref(), choice, slack).unwrap_or(Ways::Ecmp);
+        steady(&graph, ways, demand, &seeds, bound, watch)
+    })?;
     let found = found.map_err(|error| RunError::new_err(error.to_string()))?;
     found.iter().map(|steady| rates_dict(py, steady)).collect()
 }

@@ -3,10 +3,11 @@
 // PyO3's macros take what they are given by value, and generate items without documentation.
 #![expect(clippy::needless_pass_by_value, reason = "the shape of a PyO3 module")]
 
+mod border;
 mod fabrics;
 mod flows;
-mod watch;
 
+use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded};
 use arrow_array::RecordBatch;
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{Control, presets as preset_table};
@@ -14,12 +15,13 @@ use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
 use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use pyo3_arrow::PyTable;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 create_exception!(
     pauseframe._core,
@@ -33,9 +35,12 @@ create_exception!(
     PyRuntimeError,
     "The run could not be carried out: the output folder, the disk, an internal assertion."
 );
-
-/// Between two looks at Ctrl-C and calls of the progress display.
-const DISPLAY_EVERY: Duration = Duration::from_millis(100);
+create_exception!(
+    pauseframe._core,
+    InputError,
+    RunError,
+    "What was asked for is not possible as it stands: a name that is none, a folder that is taken."
+);
 
 /// A table in Arrow's memory layout.
 #[pyclass(frozen, module = "pauseframe._core")]
@@ -84,7 +89,7 @@ impl Table {
 /// A complete scenario.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct Resolved {
-    inner: pauseframe_scenario::Resolved,
+    inner: Arc<pauseframe_scenario::Resolved>,
 }
 
 #[pymethods]
@@ -109,8 +114,13 @@ impl Resolved {
         self.inner.warnings.clone()
     }
 
+    #[getter]
+    fn too_large<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.inner.large.as_ref().map(|problem| problem_dict(py, problem)).transpose()
+    }
+
     fn headroom<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = pauseframe_scenario::headroom(&self.inner.scenario);
+        let rows = guarded(|| Ok(pauseframe_scenario::headroom(&self.inner.scenario)))?;
         let text = serde_json::to_string(&rows).map_err(|error| RunError::new_err(error.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
@@ -205,44 +215,64 @@ fn resolve(
     overrides: Vec<(String, String)>,
     seed: Option<u64>,
 ) -> PyResult<Resolved> {
-    let input = Input { text, file_name, base_dir: Path::new(base_dir), overrides: &overrides, seed };
-    let resolved = resolve_scenario(&input).map_err(|error| scenario_error(py, &error))?;
-    Ok(Resolved { inner: resolved })
+    let [text, base_dir, file_name] = [text, base_dir, file_name].map(str::to_owned);
+    let resolved = compute_or_stop(py, None, move |_| {
+        let (text, file_name, base_dir) = (text.as_str(), file_name.as_str(), Path::new(&base_dir));
+        resolve_scenario(&Input { text, file_name, base_dir, overrides: &overrides, seed })
+    })?;
+    let inner = Arc::new(resolved.map_err(|error| scenario_error(py, &error))?);
+    Ok(Resolved { inner })
 }
 
 /// Runs a scenario to its end, or until a signal.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, out=None, force=false, progress=None))]
+#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, progress=None))]
 fn run(
     py: Python<'_>,
     scenario: &Resolved,
     out: Option<PathBuf>,
     force: bool,
+    force_large: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let mut last = Instant::now();
     let mut raised = None;
-    let results = py.detach(|| {
-        let options = RunOptions { out: out.as_deref(), force };
-        run_scenario(&scenario.inner, options, |now| {
-            if last.elapsed() < DISPLAY_EVERY {
-                return Control::Continue;
-            }
-            last = Instant::now();
-            match Python::attach(|py| look_outside(py, progress.as_ref(), &now)) {
-                Ok(control) => control,
-                Err(error) => {
-                    raised = Some(error);
-                    Control::Stop
+    let results = guarded(|| {
+        Ok(py.detach(|| {
+            let options = RunOptions { out: out.as_deref(), force, force_large };
+            run_scenario(&scenario.inner, options, |now| {
+                if last.elapsed() < DISPLAY_EVERY {
+                    return Control::Continue;
                 }
-            }
-        })
-    });
+                last = Instant::now();
+                match Python::attach(|py| look_outside(py, progress.as_ref(), &now)) {
+                    Ok(control) => control,
+                    Err(error) => {
+                        raised = Some(error);
+                        Control::Stop
+                    }
+                }
+            })
+        }))
+    })?;
     if let Some(error) = raised {
         return Err(error);
     }
-    let results = results.map_err(|error| RunError::new_err(error.to_string()))?;
-    Ok(Run { results })
+    Ok(Run { results: results.map_err(|error| run_error(py, error))? })
+}
+
+/// What a run raises: the caller's mistake, or a failure on the way.
+pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
+    match error {
+        results::RunError::TooLarge(problem) => {
+            scenario_error(py, &pauseframe_scenario::ScenarioError { problems: vec![problem] })
+        }
+        results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
+        results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {
+            InputError::new_err(error.to_string())
+        }
+        other => RunError::new_err(other.to_string()),
+    }
 }
 
 /// Shows the progress, and says stop after Ctrl-C. Whatever else the display raises goes to the caller.
@@ -250,7 +280,7 @@ fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress)
     let shown = progress.map_or(Ok(()), |show| show.call1(py, (progress_dict(py, now)?,)).map(|_| ()));
     match shown.and_then(|()| py.check_signals()) {
         Ok(()) => Ok(Control::Continue),
-        Err(error) if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => Ok(Control::Stop),
+        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(Control::Stop),
         Err(error) => Err(error),
     }
 }
@@ -269,8 +299,9 @@ fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py,
 
 /// Reads a Parquet file.
 #[pyfunction]
-fn read_table(path: PathBuf) -> PyResult<Table> {
-    let batch = results::read_table(&path).map_err(|error| RunError::new_err(error.to_string()))?;
+fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
+    let batch = compute_or_stop(py, None, move |_| results::read_table(&path))?;
+    let batch = batch.map_err(|error| RunError::new_err(error.to_string()))?;
     Ok(Table { batch })
 }
 
@@ -337,6 +368,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", results::VERSION)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("RunError", module.py().get_type::<RunError>())?;
+    module.add("InputError", module.py().get_type::<InputError>())?;
     module.add_class::<Table>()?;
     module.add_class::<Resolved>()?;
     module.add_class::<Run>()?;

@@ -8,7 +8,7 @@ use crate::spec::{
     NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName,
     SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
-use crate::workload::{self, WorkloadContext};
+use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
     Settings, Transport, VlanChoice, VlanRoutes,
@@ -71,6 +71,7 @@ pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
         topology: &topology,
         seed: scenario.seed,
         ideal_of_query: Arc::new(move |flows| ideal.of_query(flows)),
+        query_numbers: QueryNumbers::default(),
     };
     let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
         let stream = streams.iter().position(|stream| stream.name == spec.name);
@@ -109,13 +110,18 @@ fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
     Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams) }
 }
 
-pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
-    let host = &scenario.host;
-    let vlans = vlan_routes(scenario, topology).map(Arc::new);
-    let overhead = match host.wire_overhead {
+/// What packets cost on the wire; where they travel in VLANs, each has a tag.
+pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
+    let plain = match scenario.host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
         WireOverhead::None => Overhead::NONE,
     };
+    if scenario.routing.vlans.is_some() { plain.tagged() } else { plain }
+}
+
+pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
+    let host = &scenario.host;
+    let vlans = vlan_routes(scenario, topology).map(Arc::new);
     let receivers = host.slow_receivers.iter().filter_map(|receiver| {
         let node = topology.find(&receiver.host)?;
         Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer })
@@ -123,7 +129,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
     let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
     Settings {
         seed: scenario.seed,
-        overhead: if vlans.is_some() { overhead.tagged() } else { overhead },
+        overhead: overhead(scenario),
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,

@@ -99,8 +99,8 @@ fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2],
         arriving_bytes: needed.arriving.0,
         crossing_bytes: needed.crossing.0,
         needed_bytes: needed.total().0,
-        given_bytes: u64::from(report.limits.headroom),
-        xoff_bytes: u64::from(report.limits.xoff),
-        xon_bytes: u64::from(report.limits.xon),
+        given_bytes: report.limits.headroom,
+        xoff_bytes: report.limits.xoff,
+        xon_bytes: report.limits.xon,
     }
 }

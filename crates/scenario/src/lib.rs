@@ -5,6 +5,9 @@ pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
+#[cfg(test)]
+mod late_tests;
+pub mod panics;
 pub mod presets;
 pub mod recovery;
 pub mod resolve;
@@ -13,6 +16,7 @@ mod run;
 pub mod spec;
 pub mod stacks;
 pub mod switch_models;
+mod volume;
 pub mod workload;
 
 pub use error::{Problem, ScenarioError};

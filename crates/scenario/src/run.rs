@@ -2,18 +2,20 @@
 
 use crate::build::{Built, build};
 use crate::faults::{self, matches, ports_matching};
+use crate::panics::caught;
 use crate::resolve::Resolved;
 use crate::results::pcapng::{Agreement, PacketWriter};
 use crate::results::{
-    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, tables,
+    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
+    tables,
 };
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
+use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
-use pauseframe_fabric::{Network, Sample, SamplePlan};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network, SamplePlan};
 use pauseframe_topology::Topology;
-use pauseframe_units::{PortId, Time};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use pauseframe_units::{LinkId, PortId, Time};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -27,6 +29,8 @@ pub struct RunOptions<'a> {
     pub out: Option<&'a Path>,
     /// Replace results that are there.
     pub force: bool,
+    /// Record whatever is asked for, however large it is ([`Resolved::large`]).
+    pub force_large: bool,
 }
 
 /// How far a run has come, for people.
@@ -65,16 +69,20 @@ pub struct RunResults {
     pub deadlocks: RecordBatch,
 }
 
-/// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept.
+/// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
+/// while the results are written, it leaves whole tables and a folder that says that the run is not complete.
 ///
 /// # Errors
-/// If the results can not be written, or an assertion of ours fails.
+/// If more is to be recorded than `options` allow, the results can not be written, or an assertion of ours fails.
 pub fn run(
     resolved: &Resolved,
     options: RunOptions,
     mut watch: impl FnMut(RunProgress) -> Control,
 ) -> Result<RunResults, RunError> {
     let scenario = &resolved.scenario;
+    if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
+        return Err(RunError::TooLarge(problem.clone()));
+    }
     let built = build(scenario).map_err(RunError::Build)?;
     let mut folder = match options.out {
         Some(path) => {
@@ -85,13 +93,18 @@ pub fn run(
         }
         None => None,
     };
-    let (finished, packets) = simulate(scenario, built, folder.as_ref(), &mut watch)?;
+    let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
+    let mut last = None;
+    let mut watched = |now| watch(*last.insert(now));
+    let (mut finished, packets) = simulate(scenario, built, folder.as_ref(), limit, &mut watched)?;
+    let series_file = finished.series.take_file();
     let results = tabulate(resolved, finished, options.out.map(Path::to_path_buf));
-    if let (Some(folder), Some(packets)) = (&mut folder, packets) {
-        folder.commit(packets)?;
+    if let Some(folder) = &mut folder {
+        series_file.map_or(Ok(()), |file| folder.commit_table(file))?;
+        packets.map_or(Ok(()), |file| folder.commit(file))?;
     }
     if let Some(folder) = folder {
-        write(folder, scenario, &results)?;
+        write(folder, scenario, &results, &mut || last.is_none_or(|now| watch(now) == Control::Continue))?;
     }
     Ok(results)
 }
@@ -100,7 +113,7 @@ pub fn run(
 struct Finished {
     built: Built,
     ending: Ending,
-    samples: Vec<Sample>,
+    series: Series,
     wall_s: f64,
 }
 
@@ -108,9 +121,11 @@ fn simulate(
     scenario: &Scenario,
     mut built: Built,
     folder: Option<&ResultsFolder>,
+    series_limit: usize,
     watch: &mut dyn FnMut(RunProgress) -> Control,
 ) -> Result<(Finished, Option<PendingFile>), RunError> {
     let topology = std::sync::Arc::clone(&built.topology);
+    let names = Names { topology: &topology, workloads: &[], transports: &[] };
     let agreements: Vec<Agreement> = (built.settings.transports.iter().zip(scenario.transport_specs()))
         .map(|(transport, spec)| Agreement::of(&transport.config, spec.dscp))
         .collect();
@@ -120,6 +135,7 @@ fn simulate(
     if let Some(spec) = &scenario.record.series {
         built.network.sample(sample_plan(spec, scenario, &topology), &mut queue);
     }
+    let mut series = Series::begin(folder, &names, series_limit)?;
     let mut packets = match (&scenario.record.packets, folder) {
         (Some(spec), Some(folder)) => Some(begin_capture(spec, &topology, &mut built.network, folder)?),
         _ => None,
@@ -127,13 +143,14 @@ fn simulate(
     let stop = scenario.stop.time.map(|stop| Time::ZERO + stop);
     let limits = Limits { time: stop.unwrap_or(Time::MAX), watch_every: WATCH_EVERY };
     let begin = Instant::now();
-    let mut samples = Vec::new();
     let mut failure = None;
     let mut drain = |network: &mut Network| {
-        samples.append(&mut network.take_samples());
+        series.add(&network.take_samples());
+        series.write_parts(&names).map_err(|cause| ("series.parquet", cause))?;
         let Some(packets) = &mut packets else { return Ok(()) };
         for frame in network.take_frames() {
-            packets.write(&frame, |flow| agreements[network.transport_of(flow)])?;
+            let agreement = |flow| agreements[network.transport_of(flow)];
+            packets.write(&frame, agreement).map_err(|cause| ("packets.pcapng", cause))?;
         }
         Ok(())
     };
@@ -154,11 +171,13 @@ fn simulate(
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
+    built.network.detect_at_end(ending.now);
     let cause = failure.or_else(|| drain(&mut built.network).err());
-    if let (Some(cause), Some(folder)) = (cause, folder) {
-        return Err(folder.failure("packets.pcapng", cause));
+    let cause = cause.or_else(|| series.write_rest(&names).err().map(|cause| ("series.parquet", cause)));
+    if let (Some((name, cause)), Some(folder)) = (cause, folder) {
+        return Err(folder.failure(name, cause));
     }
-    Ok((Finished { built, ending, samples, wall_s }, packets.map(PacketWriter::into_inner)))
+    Ok((Finished { built, ending, series, wall_s }, packets.map(PacketWriter::into_inner)))
 }
 
 /// Turns a failed assertion into an error that names scenario, seed and simulated time.
@@ -167,15 +186,11 @@ fn guarded<T>(
     queue: &mut EventQueue,
     work: impl FnOnce(&mut EventQueue) -> T,
 ) -> Result<T, RunError> {
-    catch_unwind(AssertUnwindSafe(|| work(queue))).map_err(|panic| {
-        let message = panic.downcast_ref::<String>().cloned();
-        let message = message.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        RunError::Internal {
-            scenario: scenario.name.clone(),
-            seed: scenario.seed,
-            time: queue.now(),
-            message: message.unwrap_or_else(|| "a failed assertion without a message".to_owned()),
-        }
+    caught(|| work(queue)).map_err(|panic| RunError::Internal {
+        scenario: scenario.name.clone(),
+        seed: scenario.seed,
+        time: queue.now(),
+        message: panic.to_string(),
     })
 }
 
@@ -204,6 +219,29 @@ fn begin_capture<'a>(
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))
 }
 
+/// Links that are down to the end although flows have not finished: what stands still because of them is no deadlock, and
+/// looks like one in the tables.
+fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
+    let down = network.links_down();
+    let unfinished = |record: &&FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
+    let waiting = network.flow_records(now).iter().filter(unfinished).count();
+    if down.is_empty() || waiting == 0 {
+        return None;
+    }
+    let port = |link: &LinkId| names.topology.port_name(PortId::of_link(*link, 0));
+    let some: Vec<String> = down.iter().take(4).map(port).collect();
+    let more = if down.len() > some.len() {
+        format!(" and {} more", down.len() - some.len())
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
+         is cut off can not, which is no deadlock",
+        some.join(", ")
+    ))
+}
+
 /// What `[record]` asks for and does not get.
 fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -228,19 +266,26 @@ fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec
 
 fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> RunResults {
     let scenario = &resolved.scenario;
-    let Finished { mut built, ending, samples, wall_s } = finished;
+    let Finished { mut built, ending, series, wall_s } = finished;
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
     warnings
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
+    warnings.extend(dead_links(&mut built.network, &names, ending.now));
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
     if built.network.unrecorded_pauses() > 0 {
         let count = built.network.unrecorded_pauses();
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
+    }
+    if let Some(time) = series.full() {
+        warnings.push(format!(
+            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
+             fewer ports, or use --force-large"
+        ));
     }
     warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
     let facts = RunFacts {
@@ -252,7 +297,11 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         events: ending.events,
         packet_hops: built.network.packet_hops(),
         deadlocks: deadlocks.len() as u64,
-        status: if ending.interrupted { RunStatus::Interrupted } else { RunStatus::Complete },
+        status: match (ending.interrupted, ends && !deadlocks.is_empty()) {
+            (true, _) => RunStatus::Interrupted,
+            (false, true) => RunStatus::Deadlock,
+            (false, false) => RunStatus::Complete,
+        },
         warnings,
         out,
     };
@@ -272,25 +321,29 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
             &names,
             ending.now.saturating_since(Time::ZERO),
         ),
-        series: tables::series(&samples, &names),
+        series: series.into_table(&names),
         pause_tree,
         deadlocks,
     }
 }
 
-fn write(mut folder: ResultsFolder, scenario: &Scenario, results: &RunResults) -> Result<(), RunError> {
+fn write(
+    mut folder: ResultsFolder,
+    scenario: &Scenario,
+    results: &RunResults,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<(), RunError> {
     let record = &scenario.record;
     let asked = [
         ("flows.parquet", &results.flows, record.flows),
         ("queries.parquet", &results.queries, true),
         ("ports.parquet", &results.ports, record.ports),
-        ("series.parquet", &results.series, true),
         ("pause_tree.parquet", &results.pause_tree, true),
         ("deadlocks.parquet", &results.deadlocks, true),
     ];
     for (name, table, wanted) in asked {
         if wanted {
-            folder.write_table(name, table)?;
+            folder.write_table(name, table, go_on)?;
         }
     }
     folder.finish(&Manifest::ended(&results.summary))

@@ -5,6 +5,7 @@
 //! proofs. Nothing here knows queues, flows or time.
 
 mod check;
+pub mod files;
 pub mod generate;
 mod graph;
 pub mod interchange;

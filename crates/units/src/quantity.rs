@@ -111,6 +111,12 @@ impl Span {
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
+    /// This span and `other`, or [`Span::MAX`] where that does not fit.
+    #[inline]
+    #[must_use]
+    pub fn saturating_add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
     /// This span times `n`, or [`Span::MAX`] where that does not fit.
     #[inline]
     #[must_use]
@@ -140,14 +146,14 @@ impl BitRate {
     }
 
     /// The time that `size` takes on the wire at this rate, rounded up to a picosecond: the one rounding
-    /// rule of the simulator.
+    /// rule of the simulator. [`Span::MAX`] where that does not fit.
     ///
     /// # Panics
     /// At rate zero: scenarios with such a link are refused at load.
     pub fn serialise(self, size: Bytes) -> Span {
         assert!(self.0 > 0, "a link of rate zero can not serialise");
         let bit_ps = u128::from(size.0) * 8 * u128::from(PS_PER_S);
-        Span(bit_ps.div_ceil(u128::from(self.0)) as u64)
+        Span(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
     /// How many whole bytes this rate carries in `span`: the bandwidth-delay product.

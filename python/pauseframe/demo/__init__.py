@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError
+from pauseframe import InputError
 from pauseframe._text import format_count, format_number, format_us
 
 if TYPE_CHECKING:
@@ -72,11 +72,13 @@ class Job:
 def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int = 2) -> Path:
     """Runs the demo into the folder `out` and returns the path of its report.
 
-    Raises RunError if a run could not be carried out; KeyboardInterrupt on Ctrl-C, finished runs are kept.
+    Raises InputError if there is a report and no `force`, RunError if a run could not be carried out;
+    KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
     report_path = out / "report.html"
     if report_path.exists() and not force:
-        raise RunError(f"{report_path} exists; --force replaces it")
+        raise InputError(f"{report_path} exists; --force replaces it")
+    report_path.unlink(missing_ok=True)  # it is of the runs that are about to be replaced
     plan = [Job(fabric, variant, out / fabric / variant, force, quick) for fabric in FABRICS for variant in VARIANTS]
     try:
         _run_all(plan, jobs)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import __version__
+from pauseframe._files import write_text
 from pauseframe._text import (
     MISSING,
     format_bytes,
@@ -79,10 +80,9 @@ def build_report(groups: Sequence[Group], out: Path, *, title: str | None = None
             plotly_js=_plotly_js(),
         )
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
-    partial.write_text(html, encoding="utf-8")
-    return partial.replace(out)
+    for run in (run for group in groups for run in group.runs):
+        run.check_unchanged()
+    return write_text(out, html)
 
 
 def _title(groups: Sequence[Group]) -> str:

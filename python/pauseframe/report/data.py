@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from pauseframe import RunError
 from pauseframe.results import read_manifest
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ class RunData:
     series: pl.LazyFrame
     pause_tree: pl.LazyFrame | None = None
     """None in folders of a version that did not write it."""
+    folder: Path | None = None
+    """Where it was read from."""
+
+    def check_unchanged(self) -> None:
+        """Raises RunError if the folder has other results by now: what was read of it may be of both."""
+        if self.folder is not None and read_manifest(self.folder)["summary"] != self.summary:
+            raise RunError(f"{self.folder} was written anew while the report was being built: build it once more")
 
 
 def from_folder(folder: Path) -> RunData:
@@ -54,7 +62,9 @@ def from_folder(folder: Path) -> RunData:
     tree = folder / "pause_tree.parquet"
     pauses = pl.scan_parquet(tree) if tree.is_file() else None
     summary = manifest["summary"]
-    return RunData(summary["name"], manifest["status"], summary, scenario, flows, queries, ports, series, pauses)
+    return RunData(
+        summary["name"], manifest["status"], summary, scenario, flows, queries, ports, series, pauses, folder
+    )
 
 
 def from_run(run: Run) -> RunData:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import __version__
+from pauseframe._files import write_text
 from pauseframe.report import figures
 from pauseframe.report.build import _environment, _plotly_js, _script_json
 from pauseframe.sweep import tables
@@ -51,10 +52,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
             plotly_js=_plotly_js(),
         )
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
-    partial.write_text(html, encoding="utf-8")
-    return partial.replace(out)
+    return write_text(out, html)
 
 
 def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tuple[str, Figure]]:
@@ -81,12 +79,12 @@ def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tu
 def _x_axis(comparison: Comparison) -> str | None:
     """The axis with the most values; of numbers rather than of names."""
     axes = comparison.axes
-    return max(axes, key=lambda axis: (all(map(_is_number, axes[axis])), len(axes[axis])), default=None)
+    return max(axes, key=lambda axis: (all(map(tables.is_number, axes[axis])), len(axes[axis])), default=None)
 
 
 def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str | None, relative: bool) -> Figure:
     categories = comparison.variants if x_name is None else comparison.axes[x_name]
-    numeric = x_name is not None and all(map(_is_number, categories))
+    numeric = x_name is not None and all(map(tables.is_number, categories))
     scale, suffix = (1e-6, "s") if "_us" in metric and not relative else (1.0, "×" if relative else "")
     traces = []
     for number, variant in enumerate(comparison.variants):
@@ -134,11 +132,3 @@ def _share_range(panels: list[Figure], relative: bool) -> None:
     if top > 0:
         for panel in panels:
             panel["layout"]["yaxis"]["range"] = [0, top * 1.05]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.reproduce import expected
 from pauseframe.reproduce.judge import VERDICTS
@@ -58,8 +59,7 @@ def run_reproduce(
     """Runs, prints one line a claim (or one JSON array), and writes `verdicts.json` into `out`."""
     outcomes = reproduce(_chosen(wanted, folder), out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
-    out.mkdir(parents=True, exist_ok=True)  # experiments without packet runs leave nothing there
-    (out / VERDICTS_FILE).write_text(json.dumps(records, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
     page = build_pages(outcomes, out)
     if pdf is not None:
         save_plots(outcomes, pdf)

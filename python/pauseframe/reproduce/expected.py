@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import RunError
+from pauseframe._files import write_text
 from pauseframe._text import format_number
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def write(folder: Path, by_seed: Sequence[Sequence[Record]]) -> Path:
         measured = [None if value is None else float(f"{value:.4g}") for value in records[0]["measured"]]
         known[records[0]["id"]] = {"verdicts": [record["verdict"] for record in records], "measured": measured}
     lines = ",\n".join(f" {json.dumps(claim)}: {json.dumps(known[claim])}" for claim in sorted(known))
-    path = folder / NAME
-    path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-    return path
+    return write_text(folder / NAME, f"{{\n{lines}\n}}\n")
 
 
 def changes(known: Known, records: Sequence[Record]) -> list[str]:

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import RunError, __version__
+from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.report.build import _environment, _plotly_js, _script_json
 from pauseframe.reproduce import expected, plots
@@ -64,10 +65,7 @@ def _write(path: Path, template: str, outcomes: Sequence[Outcome], **context: An
             **context,
         )
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(html, encoding="utf-8")
-    return partial.replace(path)
+    return write_text(path, html)
 
 
 def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:

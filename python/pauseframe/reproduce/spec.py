@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pauseframe import RunError
+from pauseframe import InputError
+from pauseframe._text import none_of
 
 Size = Literal["quick", "full"]
 KINDS = ("order", "within", "factor", "share", "zero", "crossover", "monotone")
@@ -111,15 +112,15 @@ class Experiment:
 
 
 def experiments_folder() -> Path:
-    """`experiments` here, or that of the checkout that this package runs from. Raises RunError if there is none."""
+    """`experiments` here, or that of the checkout that this package runs from. Raises InputError if there is none."""
     for folder in (Path("experiments"), Path(__file__).parents[3] / "experiments"):
         if folder.is_dir():
             return folder
-    raise RunError("there is no folder `experiments` here: run from a checkout, or name one with --experiments")
+    raise InputError("there is no folder `experiments` here: run from a checkout, or name one with --experiments")
 
 
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
-    """All experiments, by paper and name. Raises RunError with the file and what is wrong in it."""
+    """All experiments, by paper and name. Raises InputError with the file and what is wrong in it."""
     root = folder or experiments_folder()
     found = []
     for about in sorted(root.glob("*/paper.toml")):
@@ -129,7 +130,7 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
             if path != about and ("metrics" in table or "claims" in table):
                 found.append(_experiment(paper, path, table))
     if not found:
-        raise RunError(f"{root} has no experiments (PAPER/paper.toml, PAPER/NAME.toml)")
+        raise InputError(f"{root} has no experiments (PAPER/paper.toml, PAPER/NAME.toml)")
     return found
 
 
@@ -142,8 +143,8 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
         or wanted in {f"{one.paper.key}/{name}" for name in one.also} | {claim.id for claim in one.claims}
     ]
     if not chosen:
-        names = ", ".join(sorted({one.paper.key for one in experiments} | {one.id for one in experiments}))
-        raise RunError(f"no experiment is named {wanted}; there are {names}")
+        names = sorted({one.paper.key for one in experiments} | {one.id for one in experiments})
+        raise InputError(f"there is no such experiment: {none_of(wanted, names)}")
     return chosen
 
 
@@ -151,7 +152,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise RunError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
 
 
 def _paper(path: Path) -> Paper:
@@ -167,7 +168,7 @@ def _paper(path: Path) -> Paper:
             table.get("deviation", []),
         )
     except KeyError as error:
-        raise RunError(f"{path}: {error} is missing") from error
+        raise InputError(f"{path}: {error} is missing") from error
 
 
 def _experiment(paper: Paper, path: Path, table: dict[str, Any]) -> Experiment:
@@ -197,9 +198,9 @@ def _experiment(paper: Paper, path: Path, table: dict[str, Any]) -> Experiment:
         also=tuple(table.get("also", [])),
     )
     if (experiment.scenario is None) == (not experiment.function):
-        raise RunError(f"{path}: name either a scenario file or a function")
+        raise InputError(f"{path}: name either a scenario file or a function")
     if experiment.scenario is not None and not experiment.scenario.is_file():
-        raise RunError(f"{path}: scenario {experiment.scenario} does not exist")
+        raise InputError(f"{path}: scenario {experiment.scenario} does not exist")
     return experiment
 
 
@@ -208,24 +209,24 @@ def _claim(path: Path, entry: dict[str, Any], metrics: dict[str, Metric], varian
     inline = {key: value for key, value in entry.items() if key not in CLAIM_KEYS}
     parts = entry.get("parts", []) + ([inline] if inline else [])
     if not parts:
-        raise RunError(f"{path}: {where} says nothing to judge")
+        raise InputError(f"{path}: {where} says nothing to judge")
     for part in parts:
         _only(path, where, part, PART_KEYS)
         if part.get("kind") not in KINDS:
-            raise RunError(f"{path}: {where}: kind must be one of {', '.join(KINDS)}")
+            raise InputError(f"{path}: {where}: kind must be one of {', '.join(KINDS)}")
         if metrics and part.get("metric") not in metrics:
-            raise RunError(f"{path}: {where}: metric must be one of {', '.join(metrics)}")
+            raise InputError(f"{path}: {where}: metric must be one of {', '.join(metrics)}")
         named = [part.get(key) for key in ("variant", "of", "over")] + part.get("order", [])
         for name in itertools.chain.from_iterable(one if isinstance(one, list) else [one] for one in named):
             label = name.get("variant") if isinstance(name, dict) else name
             if label is not None and label != "best" and metrics and label not in variants:
-                raise RunError(f"{path}: {where}: there is no variant {label}; there are {', '.join(variants)}")
+                raise InputError(f"{path}: {where}: there is no variant {label}; there are {', '.join(variants)}")
     return Claim(entry["id"], entry.get("text", ""), entry.get("claimed", ""), entry.get("why", ""), parts)
 
 
 def _only(path: Path, where: str, table: dict[str, Any], allowed: set[str]) -> None:
     if unknown := sorted(set(table) - allowed):
-        raise RunError(f"{path}: {where + ': ' if where else ''}unknown key {', '.join(unknown)}")
+        raise InputError(f"{path}: {where + ': ' if where else ''}unknown key {', '.join(unknown)}")
 
 
 def flat_settings(experiment: Experiment, size: Size) -> list[tuple[str, str]]:

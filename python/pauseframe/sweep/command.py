@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._files import write_text
+from pauseframe._problems import failure, problem
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.run import carry_out
-from pauseframe.sweep.spec import failure, problem, split_values
+from pauseframe.sweep.spec import split_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,9 +60,9 @@ def show_comparison(
 
     comparison = compare(folders, by=by, metrics=metrics or None, level=level)
     if csv is not None:
-        csv.write_text(tables.csv_text(comparison), encoding="utf-8")
+        write_text(csv, tables.csv_text(comparison))
     if latex is not None:
-        latex.write_text(tables.latex_text(comparison), encoding="utf-8")
+        write_text(latex, tables.latex_text(comparison))
     if report is not None:
         from pauseframe.report.sweep import build_sweep_report
 

@@ -6,12 +6,13 @@ and then summarised, which leaves out what both share. The first variant is the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError
-from pauseframe.results import read_manifest
+from pauseframe import InputError
+from pauseframe._text import none_of
+from pauseframe.results import FINISHED, read_manifest
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -48,6 +49,8 @@ class Observation:
     axes: dict[str, Any]
     seed: int
     values: dict[str, float]
+    fingerprint: str
+    """Of the trajectory: equal for two seeds if the seed decides nothing in this run."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Cell:
     """From the first variant, over the seeds that both have."""
     ratio: Estimate | None
     """To the first variant; None where that is zero for a seed."""
+    seedless: bool = False
+    """All its runs are one and the same, whatever the seed: there is nothing to give an interval for."""
 
 
 @dataclass(frozen=True)
@@ -109,20 +114,20 @@ def compare(
     """Compares results folders and sweeps.
 
     Several folders are compared with one another; of one sweep the values of the axis `by` (its first). `metrics` are
-    entries of the summary (`fct_us.p99`) or "unfinished". Raises FileNotFoundError for what is no results, RunError if
-    they cannot be compared.
+    entries of the summary (`fct_us.p99`) or "unfinished". Raises FileNotFoundError for what is no results, InputError
+    (a RunError) if they cannot be compared.
     """
     observations = _named([one for folder in folders for one in _read(Path(folder))], folders)
     if not observations:
-        raise RunError("no finished run to compare")
+        raise InputError("no finished run to compare")
     axes = list(observations[0].axes)
     for one in observations:
         if set(one.axes) != set(axes):
-            raise RunError(f"{one.source} and {observations[0].source} have different axes; compare them one by one")
+            raise InputError(f"{one.source} and {observations[0].source} have different axes; compare them one by one")
     several = len({one.source for one in observations}) > 1
     by = by or (SOURCE if several or not axes else axes[0])
     if by not in (SOURCE, *axes):
-        raise RunError(f"--by {by} is no axis; there are {', '.join(axes) or 'none'}")
+        raise InputError(f"--by {by} is no axis: {none_of(by, axes) if axes else 'there are none'}")
     rest = [axis for axis in [*([SOURCE] if several else []), *axes] if axis != by]
     names = _metrics(observations, metrics)
     table = _table(observations, by, rest)
@@ -156,19 +161,19 @@ def long_table(comparison: Comparison) -> list[dict[str, Any]]:
 def _read(folder: Path) -> list[Observation]:
     if not (folder / MANIFEST).is_file():
         manifest = read_manifest(folder)
-        if manifest["status"] != "complete":
-            raise RunError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
-        return [Observation(str(folder), {}, manifest["seed"], _values(manifest["summary"]))]
+        if manifest["status"] not in FINISHED:
+            raise InputError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
+        return [_observation(folder, {}, manifest)]
     sweep = load_sweep(folder)
     return [
-        Observation(
-            str(folder),
-            {axis: row["axes"][axis] for axis in sweep.axes},
-            row["seed"],
-            _values(read_manifest(folder / row["path"])["summary"]),
-        )
+        _observation(folder, {axis: row["axes"][axis] for axis in sweep.axes}, read_manifest(folder / row["path"]))
         for row in sweep.finished
     ]
+
+
+def _observation(source: Path, axes: dict[str, Any], manifest: dict[str, Any]) -> Observation:
+    summary = manifest["summary"]
+    return Observation(str(source), axes, summary["seed"], _values(summary), summary["fingerprint"])
 
 
 def _values(summary: dict[str, Any]) -> dict[str, float]:
@@ -190,7 +195,7 @@ def _named(observations: list[Observation], folders: Sequence[str | Path]) -> li
         names = stems
     else:
         names = [short[one.source] for one in observations]
-    return [Observation(name, one.axes, one.seed, one.values) for name, one in zip(names, observations, strict=True)]
+    return [replace(one, source=name) for name, one in zip(names, observations, strict=True)]
 
 
 def _metrics(observations: Iterable[Observation], wanted: Sequence[str] | None) -> list[str]:
@@ -199,41 +204,50 @@ def _metrics(observations: Iterable[Observation], wanted: Sequence[str] | None) 
         return [name for name in METRICS if any(one.values.get(name) for one in observations)]
     for name in wanted:
         if name not in known:
-            raise RunError(f"--metric {name} is none of {', '.join(known)}")
+            raise InputError(f"--metric {none_of(name, known)}")
     return list(wanted)
 
 
-Table = dict[tuple[str, tuple[str, ...]], dict[int, dict[str, float]]]
+Table = dict[tuple[str, tuple[str, ...]], dict[int, Observation]]
 
 
 def _table(observations: Iterable[Observation], by: str, rest: Sequence[str]) -> Table:
-    """Values by variant and setting, and by seed."""
+    """Runs by variant and setting, and by seed."""
     table: Table = {}
     for one in observations:
         place = {axis: label(value) for axis, value in one.axes.items()} | {SOURCE: one.source}
         seeds = table.setdefault((place[by], tuple(place[axis] for axis in rest)), {})
         if one.seed in seeds:
-            raise RunError(f"{one.source} and another folder have the same run, seed {one.seed}, twice")
-        seeds[one.seed] = one.values
+            raise InputError(f"{one.source} and another folder have the same run, seed {one.seed}, twice")
+        seeds[one.seed] = one
     return table
 
 
 def _cell(
     metric: str, setting: tuple[str, ...], variant: str, baseline: str, table: Table, level: float
 ) -> Cell | None:
-    mine = _by_seed(metric, table.get((variant, setting), {}))
+    runs = table.get((variant, setting), {})
+    mine = _by_seed(metric, runs)
     if not mine:
         return None
-    base = {} if variant == baseline else _by_seed(metric, table.get((baseline, setting), {}))
+    others = {} if variant == baseline else table.get((baseline, setting), {})
+    base = _by_seed(metric, others)
     pairs = [(mine[seed], base[seed]) for seed in mine if seed in base]
-    value = estimate(list(mine.values()), level)
+    seedless = _is_seedless(runs)
+    value = estimate(list(mine.values()), level, varies=not seedless)
     if not pairs:
-        return Cell(metric, setting, variant, value, None, None)
-    difference = estimate([one - other for one, other in pairs], level)
+        return Cell(metric, setting, variant, value, None, None, seedless)
+    varies = not (seedless and _is_seedless(others))
+    difference = estimate([one - other for one, other in pairs], level, varies=varies)
     zero = any(other == 0 for _, other in pairs)
-    ratio = None if zero else estimate([one / other for one, other in pairs], level)
-    return Cell(metric, setting, variant, value, difference, ratio)
+    ratio = None if zero else estimate([one / other for one, other in pairs], level, varies=varies)
+    return Cell(metric, setting, variant, value, difference, ratio, seedless)
 
 
-def _by_seed(metric: str, seeds: dict[int, dict[str, float]]) -> dict[int, float]:
-    return {seed: values[metric] for seed, values in sorted(seeds.items()) if metric in values}
+def _is_seedless(runs: dict[int, Observation]) -> bool:
+    """Whether several seeds gave the very same run."""
+    return len(runs) > 1 and len({one.fingerprint for one in runs.values()}) == 1
+
+
+def _by_seed(metric: str, runs: dict[int, Observation]) -> dict[int, float]:
+    return {seed: one.values[metric] for seed, one in sorted(runs.items()) if metric in one.values}

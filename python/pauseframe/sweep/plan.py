@@ -16,8 +16,9 @@ from urllib.parse import quote
 
 from pauseframe import _core
 from pauseframe._plain import toml_value
-from pauseframe.scenario import Scenario, read_scenario_file
-from pauseframe.sweep.spec import Spec, failure, label, set_rule, spec_from_table, split_file
+from pauseframe._problems import failure
+from pauseframe.scenario import Scenario, read_scenario_file, resolve_text
+from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +129,7 @@ class Source:
 
     def _resolve(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
-        return _core.resolve(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
+        return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
     def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> list[_core.Resolved]:
         resolved, wrong = [], []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import RunError
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
-from pauseframe.sweep.store import ERROR_FILE, is_whole, read_json
+from pauseframe.sweep.store import ERROR_FILE, file_flaw, is_whole, read_json
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Sweep:
         self.axes: dict[str, list[Any]] = manifest["axes"]
         """Values by path of the key."""
         self.seeds: list[int] = manifest["seeds"]
-        self.planned: list[dict[str, Any]] = manifest["runs"]
+        self.planned = [{name: row[name] for name in ("path", "key", "axes", "seed")} for row in manifest["runs"]]
         """All runs: path of the folder, key, axes, seed."""
 
     @cached_property
@@ -43,6 +43,11 @@ class Sweep:
         """Runs that failed: path, axes, seed, message, command (which does it again)."""
         entries = [(row["path"], read_json(self.folder / row["path"] / ERROR_FILE)) for row in self.planned]
         return [{"path": path, **entry} for path, entry in entries if entry is not None]
+
+    @cached_property
+    def deadlocked(self) -> list[str]:
+        """The paths of finished runs that have a deadlock."""
+        return [row["path"] for row in self.finished if load(self.folder / row["path"]).deadlocked]
 
     @property
     def flows(self) -> pl.LazyFrame:
@@ -85,6 +90,10 @@ class Sweep:
         if not self.finished:
             raise RunError(f"{self.folder}: no run has finished")
         files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
+        for file in files:
+            sealed = (read_json(file.parent / RUN_MANIFEST) or {}).get("files", {}).get(file.name, {})
+            if (damage := file_flaw(file, sealed)) is not None:
+                raise RunError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
         typed = self._typed_axes()
         texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
         frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError
+from pauseframe import InputError, RunError
+from pauseframe._files import write_text
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.results import MANIFEST, Sweep, load_sweep
-from pauseframe.sweep.store import STORE_NAME, Store, is_disk_full, is_whole, read_json, record_failure, write_text
+from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
+from pauseframe.sweep.store import STORE_NAME, Store, flaw, is_disk_full, is_whole, read_json, record_failure
 from pauseframe.sweep.task import scenario_of
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pauseframe.sweep.plan import Plan, PlannedRun
     from pauseframe.sweep.spec import Values
     from pauseframe.sweep.task import Outcome
+
+REPORT = "report.html"
 
 
 def sweep(
@@ -84,9 +88,9 @@ def carry_out(
     folder = Path(out) if out is not None else Path("results") / f"{plan.name}-sweep"
     index, count = shard or (1, 1)
     if not 1 <= index <= count:
-        raise RunError(f"shard {index}/{count}: the first number is from 1 to the second")
+        raise InputError(f"shard {index}/{count}: the first number is from 1 to the second")
     if jobs is not None and jobs < 1:
-        raise RunError(f"jobs = {jobs}: at least one")
+        raise InputError(f"jobs = {jobs}: at least one")
     _open(folder, plan, resume or shard is not None)
     keep = Store(Path(store) if store is not None else folder.absolute().parent / STORE_NAME)
     keep.clean()
@@ -105,6 +109,8 @@ def carry_out(
         outcomes.close()
         keep.clean()
         display.close()
+    if (missing or reused) and (folder / REPORT).exists():
+        sys.stderr.write(f"{folder / REPORT} is of before: pauseframe report {folder} writes it anew\n")
     return load_sweep(folder)
 
 
@@ -114,16 +120,16 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     old = read_json(path)
     if old is None:
         if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
-            raise RunError(f"{folder} exists and is not a sweep; choose another --out")
+            raise InputError(f"{folder} exists and is not a sweep; choose another --out")
     elif not may_exist:
-        raise RunError(f"{folder} has a sweep; --resume does what is missing in it")
+        raise InputError(f"{folder} has a sweep; --resume does what is missing in it")
     elif old.get("version") != plan.manifest()["version"]:
-        raise RunError(f"{folder} was begun with pauseframe {old.get('version')}; choose another --out")
+        raise InputError(f"{folder} was begun with pauseframe {old.get('version')}; choose another --out")
     else:
         now = {run.path: run.key for run in plan.runs}
-        lost = [row["path"] for row in old.get("runs", []) if now.get(row["path"]) != row["key"]]
+        lost = [row["path"] for row in load_sweep(folder).planned if now.get(row["path"]) != row["key"]]
         if lost:
-            raise RunError(
+            raise InputError(
                 f"{folder} has another sweep: {len(lost)} of its runs, such as {lost[0]}, are different or not in this "
                 "one; choose another --out (what was computed is taken from the store)"
             )
@@ -136,14 +142,24 @@ def _reuse(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list
     """The runs that have to be computed, and how many were taken from the store."""
     missing, reused = [], 0
     for run in runs:
-        if is_whole(folder / run.path, run.key):
+        here = flaw(folder / run.path, run.key)
+        if here is None:
             continue
-        if store.has(run.key):
+        _tell(folder / run.path, here)
+        there = flaw(store.folder(run.key), run.key)
+        if there is None:
             store.place(run.key, folder / run.path)
             reused += 1
         else:
+            _tell(store.folder(run.key), there)
             missing.append(run)
     return missing, reused
+
+
+def _tell(folder: Path, damage: str | None) -> None:
+    """Says that what is there is not taken; that nothing is there needs no words."""
+    if damage is not None and (folder / RUN_MANIFEST).exists():
+        sys.stderr.write(f"{folder}: {damage}; it is replaced\n")
 
 
 def _compute(

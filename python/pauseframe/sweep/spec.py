@@ -16,6 +16,7 @@ from typing import Any
 
 from pauseframe import _core
 from pauseframe._plain import to_plain, toml_value
+from pauseframe._problems import failure, problem
 
 Values = Sequence[Any] | Mapping[str, Any]
 """A list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""
@@ -197,20 +198,6 @@ def label(value: Any) -> str:
     ('dctcp', '0.5', 'true', '{ "kind" = "none" }')
     """
     return value if isinstance(value, str) else toml_value(value)
-
-
-def problem(path: str, value: str, message: str, hint: str = "") -> dict[str, str]:
-    """An entry of `ScenarioError.problems`."""
-    return {"path": path, "place": "", "value": value, "message": message, "hint": hint}
-
-
-def failure(problems: Iterable[dict[str, str]]) -> _core.ScenarioError:
-    """The error that has these problems."""
-    listed = list(problems)
-    lines = [f"{p['path']}{' = ' + p['value'] if p['value'] else ''}: {p['message']}" for p in listed]
-    error = _core.ScenarioError("\n".join(lines))
-    error.problems = listed
-    return error
 
 
 def _loads(text: str) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median with its interval; no interval for a single value."""
+    """A median with its interval; no interval for a single value, nor where values cannot vary."""
 
     n: int
     median: float
@@ -28,16 +28,18 @@ class Estimate:
     """The probability that such an interval has the true median, at least."""
 
 
-def estimate(values: Sequence[float], level: float = 0.95) -> Estimate:
+def estimate(values: Sequence[float], level: float = 0.95, *, varies: bool = True) -> Estimate:
     """The median of at least one value, and the narrowest interval of order statistics that has the level.
+
+    Values that are equal by construction (`varies=False`) are one observation, however many there are.
 
     >>> estimate([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
     Estimate(n=6, median=3.5, low=1.0, high=9.0, coverage=0.96875)
     """
     ordered, n = sorted(values), len(values)
     median = statistics.median(ordered)
-    if n == 1:
-        return Estimate(1, median, None, None, 0.0)
+    if n == 1 or not varies:
+        return Estimate(n, median, None, None, 0.0)
     rank = 1
     while rank < n // 2 and _coverage(n, rank + 1) >= level:
         rank += 1

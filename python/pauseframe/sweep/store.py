@@ -1,30 +1,36 @@
 """Where the runs of sweeps are kept, so that what was computed once is not computed again.
 
-The store holds one folder a run, named by the run's key. A run is written beside it under a name of its own, marked
-with its key and the size of each file, and renamed into place: a folder of the store is whole. A sweep's folder has
-hard links to the files of its runs (copies where the file system has no links), the manifest last. Deleting the store
-frees what no sweep refers to, and costs nothing else but the reuse.
+The store holds one folder a run, named by the run's key. A run is written beside it under a name of its own, sealed,
+and renamed into place: a folder of the store is whole. The seal is in the manifest: the run's key, size and digest of
+each file, and a digest of the manifest itself, so that what was damaged or edited is noticed and computed again. A
+sweep's folder has hard links to the files of its runs (copies where the file system has no links), the manifest last.
+Deleting the store frees what no sweep refers to, and costs nothing else but the reuse.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import itertools
 import json
 import os
 import shlex
 import shutil
 import socket
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+from pauseframe._files import is_alive, write_text
+from pauseframe.results import FINISHED
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STORE_NAME = ".pauseframe-store"
 ERROR_FILE = "error.json"
 SCENARIO_FILE = "scenario.resolved.toml"
 MANIFEST = "manifest.json"
+DIGEST_BYTES = 16
 _numbers = itertools.count()
 
 
@@ -40,8 +46,8 @@ class Store:
         return self.root / key[:2] / key
 
     def has(self, key: str) -> bool:
-        """Whether the run is there and whole."""
-        return is_whole(self.folder(key), key)
+        """Whether the run is there and, byte for byte, what was written."""
+        return flaw(self.folder(key), key) is None
 
     def scratch(self) -> Path:
         """A new folder for a run that is about to begin."""
@@ -72,7 +78,7 @@ class Store:
         for path in self.scratch_root.iterdir():
             host, _, rest = path.name.partition("+")
             number = rest.partition("+")[0]
-            if host == socket.gethostname() and number.isdigit() and not _is_alive(int(number)):
+            if host == socket.gethostname() and number.isdigit() and not is_alive(int(number)):
                 shutil.rmtree(path, ignore_errors=True)
 
     def place(self, key: str, target: Path) -> None:
@@ -86,14 +92,36 @@ class Store:
 
 
 def is_whole(folder: Path, key: str) -> bool:
-    """Whether a folder has the complete run of this key, each file with its length."""
+    """Whether a folder has the complete run of this key, as far as that shows without reading its tables."""
+    return flaw(folder, key, contents=False) is None
+
+
+def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
+    """Why a folder is not the complete run of this key; None if it is. `contents` compares the digest of each file."""
     manifest = read_json(folder / MANIFEST)
-    if manifest is None or manifest.get("key") != key or manifest.get("status") != "complete":
-        return False
+    if manifest is None:
+        return f"{MANIFEST} is missing or damaged"
+    if manifest.get("seal") != _digest_of_manifest(manifest):
+        return f"{MANIFEST} is not what was written"
+    if manifest.get("key") != key or manifest.get("status") not in FINISHED:
+        return "it is another run"
+    files = manifest.get("files")
+    if not isinstance(files, dict) or SCENARIO_FILE not in files:
+        return f"{MANIFEST} does not say what belongs to it"
+    for name, sealed in files.items():
+        if (damage := file_flaw(folder / name, sealed, contents=contents)) is not None:
+            return f"{name} {damage}"
+    return None
+
+
+def file_flaw(path: Path, sealed: dict[str, Any], *, contents: bool = True) -> str | None:
+    """Why a file is not the one that was sealed; None if it is."""
     try:
-        return all((folder / name).stat().st_size == size for name, size in manifest["files"].items())
-    except OSError:
-        return False
+        if path.stat().st_size != sealed.get("bytes") or (contents and _digest_of_file(path) != sealed.get("blake2b")):
+            return "is not what was written"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return None
 
 
 def record_failure(target: Path, scenario: str, about: dict[str, Any], message: str) -> dict[str, Any]:
@@ -115,20 +143,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def write_text(path: Path, text: str, *, sync: bool = False) -> None:
-    """Writes a file that a process finds whole or not at all; with `sync` also after a power cut."""
-    partial = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def is_disk_full(error: BaseException | str) -> bool:
     """Whether there is no room left (or none that this user may have): no run can succeed."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -139,12 +153,25 @@ def is_disk_full(error: BaseException | str) -> bool:
 
 def _seal(folder: Path, key: str) -> None:
     manifest = read_json(folder / MANIFEST)
-    if manifest is None or manifest.get("status") != "complete":
+    if manifest is None or manifest.get("status") not in FINISHED:
         raise _core.RunError(f"{folder}: the run did not come to its end")
+    paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]
     manifest["key"] = key
-    manifest["files"] = {p.name: p.stat().st_size for p in sorted(folder.iterdir()) if p.name != MANIFEST}
+    manifest["files"] = {p.name: {"bytes": p.stat().st_size, "blake2b": _digest_of_file(p)} for p in paths}
     manifest["summary"]["out"] = None  # several sweeps may have it
+    manifest["seal"] = _digest_of_manifest(manifest)
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+
+def _digest_of_manifest(manifest: dict[str, Any]) -> str:
+    """Of all that it says but the seal itself; what a file means counts, not how it is laid out."""
+    text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
 
 
 def _link(source: Path, target: Path) -> None:
@@ -165,16 +192,3 @@ def _link(source: Path, target: Path) -> None:
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    with suppress(OSError, IndexError):
-        if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False  # it was killed, and its parent has yet to ask after it
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

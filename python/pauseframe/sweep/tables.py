@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pauseframe.sweep.compare import Cell, Comparison
     from pauseframe.sweep.statistics import Estimate
 
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n")
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     **{character: "\\" + character for character in "&%$#_{}"},
@@ -92,9 +93,17 @@ def note(comparison: Comparison) -> str:
             f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
             f"their completion times look better than they are. {text}"
         )
+    seedless = {(cell.setting, cell.variant) for cell in comparison.cells if cell.seedless}
+    if seedless:
+        every = len({(cell.setting, cell.variant) for cell in comparison.cells})
+        which = "every row" if len(seedless) == every else f"{len(seedless)} of {every} combinations"
+        text = (
+            f"The seed changes nothing in {which}: all runs have the same fingerprint, so there is no interval to "
+            f"give, and one seed is enough. {text}"
+        )
     coverages = [one.coverage for one in estimates if one.low is not None]
     if not coverages:
-        return f"{text}; an interval needs several."
+        return f"{text}." if seedless else f"{text}; an interval needs several."
     wide = f", {min(coverages) * 100:.3g} % where seeds are few" if min(coverages) < comparison.level else ""
     return (
         f"{text} [with the interval of order statistics that has the median with a probability of "
@@ -119,13 +128,37 @@ def terminal_tables(comparison: Comparison) -> list[Any]:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Every cell in full precision, one a row."""
+    """Every cell in full precision, one a row; texts such that no spreadsheet takes them for formulas."""
     table = long_table(comparison)
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=list(table[0]) if table else ["metric"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
+    heads = list(table[0]) if table else ["metric"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(as_text, heads))
+    writer.writerows([as_text(row[head]) for head in heads] for row in table)
     return text.getvalue()
+
+
+def as_text(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay what they are.
+
+    OWASP, "CSV Injection": texts that begin with =, +, -, @, a tab or a line break.
+
+    >>> as_text("=1+2"), as_text("-5"), as_text(-5.0), as_text("10 KB")
+    ("'=1+2", '-5', -5.0, '10 KB')
+    """
+    if not isinstance(value, str) or is_number(value):
+        return value
+    text = value.replace("\r", "\n")  # which the csv module puts in quotes; a lone \r only from Python 3.13 on
+    return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
+
+
+def is_number(text: str) -> bool:
+    """Whether a label is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def latex_text(comparison: Comparison) -> str:

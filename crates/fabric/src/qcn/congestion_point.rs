@@ -18,7 +18,7 @@ pub(crate) struct CongestionPoint {
     /// Bytes until the next sample.
     bytes_left: i64,
     /// The queue at the last sample, bytes.
-    q_old: u32,
+    q_old: u64,
     /// Spreads the intervals.
     rng: Rng,
 }
@@ -40,13 +40,13 @@ impl CongestionPoint {
     }
 
     /// A frame of `size` bytes has joined the queue, which now holds `q` bytes. A feedback goes to its source.
-    pub(crate) fn on_frame(&mut self, size: u32, q: u32, settings: &QcnSettings) -> Option<Feedback> {
+    pub(crate) fn on_frame(&mut self, size: u32, q: u64, settings: &QcnSettings) -> Option<Feedback> {
         self.bytes_left -= i64::from(size);
         if self.bytes_left >= 0 {
             return None;
         }
-        let q_off = i64::from(q) - settings.q_eq.0 as i64;
-        let q_delta = i64::from(q) - i64::from(self.q_old);
+        let q_off = q as i64 - settings.q_eq.0 as i64;
+        let q_delta = q as i64 - self.q_old as i64;
         self.q_old = q;
         let fb = quantised(q_off, q_delta, settings);
         let interval = settings.sample.0 as f64 / f64::from(1 + fb / 8);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     /// Frames of 1500 bytes until the next sample.
-    fn interval(point: &mut CongestionPoint, q: u32, s: &QcnSettings) -> (u32, Option<Feedback>) {
+    fn interval(point: &mut CongestionPoint, q: u64, s: &QcnSettings) -> (u32, Option<Feedback>) {
         for frames in 1.. {
             let left = point.bytes_left;
             let feedback = point.on_frame(1500, q, s);
@@ -135,7 +135,7 @@ mod tests {
             let mut point = CongestionPoint::new(&s, stream(1, "test", 0));
             point.bytes_left = 0;
             // Stationary at a queue with just this feedback.
-            let q = 20_000 + (100_000u32 * fb).div_ceil(63);
+            let q = 20_000 + (100_000u64 * fb).div_ceil(63);
             point.q_old = q;
             point.on_frame(1, q, &s);
             assert_eq!(point.bytes_left, bytes, "fb {fb}");

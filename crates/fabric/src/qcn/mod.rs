@@ -139,7 +139,7 @@ impl Network {
     ) {
         let packet = self.packets[index];
         let lane = self.lane_index(port, packet.class);
-        let backlog = self.lanes[lane].backlog + u32::from(packet.size);
+        let backlog = self.lanes[lane].backlog + u64::from(packet.size);
         let Some(qcn) = self.qcn.as_deref_mut() else { return };
         if packet.kind == Kind::Cnm || qcn.classes & 1 << packet.class == 0 {
             return;
@@ -192,7 +192,7 @@ impl Network {
             self.drop_packet(index, egress, DropReason::BufferFull, now);
             return;
         }
-        if self.hot.watched_departures & 1 << class != 0 {
+        if self.hot.watched_arrivals & 1 << class != 0 {
             let lane = self.lane_index(egress, class);
             self.lanes[lane].waiting += 1;
         }
@@ -208,7 +208,7 @@ impl Network {
             self.admit(switch, index, egress, now, queue).is_ok()
         } else {
             // No limit where inputs own the buffer: it came by none.
-            backlog + u32::from(packet.size) <= self.policies[usize::from(packet.class)].limit
+            backlog + u64::from(packet.size) <= self.policies[usize::from(packet.class)].limit
         }
     }
 
@@ -222,8 +222,9 @@ impl Network {
         let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
         let mut path = std::mem::take(&mut self.path_scratch);
         self.routes.ecmp_path(&self.topology, here, source, mix(tuple), salt, &mut path);
-        self.paths.lengthen(path.len());
-        let (route, first) = (self.paths.add(&path), path[0]);
+        let (route, first) = (self.add_path(&path), path[0]);
+        // The CNM alone names it.
+        self.paths.retire(route);
         self.path_scratch = path;
         (route, first)
     }
@@ -232,7 +233,6 @@ impl Network {
     #[cold]
     pub(crate) fn on_cnm(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         let cnm = self.packets[index];
-        self.free_path_of_cnm(&cnm);
         self.packets.remove(index);
         let host = self.ports[port].to_host;
         let (fb, class) = (cnm.seq as u8, (cnm.seq >> 8) as u8);
@@ -264,13 +264,6 @@ impl Network {
         state.timer_at = now + state.point.timer_cycle(settings, &mut state.rng);
         queue.push(state.timer_at, Event::RateTimer(limiter).code());
         self.set_release(limiter, now, queue);
-    }
-
-    /// Gives back the path of a CNM that ends.
-    pub(crate) fn free_path_of_cnm(&mut self, cnm: &Packet) {
-        if !self.settings.spray {
-            self.paths.remove(cnm.route);
-        }
     }
 
     /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.

@@ -8,7 +8,6 @@
 mod pfabric;
 
 use crate::network::{DropReason, Network};
-use crate::port::BACKLOG_TIME_SHIFT;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{PortId, Time};
 
@@ -50,14 +49,15 @@ impl Network {
             }
         };
         let Some(victim) = victim else { return false };
-        let (size, since) = (u32::from(self.packets[victim].size), self.packets[victim].at);
+        let size = u64::from(self.packets[victim].size);
         let state = &mut self.lanes[lane];
-        state.backlog -= size;
-        state.waiting = state.waiting.saturating_sub(1);
-        state.backlog_time += ((now.0 - since.0) >> BACKLOG_TIME_SHIFT) * u64::from(size);
-        if state.queue.is_empty() {
+        if !state.leave(size, now) {
+            self.overdrawn("backlog", port);
+        }
+        if self.lanes[lane].queue.is_empty() {
             self.ports[port].ready &= !(1 << class);
         }
+        self.forget_waiting(port, class);
         if self.hot.accounted & 1 << class != 0 {
             self.release(victim, port, now, queue);
         }

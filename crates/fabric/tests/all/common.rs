@@ -25,7 +25,7 @@ pub(crate) const LOSSLESS: u8 = 3;
 
 /// Flows in the order of their start.
 #[derive(Debug)]
-struct FlowList(VecDeque<FlowSpec>);
+pub(crate) struct FlowList(pub(crate) VecDeque<FlowSpec>);
 
 impl Workload for FlowList {
     fn next_start(&self) -> Option<Time> {
@@ -194,10 +194,18 @@ pub(crate) fn star_of(hosts: &[(&str, Channel)]) -> Topology {
 /// An idle network with its first events.
 pub(crate) fn build(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, EventQueue) {
     assert!(flows.is_sorted_by_key(|flow| flow.start), "flows are listed in the order of their start");
+    build_with(topology, settings, vec![Box::new(FlowList(flows.to_vec().into()))])
+}
+
+/// The same with workloads of any kind.
+pub(crate) fn build_with(
+    topology: &Topology,
+    settings: &Settings,
+    workloads: Vec<Box<dyn Workload>>,
+) -> (Network, EventQueue) {
     let topology = Arc::new(topology.clone());
     let routes = Arc::new(NextHops::shortest(&topology).expect("a connected topology"));
-    let workload: Box<dyn Workload> = Box::new(FlowList(flows.to_vec().into()));
-    let mut network = Network::new(topology, routes, Arc::new(settings.clone()), vec![workload], false);
+    let mut network = Network::new(topology, routes, Arc::new(settings.clone()), workloads, false);
     let mut queue = EventQueue::new();
     network.start(&mut queue);
     (network, queue)

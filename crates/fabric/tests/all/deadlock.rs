@@ -3,11 +3,14 @@
 
 use crate::common::*;
 use crate::properties::draw;
-use pauseframe_fabric::{FlowSpec, FlowStatus, LossReason, PfcSettings, Settings, Watchdog, WatchdogAction};
+use pauseframe_fabric::{
+    BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, ReceiverSettings, Settings, Transport,
+    Watchdog, WatchdogAction,
+};
 use pauseframe_topology::generate::{line, ring};
 use pauseframe_topology::{Topology, routing::NextHops};
 use pauseframe_transport::{Config, RtoConfig};
-use pauseframe_units::{Bytes, PortId, Span, Time};
+use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::collections::BTreeSet;
 
 const US: u64 = 1_000_000;
@@ -183,4 +186,95 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let reports = network.port_reports(ending.now);
     assert!(reports.iter().all(|r| r.watchdog_storms == 0));
     assert!(reports.iter().any(|r| r.pauses_received > 10));
+}
+
+/// A receiver that hardly drains keeps its port paused, renewal after renewal: one storm, which lasts as long as pause frames
+/// come, and not one for each restoration time.
+#[test]
+fn a_storm_lasts_as_long_as_pauses_come() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    let host = topology.find("b").unwrap();
+    let slow = ReceiverSettings { host, rate: BitRate(1_000_000), buffer: Bytes(100_000) };
+    let pfc = PfcSettings { quanta: 1000, ..pfc() };
+    let settings = Settings {
+        pfc: Some(pfc),
+        receivers: vec![slow],
+        nic_buffer: 100_000,
+        ..lossless(patient(), 100_000)
+    };
+    let flows = [flow(&topology, "a", "b", 100_000 * MSS)];
+    for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
+        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let (detection, restoration) = (Span::from_ms(1), Span::from_ms(1));
+        network.guard(Watchdog { detection, action, restoration });
+        let ending = proceed(&mut network, &mut queue, Time(30_000 * US));
+        let egress = report(&network, &ending, port(&topology, "s", "b"));
+        assert_eq!(egress.watchdog_storms, 1, "{action:?}");
+        assert!(egress.pauses_received > 1000, "a frame every 25.6 us: {}", egress.pauses_received);
+        if action == WatchdogAction::Drop {
+            // Nothing goes to b any more: 100 KB of buffer and what was on the way.
+            assert!(egress.tx_packets < 80, "{}", egress.tx_packets);
+        }
+    }
+}
+
+/// Rings whose routes go round them, buffers of every kind, PFC and whole links: whatever stops for good is reported, at
+/// the latest at the end of the run, and what is reported has stopped for good.
+#[test]
+fn every_run_that_stops_for_good_is_reported() {
+    let (mut stuck, mut fine) = (0, 0);
+    for seed in 0..80 {
+        let mut rng = pauseframe_engine::stream(seed, "stops", 0);
+        let wire = link(10, Span::from_us(1));
+        let hosts = 1 + rng.below(3) as u32;
+        let topology = ring(SWITCHES, hosts, wire, wire).unwrap();
+        let alpha = [0.25, 1.0, 4.0][rng.below(3) as usize];
+        let size = Bytes(150_000 + rng.below(250_000));
+        let buffer = match rng.below(3) {
+            0 => BufferPolicy::PerPort(Bytes(40_000 + rng.below(60_000))),
+            1 => BufferPolicy::IdealOutputQueued(Bytes(40_000 + rng.below(60_000))),
+            _ => BufferPolicy::Shared { size, alpha, reserved: Bytes(rng.below(2) * 2_000) },
+        };
+        let pfc = PfcSettings { whole_link: rng.below(2) == 0, xoff: None, ..pfc() };
+        let mut settings = Settings { pfc: Some(pfc), buffer, ..settings(buffer) };
+        // Two transports, so that a link has more than one class.
+        let other = Transport { priority: priority(5), ..settings.transports[0].clone() };
+        settings.transports.push(other);
+        settings.pfc.as_mut().unwrap().priorities.push(priority(5));
+        let all: Vec<_> = topology.hosts().collect();
+        let flows: Vec<FlowSpec> = (0..all.len() * 2)
+            .map(|i| FlowSpec {
+                source: all[i % all.len()],
+                // Mostly two switches on, clockwise.
+                destination: all[(i + 1 + (hosts as usize * 2 - 1 + rng.below(2) as usize)) % all.len()],
+                transport: rng.below(2) as u16,
+                ..flow(&topology, "host0", "host1", (20 + rng.below(3_000)) * MSS)
+            })
+            .collect();
+        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        network.detect_deadlocks(Span::from_us(200), false);
+        let ending = proceed(&mut network, &mut queue, Time(300_000 * US));
+        network.detect_at_end(ending.now);
+        let open =
+            network.flow_records(ending.now).iter().filter(|r| r.status == FlowStatus::Running).count();
+        let found = network.deadlocks().len();
+        assert_eq!(open > 0, found > 0, "seed {seed}: {open} flows open, {found} deadlocks, {settings:?}");
+        *(if open > 0 { &mut stuck } else { &mut fine }) += 1;
+    }
+    assert!(stuck >= 10 && fine >= 10, "{stuck} stuck, {fine} finished");
+}
+
+/// A circle that closes just before the end of the run is reported too.
+#[test]
+fn a_deadlock_at_the_end_is_not_missed() {
+    let topology = five();
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+    network.detect_deadlocks(Span::from_ms(100), false);
+    let ending = proceed(&mut network, &mut queue, Time(5_000 * US));
+    assert!(network.deadlocks().is_empty());
+    network.detect_at_end(ending.now);
+    assert_eq!(network.deadlocks().len(), 1);
+    assert_eq!(network.deadlocks()[0].found, ending.now);
 }

@@ -222,9 +222,9 @@ fn jumbo_frames_need_and_have_their_headroom() {
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));
     let limits =
         network.thresholds(port(&topology, "a", "s"), priority(LOSSLESS)).expect("a lossless ingress");
-    assert_eq!(u64::from(limits.headroom), needed.0);
+    assert_eq!(limits.headroom, needed.0);
     let most = report(&network, &ending, port(&topology, "a", "s")).ingress_max;
-    assert!(most > u64::from(limits.xoff) && most <= 150_000, "{most}");
+    assert!(most > limits.xoff && most <= 150_000, "{most}");
 }
 
 /// Step marking counts bytes: with K just above two jumbo frames the packet that finds three is the first marked.

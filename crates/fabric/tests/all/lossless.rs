@@ -155,7 +155,7 @@ proptest! {
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
         let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
         prop_assert_eq!(needed.total(), headroom(data, back, frame, settings.overhead, Span(reaction), 1));
-        prop_assert_eq!(Bytes(u64::from(limits.headroom)), needed.total());
+        prop_assert_eq!(Bytes(limits.headroom), needed.total());
         prop_assert_eq!(Some(limits), network.thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
         let wire = data.rate.bytes_in(needed.time()).0;

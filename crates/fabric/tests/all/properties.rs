@@ -274,7 +274,7 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
         check(report.paused_longest <= report.paused, seed, scenario, "longest pause", report);
         check(report.backlog_mean <= report.backlog_max as f64, seed, scenario, "backlog", report);
         if let (Some(limits), true) = (network.thresholds(report.port, report.priority), lossless) {
-            let most = u64::from(limits.headroom) + u64::from(limits.xoff) + reserved;
+            let most = limits.headroom + limits.xoff + reserved;
             check(report.ingress_max <= most, seed, scenario, "ingress above XOFF and headroom", report);
         }
         let host = scenario.topology.nodes()[scenario.topology.owner(report.port)].kind == NodeKind::Host;

@@ -28,7 +28,7 @@ fn from_csv(topology: &Topology, text: &str) -> Tables {
     tables_io::read("tables.csv", text, TableFormat::Csv, topology, &Labels::default()).unwrap().tables
 }
 
-fn routes(tables: Tables) -> VlanRoutes {
+pub(crate) fn routes(tables: Tables) -> VlanRoutes {
     let lanes = (1..=tables.lanes() as u8).map(priority).collect();
     VlanRoutes { tables, lanes, choice: VlanChoice::Random, per_packet: false, slack: 0 }
 }
@@ -132,7 +132,7 @@ fn a_switch_that_changes_the_lane_pauses_the_lane_that_packets_came_by() {
 }
 
 /// Two parallel two-hop ways from s0 to s3; VLANs 1 and 2 take one each.
-fn diamond() -> (Topology, Tables) {
+pub(crate) fn diamond() -> (Topology, Tables) {
     let mut topology = Topology::new();
     let hosts: Vec<NodeId> =
         (0..4).map(|i| topology.add_node(format!("h{i}"), NodeKind::Host, None)).collect();

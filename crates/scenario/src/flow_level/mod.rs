@@ -4,9 +4,12 @@
 //! at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand in their place: which rate has each
 //! pair ([`pauseframe_flowlevel::MaxMin`]), and what could any routing give
 //! ([`pauseframe_flowlevel::ConcurrentFlow`])? Left out, of the scenario: transports, queues, buffers, pauses,
-//! headers, delays; bytes are those of the application. Left out of routing: packet spraying.
+//! headers, delays; bytes are those of the application. Sources of datagrams send at their rate and before all others,
+//! and what finds no room is lost; slow receivers and `read_rate` are limits. Left out of routing: packet spraying. A
+//! scenario with failures, or with hosts that do not answer, is refused (`left_out.rs`).
 
 mod demand;
+mod left_out;
 mod source;
 mod steady;
 mod summary;
@@ -121,6 +124,9 @@ pub fn run_flow_level(
     if options.bound.is_some() && options.demand.is_none() {
         return Err(RunError::Build("a bound needs a static demand: workloads come and go".into()));
     }
+    if options.demand.is_none() {
+        left_out::refuse(scenario)?;
+    }
     let folder = match options.out {
         Some(path) => {
             let running = FlowManifest::new(resolved, RunStatus::Running, None);
@@ -135,9 +141,15 @@ pub fn run_flow_level(
         None => dynamic_results(resolved, &topology, ways, watch)?,
     };
     results.summary.out = options.out.map(|path| path.display().to_string());
+    results.summary.warnings.extend(left_out::warning(scenario, options.demand.is_some()));
     if let Some(mut folder) = folder {
-        folder.write_table("flows.parquet", &results.flows)?;
-        folder.write_table("links.parquet", &results.links)?;
+        let was_stopped = results.summary.status == RunStatus::Interrupted;
+        // Who has stopped the simulation wants what there is of it.
+        let mut go_on = || was_stopped || watch.step("writing the results", 0, 1).is_ok();
+        if scenario.record.flows {
+            folder.write_table("flows.parquet", &results.flows, &mut go_on)?;
+        }
+        folder.write_table("links.parquet", &results.links, &mut go_on)?;
         folder.finish(&FlowManifest::new(resolved, results.summary.status, Some(&results.summary)))?;
     }
     Ok(results)
@@ -191,15 +203,26 @@ fn dynamic_results(
 ) -> Result<FlowResults, RunError> {
     let begin = Instant::now();
     let scenario = &resolved.scenario;
-    let capacity = pauseframe_flowlevel::capacities(topology);
+    let mut capacity = pauseframe_flowlevel::capacities(topology);
+    for receiver in &scenario.host.slow_receivers {
+        let node = topology.find(&receiver.host).map(|host| &topology.nodes()[host]);
+        for port in node.into_iter().flat_map(|node| &node.ports) {
+            let towards_it = &mut capacity[port.reverse().0 as usize];
+            *towards_it = towards_it.min(receiver.rate.0 as f64);
+        }
+    }
     let router = source::Router::new(topology, ways, scenario.seed)?;
     let mut workloads = Workloads::new(scenario, topology, router);
     let until = scenario.stop.time.map(|stop| Time::ZERO + stop);
-    let outcome = pauseframe_flowlevel::simulate(&capacity, &mut workloads, until, watch)
+    let mut outcome = pauseframe_flowlevel::simulate(&capacity, &mut workloads, until, watch)
         .map_err(|error| RunError::Build(error.to_string()))?;
+    if let Some(until) = until.filter(|_| !scenario.stop.when_finished && !outcome.stopped) {
+        outcome.end = until.as_secs_f64();
+    }
     let records = workloads.finish(&outcome)?;
     let mut summary = FlowSummary::of_records(resolved, &records, &outcome, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
-    let (flows, links) = tables::of_records(&records, &outcome, topology, scenario);
+    let rows = if scenario.record.flows { &records[..] } else { &[] };
+    let (flows, links) = tables::of_records(rows, &outcome, topology, scenario);
     Ok(FlowResults { summary, flows, links })
 }

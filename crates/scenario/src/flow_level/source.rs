@@ -4,9 +4,10 @@
 //! so what starts because something ended starts at most a picosecond later.
 
 use super::Ways;
+use crate::build::overhead;
 use crate::results::RunError;
-use crate::spec::Scenario;
-use crate::workload::{self, WorkloadContext};
+use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
+use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, Imported, PathError, VlanChoice};
@@ -14,13 +15,55 @@ use pauseframe_flowlevel::{Arrival, Outcome, Source};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::Tables;
-use pauseframe_units::{Bytes, NodeId, PortId, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// What stands for "without end": 2^53 bytes take 5 hours at 4 Tbps, and their bits are exact enough in a float.
 const ENDLESS: u64 = 1 << 53;
+
+/// Weight of a source of datagrams for each bit per second: it does not give way to a connection, whose weight is 1.
+const UNRESPONSIVE: f64 = 1e-3;
+/// IPv4 and UDP headers, bytes.
+const DATAGRAM_HEADERS: u32 = 28;
+
+/// How the flows of a workload send.
+#[derive(Clone, Copy, Debug)]
+enum Sender {
+    /// As fast as the network lets them, up to what the receiver reads.
+    Connection { read_rate: Option<BitRate> },
+    /// At this rate of application bits, whatever becomes of them.
+    Datagrams { rate: BitRate },
+}
+
+impl Sender {
+    fn of(workload: &WorkloadSpec, scenario: &Scenario) -> Sender {
+        if let WorkloadKind::Udp(udp) = &workload.kind {
+            let payload = udp.datagram.0 as u32;
+            let overhead = overhead(scenario);
+            let priority = Priority::new(udp.priority).unwrap_or_default();
+            let wire = overhead.frame_size(payload + DATAGRAM_HEADERS, priority) + overhead.gap;
+            let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
+            return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
+        }
+        let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
+        Sender::Connection { read_rate: named.map_or(&scenario.transport, |(_, spec)| spec).read_rate }
+    }
+
+    /// One way of a flow. Datagrams end when the last of them is sent, not when the network has carried as many bytes.
+    fn arrival(self, start: Time, size: u64, stop: Option<Time>) -> Arrival {
+        let plain = Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
+        match self {
+            Sender::Connection { read_rate } => Arrival { cap: read_rate, ..plain },
+            Sender::Datagrams { rate } => {
+                let sent = start.saturating_add(Span::from_secs_f64(size as f64 * 8.0 / rate.0 as f64));
+                let stop = Some(stop.map_or(sent, |stop| stop.min(sent)));
+                Arrival { cap: Some(rate), weight: rate.0 as f64 * UNRESPONSIVE, stop, ..plain }
+            }
+        }
+    }
+}
 
 /// Gives each flow its path.
 #[derive(Debug)]
@@ -79,7 +122,7 @@ pub(super) struct Record {
     /// Seconds; of a flow under way, when the run ended.
     pub(super) end: f64,
     pub(super) delivered: f64,
-    /// Alone in the network, seconds.
+    /// Alone in the network, seconds; 0 for what has none.
     pub(super) ideal: f64,
     pub(super) vlan: Option<u16>,
     /// Links between switches, of the request or of the only way.
@@ -99,6 +142,8 @@ pub(super) struct Workloads<'a> {
     topology: &'a Topology,
     router: Router<'a>,
     sources: Vec<Box<dyn Workload>>,
+    /// By workload.
+    senders: Vec<Sender>,
     records: Vec<Record>,
     parts: Vec<Part>,
     /// Replies due: (start, record).
@@ -110,7 +155,8 @@ impl<'a> Workloads<'a> {
     pub(super) fn new(scenario: &Scenario, topology: &'a Topology, router: Router<'a>) -> Workloads<'a> {
         // Queries have no table at flow level, so nobody reads their ideal time.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
-        let context = WorkloadContext { topology, seed: scenario.seed, ideal_of_query };
+        let query_numbers = QueryNumbers::default();
+        let context = WorkloadContext { topology, seed: scenario.seed, ideal_of_query, query_numbers };
         let index_of = |name: &String| {
             let position = scenario.transports.iter().position(|(other, _)| other == name);
             position.map_or(0, |position| position as u16 + 1)
@@ -122,6 +168,7 @@ impl<'a> Workloads<'a> {
             topology,
             router,
             sources: workloads.collect(),
+            senders: scenario.workload.iter().map(|spec| Sender::of(spec, scenario)).collect(),
             records: Vec::new(),
             parts: Vec::new(),
             replies: BinaryHeap::new(),
@@ -208,14 +255,13 @@ impl Source for Workloads<'_> {
     fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival {
         let next = self.next_workload();
         let reply = self.replies.peek().map(|Reverse((start, _))| *start);
-        let plain = |start, size, stop| Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
         if let Some(start) = reply.filter(|start| next.is_none_or(|(other, _)| *start <= other)) {
             let record = self.replies.pop().map_or(0, |Reverse((_, record))| record);
             let spec = self.records[record as usize].spec;
             let pair = Pair { from: spec.destination, to: spec.source };
             self.begin(Part { record, is_reply: true }, pair, path);
             self.records[record as usize].ideal += self.alone(path, spec.reply);
-            return plain(start, spec.reply, None);
+            return self.senders[usize::from(spec.workload)].arrival(start, spec.reply, None);
         }
         let workload = next.map_or(0, |(_, workload)| workload);
         let spec = self.sources[workload].next_flow();
@@ -225,10 +271,13 @@ impl Source for Workloads<'_> {
         let pair = Pair { from: spec.source, to: spec.destination };
         self.begin(Part { record, is_reply: false }, pair, path);
         let size = spec.size.min(ENDLESS);
-        let ideal = if spec.size == u64::MAX { 0.0 } else { self.alone(path, size) };
+        let sender = self.senders[workload];
+        // As in a run: what has no end of its own, or does not wait for anybody, has no ideal.
+        let has_ideal = spec.size != u64::MAX && matches!(sender, Sender::Connection { .. });
+        let ideal = if has_ideal { self.alone(path, size) } else { 0.0 };
         let entry = &mut self.records[record as usize];
         (entry.ideal, entry.hops) = (ideal, path.len().saturating_sub(2) as u32);
-        plain(spec.start, size, spec.stop)
+        sender.arrival(spec.start, size, spec.stop)
     }
 
     fn ended(&mut self, flow: usize, path: &[PortId], at: f64) {
@@ -238,7 +287,9 @@ impl Source for Workloads<'_> {
         if !is_reply && spec.reply > 0 {
             self.replies.push(Reverse((time(at), record)));
         } else {
-            let status = if spec.size == u64::MAX { FlowStatus::Stopped } else { FlowStatus::Finished };
+            let is_stream = matches!(self.senders[usize::from(spec.workload)], Sender::Datagrams { .. });
+            let endless = spec.size == u64::MAX;
+            let status = if endless || is_stream { FlowStatus::Stopped } else { FlowStatus::Finished };
             self.ended_record(record, at, status);
         }
     }

@@ -108,6 +108,11 @@ impl<'d> Ledger<'d> {
         }
     }
 
+    /// What messages call the file.
+    pub(crate) fn file_name(&self) -> &'d str {
+        self.file_name
+    }
+
     /// Records a mistake at `path`; the place and the value come from the document.
     pub(crate) fn problem(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (item, found) = self.root.nearest(path);

@@ -48,10 +48,12 @@ pub use options::options;
 use crate::error::{Problem, ScenarioError};
 use crate::presets::Preset;
 use crate::spec::{EcnName, Scenario, Stop, WorkloadKind, WorkloadSpec};
+use crate::volume::{self, Asked};
 use checks::Named;
 use document::Value;
 use hosts::Hosts;
 use ledger::Ledger;
+use pauseframe_topology::Topology;
 use pauseframe_units::Span;
 use reader::Table;
 use std::path::Path;
@@ -75,6 +77,9 @@ pub struct Input<'a> {
     pub seed: Option<u64>,
 }
 
+/// Longest name of a scenario, bytes: with a seed behind it a file system takes it.
+const NAME_MAX: usize = 200;
+
 /// A complete scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
@@ -82,6 +87,8 @@ pub struct Resolved {
     pub scenario: Scenario,
     /// What should be looked at before the results are trusted.
     pub warnings: Vec<String>,
+    /// Why it is not run unless [`crate::RunOptions::force_large`] allows it: what it would record is too large.
+    pub large: Option<Problem>,
     entries: Vec<Entry>,
 }
 
@@ -110,9 +117,9 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let scenario = scenario(&mut ledger, input.base_dir, stem.unwrap_or("scenario"));
     let (mut entries, mut warnings) = ledger.close().map_err(refused)?;
     entries.sort_by_key(|entry| text::rank(&entry.path));
-    let scenario = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
+    let (scenario, large) = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
     warnings.extend(crate::headroom::warnings(&scenario));
-    Ok(Resolved { scenario, warnings, entries })
+    Ok(Resolved { scenario, warnings, large, entries })
 }
 
 /// A part is missing although no reader complained: a gap in the readers, but no reason to panic.
@@ -127,8 +134,8 @@ fn incomplete(file_name: &str) -> Problem {
     }
 }
 
-/// Reads all tables. `None` only where a problem was recorded.
-fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<Scenario> {
+/// Reads all tables; and why what is to be recorded is too large, if it is. `None` only where a problem was recorded.
+fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<(Scenario, Option<Problem>)> {
     let mut root = Table::root(ledger);
     let t = &mut root;
     let name = name(t, default_name);
@@ -175,7 +182,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     qcn::check(ledger, qcn.as_ref(), &host, &switch, &routing);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
-    Some(Scenario {
+    let scenario = Scenario {
         name,
         seed,
         stop,
@@ -190,18 +197,69 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         failure,
         corruption,
         record,
-    })
+    };
+    let large = too_large(&scenario, graph.as_ref()?, ledger.file_name());
+    Some((scenario, large))
+}
+
+fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Option<Problem> {
+    let lossless = scenario.switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let lanes = scenario.routing.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes());
+    let lanes = &lossless[..lanes.min(lossless.len())];
+    let transports = scenario.transport_specs().map(|spec| spec.priority);
+    let cnm = scenario.qcn.as_ref().map(|qcn| qcn.cnm_priority);
+    let priorities = volume::priorities(transports, &scenario.workload, lanes, cnm);
+    let asked = Asked {
+        record: &scenario.record,
+        stop: scenario.stop.time,
+        workloads: &scenario.workload,
+        priorities: &priorities,
+        lossless,
+        topology,
+    };
+    asked.too_large(file_name)
 }
 
 fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> {
     Some(WorkloadSpec { name, transport, kind: kind? })
 }
 
+/// The scenario's name, which is a part of the name of its results folder and of nothing outside of it.
 fn name(t: &mut Table, default: &str) -> String {
-    let name: String = t.or("name", default.to_owned(), "Names the results");
-    let fits = (1..=200).contains(&name.len()) && !name.chars().any(char::is_control);
-    t.check(fits, "name", || "is empty, longer than 200 bytes, or has control characters".to_owned(), "");
+    let name: String = t.or("name", default.to_owned(), "Names the results: no path, at most 200 bytes");
+    let of_file = if t.has("name") { "" } else { ", the name of the file," };
+    if let Some(flaw) = wrong_name(&name) {
+        let hint = "choose a plain name, as in name = \"incast\"; --out names the folder of the results";
+        t.check(false, "name", || format!("{}{of_file} {flaw}", shown(&name)), hint);
+    }
     name
+}
+
+/// Why a name can not be that of a folder, on any system.
+fn wrong_name(name: &str) -> Option<String> {
+    const FORBIDDEN: &str = "/\\:*?\"<>|";
+    if name.trim().is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if name.len() > NAME_MAX {
+        return Some(format!("has {} bytes; at most {NAME_MAX} are allowed", name.len()));
+    }
+    if name.chars().any(char::is_control) {
+        return Some("has control characters".to_owned());
+    }
+    if let Some(c) = name.chars().find(|c| FORBIDDEN.contains(*c)) {
+        return Some(format!("has a {c:?}, which names of folders can not have"));
+    }
+    if name.starts_with(['.', '-', '~']) || name.trim() != name {
+        return Some("begins with '.', '-', '~' or a blank, or ends with a blank".to_owned());
+    }
+    None
+}
+
+/// A name in quotes, without control characters and not too long for a message.
+fn shown(name: &str) -> String {
+    let short: String = name.chars().take(60).collect();
+    format!("{short:?}{}", if short.len() < name.len() { "..." } else { "" })
 }
 
 fn stop(t: &mut Table) -> Stop {

@@ -2,7 +2,8 @@
 //!
 //! Tables are planned and judged here, so that what can not work is refused before anything runs: a budget of lanes or
 //! VLANs that does not suffice, a pair that no VLAN serves, more lanes than lossless priorities. Routes that can deadlock
-//! are a warning: whether they do is what a run shows.
+//! are a warning: whether they do is what a run shows. Routes that owe their safety to lanes are refused where a pause stops
+//! whole links, and with them all lanes: nobody who plans lanes wants that.
 
 use super::checks::Named;
 use super::file;
@@ -15,12 +16,12 @@ use crate::spec::{
 };
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
-use pauseframe_topology::routing::verify::{Options, Report, Tables, verify};
+use pauseframe_topology::routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_topology::routing::{
     Dependencies, Dfsssp, Lash, NextHops, OrderPair, Packing, RoutingEngine, RoutingError, ShortestPath,
     SpanningTrees, SwitchGraph, UpDown,
 };
-use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_topology::{NodeKind, Topology, files};
 use pauseframe_units::{BitRate, Span};
 use std::path::Path;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ const VLAN_MAX: u16 = 4094;
 const FIRST_VLAN: u16 = 1;
 /// Dependencies of ECMP are not sought where they would take longer than the eye notices.
 const ECMP_TURNS_MAX: u64 = 50_000_000;
+/// So many dependencies of a circle are named.
+const SHOWN_ARCS: usize = 8;
 
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     let doc = "Next hop among the shortest by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs by \
@@ -258,7 +261,7 @@ fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
 }
 
 fn load_tables(path: &Path, fabric: &Fabric) -> Result<String, String> {
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let read = |path: &Path| files::read_text(path).map_err(|e| format!("{}: {e}", path.display()));
     if !path.is_dir() {
         return read(path);
     }
@@ -281,8 +284,9 @@ pub(crate) fn judge(
     transports: &[Named],
 ) {
     let Some(graph) = graph else { return };
-    let lossless = switch.pfc.is_some()
-        && transports.iter().any(|transport| transport.is_used && transport.spec.lossless);
+    let lossless = switch.pfc.as_ref().is_some_and(|pfc| {
+        pfc.whole_link || transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
+    });
     let Some(vlans) = &routing.vlans else {
         if routing.kind != RoutingKind::Vlans && lossless {
             warn_of_ecmp(ledger, graph);
@@ -296,7 +300,39 @@ pub(crate) fn judge(
         ledger.problem("routing", message, "number the VLANs from 1");
     }
     match verify(graph, tables, &Options { examples: 1, ..Options::default() }) {
-        Ok(report) => report_on(ledger, &report, lossless),
+        Ok(report) => {
+            report_on(ledger, &report, lossless);
+            if switch.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) && !report.can_deadlock {
+                check_merged_lanes(ledger, graph, tables);
+            }
+        }
+        Err(error) => ledger.problem("routing", error.to_string(), ""),
+    }
+}
+
+/// Routes that can not deadlock lane by lane must not do so when a pause stops all lanes of a link together.
+fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables) {
+    if tables.lanes() < 2 || ledger.failed("switch.pfc.whole_link") {
+        return;
+    }
+    match verify(graph, &tables.in_one_lane(), &Options { examples: 1, ..Options::default() }) {
+        Ok(report) if report.can_deadlock => {
+            let arc = |arc: &CycleArc| {
+                let CycleArc { held, wanted, witness } = arc;
+                format!("{} waits for {} ({} to {})", held.port, wanted.port, witness.from, witness.to)
+            };
+            let shown: Vec<String> = report.shortest_cycle.iter().take(SHOWN_ARCS).map(arc).collect();
+            let more = report.shortest_cycle.len().saturating_sub(SHOWN_ARCS);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let message = format!(
+                "true: a pause stops all {} lanes of a link together, and without lanes these routes can deadlock: {}{more}",
+                tables.lanes(),
+                shown.join(", ")
+            );
+            let hint = "leave it off (PFC pauses each lane by itself), or plan for one lane with routing.kind = \"up_down\"";
+            ledger.problem("switch.pfc.whole_link", message, hint);
+        }
+        Ok(_) => {}
         Err(error) => ledger.problem("routing", error.to_string(), ""),
     }
 }

@@ -71,7 +71,7 @@ fn read(t: &mut Table, source: &str, base_dir: &Path) -> Option<Points> {
         return Some(points.to_vec());
     }
     let path = base_dir.join(source);
-    if path.is_file() {
+    if path.exists() {
         return read_cdf(&path).map_err(|message| t.check(false, "source", || message, "")).ok();
     }
     let names = builtin_names().collect::<Vec<_>>().join(", ");

@@ -4,8 +4,8 @@ use super::file;
 use super::ledger::Origin;
 use super::reader::Table;
 use crate::spec::{CustomLink, FabricFile, LinkSpec, TopologyKind, TopologySpec};
-use pauseframe_topology::Channel;
 use pauseframe_topology::interchange::{self, Defaults, Format};
+use pauseframe_topology::{Channel, files};
 use pauseframe_units::{BitRate, Span};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -152,7 +152,7 @@ fn dragonfly(t: &mut Table, _: &Links) -> Option<TopologyKind> {
 }
 
 fn fabric_file(t: &mut Table, links: &Links) -> Option<TopologyKind> {
-    let load = |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let load = |path: &Path| files::read_text(path).map_err(|e| format!("{}: {e}", path.display()));
     let doc = "GraphML, node-link JSON, HPCC, htsim, containerlab or ibnetdiscover file";
     let source = file::source(t, links.base_dir, doc, load);
     let known = source.as_ref().and_then(|source| Format::of(Path::new(&source.name), &source.text));
@@ -191,7 +191,12 @@ fn custom(t: &mut Table, links: &Links) -> Option<TopologyKind> {
     for (key, names) in [("hosts", &hosts), ("switches", &switches)] {
         let bad = names.iter().flatten().find(|name| !is_node_name(name));
         let message = || format!("{:?} is not a name for a node", bad.map_or("", String::as_str));
-        t.check(bad.is_none(), key, message, "use letters, digits, '_', '-' and '.': ports are NAME:NUMBER");
+        t.check(
+            bad.is_none(),
+            key,
+            message,
+            "use letters, digits, '_', and after the first '-' and '.': ports are NAME:NUMBER",
+        );
     }
     let host_names: BTreeSet<&String> = hosts.iter().flatten().collect();
     let rows = t.rows("links", "required", "[\"A\", \"S1\"], or a table with `ends`", |t| {
@@ -221,5 +226,6 @@ fn way_back(t: &mut Table, there: LinkSpec) -> LinkSpec {
 
 /// The names of ports and queues are made of those of nodes ("edge0:3/p0").
 fn is_node_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 64 && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
+    let plain = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    !name.starts_with(['.', '-']) && !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
 }

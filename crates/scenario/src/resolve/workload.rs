@@ -48,6 +48,8 @@ const KINDS: &[(&str, Reader)] = &[
 
 /// The largest flow, 1000 TB: far above it sums of sizes would overflow.
 pub(crate) const SIZE_MAX: Bytes = Bytes(1_000_000_000_000_000);
+/// After so many mistakes in a file no nearest name is looked for.
+const HINTS_MAX: usize = 10;
 /// A hundred days: no moment overflows.
 pub(crate) const TIME_MAX: Span = Span::from_secs(100 * 24 * 3600);
 
@@ -201,36 +203,43 @@ fn flows(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
 
 /// Reads a flow list and records it as if the scenario had it, so that the resolved one stands alone.
 fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEntry>> {
-    let flows = match read_flow_list(&context.base_dir.join(file)) {
-        Ok(flows) => flows,
+    let list = match read_flow_list(&context.base_dir.join(file)) {
+        Ok(list) => list,
         Err(message) => {
-            t.check(false, "file", || message, "");
+            t.check(false, "file", || format!("{file}: {message}"), "");
             return None;
         }
     };
-    // Only the first bad row: a list from another topology would be wrong in all.
-    let wrong = flows.iter().enumerate().find_map(|(index, flow)| {
-        let (message, hint) = wrong_row(flow, context)?;
-        Some((format!("row {}: {message}", index + 1), hint))
-    });
-    if let Some((message, hint)) = wrong {
-        t.check(false, "file", || message, &hint);
+    let mut mistakes: Vec<(u64, String, String)> =
+        list.mistakes.iter().map(|(place, message)| (*place, message.clone(), String::new())).collect();
+    for (index, flow) in list.flows.iter().enumerate() {
+        // A list from another topology is wrong in all rows, and looking for near names takes its time.
+        let is_listed = mistakes.len() < HINTS_MAX;
+        mistakes.extend(
+            wrong_row(flow, context, is_listed).map(|(message, hint)| (list.place(index), message, hint)),
+        );
+    }
+    mistakes.sort_by_key(|(place, ..)| *place);
+    let path = t.at("file");
+    for (place, message, hint) in mistakes {
+        t.ledger.problem(&path, format!("{}: {message}", list.show(file, place)), hint);
     }
     let text = |flow: &FlowEntry| {
         let (src, dst) = (quoted(&flow.src), quoted(&flow.dst));
         format!("{{ src = {src}, dst = {dst}, size = {}, start = {} }}", flow.size.toml(), flow.start.toml())
     };
-    let rows: Vec<String> = flows.iter().map(text).collect();
+    let rows: Vec<String> = list.flows.iter().map(text).collect();
     let origin = Origin::Computed(format!("read from {file}"));
     t.ledger.entry(t.at("flows"), list_of_rows(&rows), origin);
-    Some(flows)
+    Some(list.flows)
 }
 
 /// What is wrong with a row of a file: the message and a hint.
-fn wrong_row(flow: &FlowEntry, context: &Context) -> Option<(String, String)> {
+fn wrong_row(flow: &FlowEntry, context: &Context, with_hint: bool) -> Option<(String, String)> {
     let unknown = |name: &&String| context.hosts.is_some_and(|hosts| !hosts.contains(name));
     if let Some((hosts, name)) = context.hosts.zip([&flow.src, &flow.dst].into_iter().find(unknown)) {
-        return Some((hosts.complaint(name), hosts.suggestion(name)));
+        let hint = if with_hint { hosts.suggestion(name) } else { String::new() };
+        return Some((hosts.complaint(name), hint));
     }
     let message = if flow.src == flow.dst {
         "src and dst are the same host".to_owned()

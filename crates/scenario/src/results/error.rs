@@ -21,6 +21,23 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
     },
+    /// Another process is writing there.
+    #[error("{holder} is writing results to the folder {}: wait for its end, or name another folder", .path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// Who is writing, as far as it is known.
+        holder: String,
+    },
+    /// What is to be recorded is more than anybody is likely to want.
+    #[error("{0}")]
+    TooLarge(crate::Problem),
+    /// Somebody did not want to wait until the results were written.
+    #[error("interrupted while the results were written. {left}")]
+    Interrupted {
+        /// What has been written before and stays.
+        left: String,
+    },
     /// A file or folder could not be written.
     #[error("can not write {}: {cause}. {left}", .path.display())]
     Write {

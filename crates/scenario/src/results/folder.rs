@@ -2,24 +2,31 @@
 //!
 //! Every file is written under a temporary name in the folder, synced, and renamed. The manifest is the first
 //! file to be written (`running`) and the last (`complete`, `interrupted`), so a process that is killed at any
-//! moment leaves a folder that is complete or says that it is not, with whole tables only.
+//! moment leaves a folder that is complete or says that it is not, with whole tables only. Meanwhile the folder is
+//! locked, and every file in it is made anew: nothing is written through a link that somebody has put there.
 
+use super::lock::{self, FolderLock};
 use super::summary::{RunStatus, Summary};
 use super::{RunError, VERSION};
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use pauseframe_topology::files;
 use serde::Serialize;
-use std::fs::{self, File};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
+/// Rows between two looks at whether to go on: some milliseconds.
+const PART: usize = 1 << 16;
 
-/// All that a results folder may hold, and all that replacing one removes.
-const FILES: [&str; 10] = [
+/// All that a results folder may hold, and all that replacing one removes. `pauseframe report` writes the last.
+const FILES: [&str; 11] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -30,6 +37,7 @@ const FILES: [&str; 10] = [
     "pause_tree.parquet",
     "deadlocks.parquet",
     "packets.pcapng",
+    "report.html",
 ];
 
 /// What `manifest.json` says.
@@ -76,25 +84,25 @@ pub struct ResultsFolder {
     path: PathBuf,
     /// Files in place, for messages.
     written: Vec<String>,
+    _lock: FolderLock,
 }
 
 impl ResultsFolder {
     /// Creates the folder, or takes an empty one, and marks it with `manifest`. With `force` the results in
-    /// it are replaced; files that are not ours stay.
+    /// it are replaced, a report about them included; files that are not ours stay.
     ///
     /// # Errors
-    /// [`RunError::OutputExists`] and [`RunError::ForeignFolder`] before anything is changed;
+    /// [`RunError::OutputExists`], [`RunError::ForeignFolder`] and [`RunError::InUse`] before anything is changed;
     /// [`RunError::Write`] if the system refuses.
     pub fn create(path: &Path, force: bool, manifest: &impl Serialize) -> Result<ResultsFolder, RunError> {
-        let mut folder = ResultsFolder { path: path.to_path_buf(), written: Vec::new() };
-        fs::create_dir_all(path).map_err(|cause| folder.failure("", cause))?;
-        let blank = is_blank(path).map_err(|cause| RunError::read(path, &cause))?;
-        if !blank && !force {
-            return Err(RunError::OutputExists { path: path.to_path_buf() });
-        }
-        if !blank && !has_our_manifest(path) {
-            return Err(RunError::ForeignFolder { path: path.to_path_buf() });
-        }
+        fs::create_dir_all(path).map_err(|cause| failure(path, "", cause, &[]))?;
+        check_free(path, force)?;
+        let lock = FolderLock::take(path)?;
+        // Another process may have been at work until the lock was ours.
+        check_free(path, force)?;
+        let mut folder = ResultsFolder { path: path.to_path_buf(), written: Vec::new(), _lock: lock };
+        let temporary = path.join(temporary_name(MANIFEST));
+        remove_if_there(&temporary).map_err(|cause| folder.failure(MANIFEST, cause))?;
         // The mark first: the old tables are never without it.
         folder.write_manifest(manifest)?;
         for name in FILES {
@@ -111,13 +119,51 @@ impl ResultsFolder {
         &self.path
     }
 
-    /// Writes a table, `name` being "flows.parquet" or the like.
+    /// Writes a table, `name` being "flows.parquet" or the like. `go_on` is asked a few times a second.
+    ///
+    /// # Errors
+    /// [`RunError::Write`], with what the folder holds then; [`RunError::Interrupted`].
+    pub fn write_table(
+        &mut self,
+        name: &str,
+        table: &RecordBatch,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), RunError> {
+        let file = self.begin_table(name, table.schema())?;
+        self.fill(file, table, go_on)
+    }
+
+    fn fill(
+        &mut self,
+        mut file: TableWriter,
+        table: &RecordBatch,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), RunError> {
+        for begin in (0..table.num_rows()).step_by(PART) {
+            if !go_on() {
+                return Err(RunError::Interrupted { left: left(&self.written) });
+            }
+            let part = table.slice(begin, PART.min(table.num_rows() - begin));
+            file.write(&part).map_err(|cause| self.failure(&file.name, cause))?;
+        }
+        self.commit_table(file)
+    }
+
+    /// Begins a table that is written in parts; it appears in the folder by [`ResultsFolder::commit_table`].
     ///
     /// # Errors
     /// [`RunError::Write`], with what the folder holds then.
-    pub fn write_table(&mut self, name: &str, table: &RecordBatch) -> Result<(), RunError> {
-        let mut file = self.begin(name)?;
-        encode(table, &mut file).map_err(|error| self.failure(name, io_error(error)))?;
+    pub fn begin_table(&self, name: &str, schema: SchemaRef) -> Result<TableWriter, RunError> {
+        TableWriter::new(self.begin(name)?, schema).map_err(|cause| self.failure(name, cause))
+    }
+
+    /// Puts a finished table in its place.
+    ///
+    /// # Errors
+    /// [`RunError::Write`], with what the folder holds then.
+    pub fn commit_table(&mut self, table: TableWriter) -> Result<(), RunError> {
+        let TableWriter { name, writer } = table;
+        let file = writer.into_inner().map_err(|error| self.failure(&name, io_error(error)))?;
         self.commit(file)
     }
 
@@ -161,21 +207,27 @@ impl ResultsFolder {
 
     /// The error for a failure to write `name`.
     pub fn failure(&self, name: &str, cause: io::Error) -> RunError {
-        let tables: Vec<&str> = self.written.iter().map(String::as_str).filter(|n| *n != MANIFEST).collect();
-        let left = match (self.written.is_empty(), tables.is_empty()) {
-            (true, _) => "Nothing has been written.".into(),
-            (false, true) => "The folder is marked as running and holds no tables.".into(),
-            (false, false) => {
-                format!("The folder is marked as running and holds {} whole.", tables.join(", "))
-            }
-        };
-        RunError::Write { path: self.path.join(name), cause, left }
+        failure(&self.path, name, cause, &self.written)
     }
 
     fn write_manifest(&mut self, manifest: &impl Serialize) -> Result<(), RunError> {
         let mut json = serde_json::to_string_pretty(manifest).expect("a manifest has text keys only");
         json.push('\n');
         self.write_text(MANIFEST, &json)
+    }
+}
+
+fn failure(folder: &Path, name: &str, cause: io::Error, written: &[String]) -> RunError {
+    RunError::Write { path: folder.join(name), cause, left: left(written) }
+}
+
+/// What a folder with these files holds.
+fn left(written: &[String]) -> String {
+    let tables: Vec<&str> = written.iter().map(String::as_str).filter(|name| *name != MANIFEST).collect();
+    match (written.is_empty(), tables.is_empty()) {
+        (true, _) => "Nothing has been written.".into(),
+        (false, true) => "The folder is marked as running and holds no tables.".into(),
+        (false, false) => format!("The folder is marked as running and holds {} whole.", tables.join(", ")),
     }
 }
 
@@ -190,7 +242,11 @@ pub struct PendingFile {
 
 impl PendingFile {
     fn create(folder: &Path, name: &str) -> io::Result<PendingFile> {
-        let file = BufWriter::with_capacity(1 << 18, File::create(folder.join(temporary_name(name)))?);
+        let path = folder.join(temporary_name(name));
+        // The folder is ours alone: what is there was put there by nobody who should.
+        remove_if_there(&path)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let file = BufWriter::with_capacity(1 << 18, file);
         Ok(PendingFile { name: name.into(), folder: folder.into(), file, committed: false })
     }
 
@@ -225,11 +281,22 @@ fn temporary_name(name: &str) -> String {
     format!(".{name}.partial")
 }
 
+/// Whether results may be written here.
+fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
+    match is_blank(path).map_err(|cause| RunError::read(path, &cause))? {
+        true => Ok(()),
+        false if !force => Err(RunError::OutputExists { path: path.to_path_buf() }),
+        false if !has_our_manifest(path) => Err(RunError::ForeignFolder { path: path.to_path_buf() }),
+        false => Ok(()),
+    }
+}
+
 /// Whether the folder holds nothing, or only what a process left that was killed before its first file.
 fn is_blank(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if !FILES.iter().any(|file| name.to_str() == Some(&temporary_name(file))) {
+        let is_leftover = |file: &&str| name.to_str() == Some(&temporary_name(file));
+        if name.to_str() != Some(lock::NAME) && !FILES.iter().any(|file| is_leftover(&file)) {
             return Ok(false);
         }
     }
@@ -237,7 +304,7 @@ fn is_blank(path: &Path) -> io::Result<bool> {
 }
 
 fn has_our_manifest(path: &Path) -> bool {
-    let text = fs::read_to_string(path.join(MANIFEST)).unwrap_or_default();
+    let text = files::read_text(&path.join(MANIFEST)).unwrap_or_default();
     let manifest: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     manifest["program"] == "pauseframe"
 }
@@ -254,12 +321,34 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-fn encode(table: &RecordBatch, file: &mut PendingFile) -> Result<(), ParquetError> {
-    let level = ZstdLevel::try_new(3)?;
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(properties))?;
-    writer.write(table)?;
-    writer.close().map(|_| ())
+/// A Parquet file of the results that is being written.
+pub struct TableWriter {
+    name: String,
+    writer: ArrowWriter<PendingFile>,
+}
+
+impl TableWriter {
+    fn new(file: PendingFile, schema: SchemaRef) -> io::Result<TableWriter> {
+        let name = file.name.clone();
+        let level = ZstdLevel::try_new(3).map_err(io_error)?;
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let writer = ArrowWriter::try_new(file, schema, Some(properties)).map_err(io_error)?;
+        Ok(TableWriter { name, writer })
+    }
+
+    /// Appends rows.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&mut self, rows: &RecordBatch) -> io::Result<()> {
+        self.writer.write(rows).map_err(io_error)
+    }
+}
+
+impl fmt::Debug for TableWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableWriter").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// What the system said, out of what the Parquet library made of it.

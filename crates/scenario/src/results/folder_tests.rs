@@ -37,6 +37,7 @@ fn manifest(path: &Path) -> serde_json::Value {
 fn names(path: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name != lock::NAME);
     names.sort();
     names
 }
@@ -52,7 +53,7 @@ fn results_are_marked_from_the_start_and_complete_at_the_end() {
     let mut folder = create(&path, false).unwrap();
     assert_eq!(manifest(&path)["status"], "running");
     assert!(manifest(&path)["summary"].is_null());
-    folder.write_table("flows.parquet", &table(10_000)).unwrap();
+    folder.write_table("flows.parquet", &table(10_000), &mut || true).unwrap();
     folder.write_text("scenario.resolved.toml", "name = \"test\"\n").unwrap();
     let mut packets = folder.begin("packets.pcapng").unwrap();
     packets.write_all(b"frames").unwrap();
@@ -80,7 +81,7 @@ fn tables_read_back_as_they_were_whatever_their_length() {
     let mut folder = create(home.path(), false).unwrap();
     // 1,048,576 rows make a row group: the last table has two.
     for rows in [0, 1, 1_200_000] {
-        folder.write_table("series.parquet", &table(rows)).unwrap();
+        folder.write_table("series.parquet", &table(rows), &mut || true).unwrap();
         let back = read_table(&home.path().join("series.parquet")).unwrap();
         assert_eq!((back.num_rows(), back.schema()), (rows, table(rows).schema()));
         assert_eq!(back.column(1), table(rows).column(1));
@@ -104,7 +105,7 @@ fn force_replaces_our_files_and_no_others() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path();
     let mut folder = create(path, false).unwrap();
-    folder.write_table("flows.parquet", &table(3)).unwrap();
+    folder.write_table("flows.parquet", &table(3), &mut || true).unwrap();
     folder.finish(&ended(RunStatus::Complete)).unwrap();
     fs::write(path.join("notes.txt"), "mine").unwrap();
     fs::write(path.join(".ports.parquet.partial"), "left by a killed process").unwrap();
@@ -154,22 +155,102 @@ fn an_unfinished_file_leaves_nothing() {
     assert_eq!(names(home.path()), [MANIFEST]);
 }
 
-/// A temporary file that is a link to /dev/full: every write finds the disk full.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_told_with_what_is_left() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path();
     let mut folder = create(path, false).unwrap();
-    folder.write_table("flows.parquet", &table(10)).unwrap();
-    std::os::unix::fs::symlink("/dev/full", path.join(".ports.parquet.partial")).unwrap();
-    let error = folder.write_table("ports.parquet", &table(300_000)).unwrap_err();
+    folder.write_table("flows.parquet", &table(10), &mut || true).unwrap();
+    let mut full = folder.begin("ports.parquet").unwrap();
+    full.file = BufWriter::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let full = TableWriter::new(full, table(0).schema()).unwrap();
+    let error = folder.fill(full, &table(300_000), &mut || true).unwrap_err();
     let RunError::Write { path: at, cause, left } = &error else { panic!("{error}") };
     assert_eq!(
         (at.as_path(), cause.kind()),
         (path.join("ports.parquet").as_path(), io::ErrorKind::StorageFull)
     );
     assert_eq!(left, "The folder is marked as running and holds flows.parquet whole.");
+    drop(folder);
     assert_eq!(names(path), ["flows.parquet", MANIFEST]);
     assert_eq!(manifest(path)["status"], "running");
+}
+
+#[test]
+#[cfg(unix)]
+fn nothing_is_written_through_a_link() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("out");
+    let victim = home.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
+    let plant = |name: &str| std::os::unix::fs::symlink(&victim, path.join(name)).unwrap();
+    create(&path, false).unwrap().finish(&ended(RunStatus::Complete)).unwrap();
+    for name in [".manifest.json.partial", ".flows.parquet.partial", "flows.parquet", "report.html"] {
+        plant(name);
+    }
+    let mut folder = create(&path, true).unwrap();
+    plant(".ports.parquet.partial");
+    folder.write_table("flows.parquet", &table(3), &mut || true).unwrap();
+    folder.write_table("ports.parquet", &table(3), &mut || true).unwrap();
+    folder.finish(&ended(RunStatus::Complete)).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    assert_eq!(names(&path), ["flows.parquet", MANIFEST, "ports.parquet"]);
+    plant(lock::NAME);
+    let error = create(&path, true).unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+}
+
+/// The old run's report is about the old run.
+#[test]
+fn force_leaves_nothing_of_the_old_run() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path();
+    create(path, false).unwrap().finish(&ended(RunStatus::Complete)).unwrap();
+    for name in FILES.into_iter().filter(|name| *name != MANIFEST) {
+        fs::write(path.join(name), "old").unwrap();
+    }
+    create(path, true).unwrap().finish(&ended(RunStatus::Complete)).unwrap();
+    assert_eq!(names(path), [MANIFEST]);
+}
+
+#[test]
+fn one_writes_at_a_time() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path();
+    let first = create(path, false).unwrap();
+    let before = fs::read(path.join(MANIFEST)).unwrap();
+    let error = create(path, true).unwrap_err();
+    let RunError::InUse { holder, .. } = &error else { panic!("{error}") };
+    assert!(holder.contains(&format!("process {}", std::process::id())), "{holder}");
+    assert!(error.to_string().contains("is writing results"), "{error}");
+    assert_eq!(fs::read(path.join(MANIFEST)).unwrap(), before);
+    first.finish(&ended(RunStatus::Complete)).unwrap();
+    create(path, true).unwrap();
+}
+
+/// As after a kill: the file is there, nobody holds it.
+#[test]
+fn a_lock_without_a_holder_is_in_nobodys_way() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join(lock::NAME), "process 1").unwrap();
+    create(home.path(), false).unwrap().finish(&ended(RunStatus::Complete)).unwrap();
+    assert_eq!(names(home.path()), [MANIFEST]);
+}
+
+#[test]
+fn writing_can_be_stopped() {
+    let home = tempfile::tempdir().unwrap();
+    let mut folder = create(home.path(), false).unwrap();
+    let mut looks = 0;
+    let mut go_on = || {
+        looks += 1;
+        looks < 3
+    };
+    let error = folder.write_table("series.parquet", &table(10 * PART), &mut go_on).unwrap_err();
+    assert!(matches!(error, RunError::Interrupted { .. }), "{error}");
+    assert_eq!(looks, 3);
+    drop(folder);
+    assert_eq!(names(home.path()), [MANIFEST]);
 }

@@ -2,17 +2,20 @@
 
 mod error;
 mod folder;
+mod lock;
 pub mod lossless;
 pub mod pcapng;
 mod read;
 mod rows;
+mod series;
 mod summary;
 pub mod tables;
 
 pub use error::RunError;
-pub use folder::{Manifest, PendingFile, ResultsFolder};
+pub use folder::{Manifest, PendingFile, ResultsFolder, TableWriter};
 pub use read::read_table;
 pub use rows::{DropsByReason, Names};
+pub(crate) use series::Series;
 pub(crate) use summary::percentile;
 pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
 

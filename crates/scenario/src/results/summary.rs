@@ -18,6 +18,8 @@ pub enum RunStatus {
     Complete,
     /// Stopped by a signal: what was recorded until then is kept.
     Interrupted,
+    /// Ended by a deadlock before the end that the scenario asked for (`stop.on_deadlock`).
+    Deadlock,
 }
 
 /// What only the runner knows.

@@ -2,13 +2,13 @@
 //!
 //! Names are dictionary-encoded, in the order of their first row.
 
-use super::rows::{DropsByReason, Names, metric_name};
+use super::rows::{DropsByReason, Names};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
     UInt64Array,
 };
-use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord, Sample};
+use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord};
 use pauseframe_topology::NodeKind;
 use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, PortId, Span};
@@ -125,22 +125,12 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> RecordBatch {
     ])
 }
 
-/// The `series` table: a row a sample.
-pub fn series(samples: &[Sample], names: &Names) -> RecordBatch {
-    table(vec![
-        ("time_us", f64s(samples.iter().map(|r| r.time.as_us_f64())), false),
-        ("metric", dictionary(samples, |r| r.metric, |metric| metric_name(metric).to_string()), false),
-        ("entity", dictionary(samples, |r| r.entity, |entity| names.entity(entity)), false),
-        ("value", f64s(samples.iter().map(|r| r.value)), false),
-    ])
-}
-
 impl Names<'_> {
     pub(super) fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
 
-    fn entity(&self, entity: Entity) -> String {
+    pub(super) fn entity(&self, entity: Entity) -> String {
         match entity {
             Entity::PortPriority(port, priority) => format!("{}/p{priority}", self.topology.port_name(port)),
             Entity::Flow(flow) => format!("flow {flow}"),
@@ -253,13 +243,13 @@ pub(crate) fn dictionary<R, K: Ord + Copy>(
 #[cfg(test)]
 mod tests {
     use super::super::rows::idle_report;
+    use super::super::series::Series;
     use super::*;
-    use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
-    use pauseframe_fabric::{FlowSpec, Metric};
+    use pauseframe_fabric::FlowSpec;
     use pauseframe_topology::{Channel, Topology};
-    use pauseframe_units::{BitRate, Priority, Time};
+    use pauseframe_units::{BitRate, Time};
 
     fn topology() -> Topology {
         let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
@@ -351,7 +341,7 @@ mod tests {
             ("## flows", flows(&[], &names)),
             ("## queries", queries(&[], &names)),
             ("## ports", ports(&[], &names, Span::ZERO)),
-            ("## series", series(&[], &names)),
+            ("## series", Series::begin(None, &names, 0).unwrap().into_table(&names)),
         ] {
             let text = reference.split(section).nth(1).unwrap().split("\n## ").next().unwrap();
             let mut rest = text;
@@ -407,21 +397,5 @@ mod tests {
         assert_eq!(first("rate_bps"), 10_000_000_000);
         let drops = ["drops_buffer_full", "drops_headroom_exceeded", "drops_not_ect"].map(first);
         assert_eq!(drops, [1, 2, 3]);
-    }
-
-    #[test]
-    fn series_name_what_they_sample() {
-        let row = |metric, entity| Sample { time: Time(2_500_000), metric, entity, value: 0.5 };
-        let rows = [
-            row(Metric::Backlog, Entity::PortPriority(PortId(3), Priority::new(5).unwrap())),
-            row(Metric::Alpha, Entity::Flow(12)),
-            row(Metric::Alpha, Entity::Flow(12)),
-        ];
-        let batch = series(&rows, &names(&topology(), &labels()));
-        assert_eq!(texts(&batch, "entity"), ["t:0/p5", "flow 12", "flow 12"]);
-        assert_eq!(texts(&batch, "metric"), ["backlog_bytes", "alpha", "alpha"]);
-        assert_eq!(floats(&batch, "time_us")[0], Some(2.5));
-        let entity = batch.column_by_name("entity").unwrap().as_dictionary::<Int32Type>();
-        assert_eq!(entity.values().len(), 2);
     }
 }

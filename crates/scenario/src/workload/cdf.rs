@@ -8,6 +8,7 @@
 //! Columns are separated by blanks or commas; `#` begins a comment; a first line of words is a header.
 
 use super::distributions::{DATA_MINING, FACEBOOK_KEY_VALUE, WEB_SEARCH};
+use pauseframe_topology::files;
 use std::path::Path;
 
 /// Bytes of a packet in pFabric's files.
@@ -31,7 +32,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// A text that names the file, the line and what is wrong there.
 pub fn read_cdf(path: &Path) -> Result<Vec<(f64, f64)>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = files::read_text(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse_cdf(&text).map_err(|message| format!("{}, {message}", path.display()))
 }
 

@@ -2,12 +2,13 @@
 //! `size_bytes` and `start_us`. Further columns are ignored. A start is rounded to the nearest picosecond.
 
 use super::{Listed, Maker, at};
+use crate::panics::caught;
 use crate::spec::FlowEntry;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use pauseframe_topology::files;
 use pauseframe_units::{Bytes, NodeId, Span};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 const COLUMNS: [&str; 4] = ["src", "dst", "size_bytes", "start_us"];
@@ -25,54 +26,106 @@ pub(super) fn node_by_name<'a>(maker: &Maker<'a>) -> impl Fn(&str) -> NodeId + u
     move |name| *by_name.get(name).expect("resolve has checked that every flow names hosts of the topology")
 }
 
+/// A flow list as it was read: the rows that are flows, and what is wrong with the others.
+#[derive(Debug, Default)]
+pub(crate) struct FlowList {
+    pub(crate) flows: Vec<FlowEntry>,
+    /// The place of each of `flows` in the file.
+    places: Vec<u64>,
+    /// (place, message), in the order of the file.
+    pub(crate) mistakes: Vec<(u64, String)>,
+    /// What `places` count: "line" or "row".
+    unit: &'static str,
+}
+
+impl FlowList {
+    /// Where flow `index` stands.
+    pub(crate) fn place(&self, index: usize) -> u64 {
+        self.places[index]
+    }
+
+    /// "flows.csv, line 12" of a place in the file `name`.
+    pub(crate) fn show(&self, name: &str, place: u64) -> String {
+        format!("{name}, {} {place}", self.unit)
+    }
+
+    fn add(&mut self, place: u64, entry: Result<FlowEntry, Problem>) {
+        match entry {
+            Ok(entry) => {
+                self.flows.push(entry);
+                self.places.push(place);
+            }
+            Err((column, message)) => {
+                self.mistakes.push((place, format!("column {}: {message}", COLUMNS[column])));
+            }
+        }
+    }
+}
+
 /// Reads a flow list, in the order of its rows. `.csv` and `.parquet` are known.
 ///
 /// # Errors
-/// A text that names the file, the row (from 1, the header not counted), the column, and what is wrong.
-pub(crate) fn read_flow_list(path: &Path) -> Result<Vec<FlowEntry>, String> {
-    let entries = match path.extension().and_then(|extension| extension.to_str()) {
+/// Why the file as a whole is no flow list; what is wrong with single rows is in the list.
+pub(crate) fn read_flow_list(path: &Path) -> Result<FlowList, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => read_csv(path),
-        Some("parquet") => read_parquet(path),
+        Some("parquet") => {
+            // The decoder asserts what damaged files do not keep.
+            let read = caught(|| read_parquet(path));
+            read.unwrap_or_else(|panic| Err(format!("this is not whole Parquet: {}", panic.message)))
+        }
         _ => Err("expected a name that ends in .csv or .parquet".into()),
-    };
-    entries.map_err(|message| format!("{}: {message}", path.display()))
+    }
 }
 
-fn read_csv(path: &Path) -> Result<Vec<FlowEntry>, String> {
+fn read_csv(path: &Path) -> Result<FlowList, String> {
+    let text = files::read_text(path).map_err(|error| error.to_string())?;
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .comment(Some(b'#'))
-        .from_path(path)
-        .map_err(|error| error.to_string())?;
+        .flexible(true)
+        .from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| error.to_string())?.clone();
     let index = positions(headers.iter())?;
-    let mut entries = Vec::new();
+    let mut list = FlowList { unit: "line", ..FlowList::default() };
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
-        let [src, dst, size, start] = index.map(|column| record.get(column).unwrap_or(""));
-        let entry = named(src, dst).and_then(|(src, dst)| {
-            let size = size.parse().map_err(|_| (2, format!("{size:?} is not a whole number of bytes")));
-            let start = start.parse().map_err(|_| (3, format!("{start:?} is not a number")));
-            checked(src, dst, size?, start?)
-        });
-        entries.push(entry.map_err(|problem| in_row(entries.len(), problem))?);
+        let line = record.position().map_or(0, |position| line_of(&text, position));
+        if record.len() == headers.len() {
+            list.add(line, csv_entry(index.map(|column| &record[column])));
+        } else {
+            let message = format!("{} columns; the header has {}", record.len(), headers.len());
+            list.mistakes.push((line, message));
+        }
     }
-    Ok(entries)
+    Ok(list)
 }
 
-fn read_parquet(path: &Path) -> Result<Vec<FlowEntry>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
+/// The line of a record, from 1. Its position is where the search for it began: comments and empty lines come first.
+fn line_of(text: &str, position: &csv::Position) -> u64 {
+    let rest = text.get(position.byte() as usize..).unwrap_or("");
+    let passed = rest.lines().take_while(|line| line.is_empty() || line.starts_with('#')).count();
+    position.line() + passed as u64
+}
+
+fn csv_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> {
+    let (src, dst) = named(src, dst)?;
+    let size = size.parse().map_err(|_| (2, format!("{size:?} is not a whole number of bytes")))?;
+    let start = start.parse().map_err(|_| (3, format!("{start:?} is not a number")))?;
+    checked(src, dst, size, start)
+}
+
+fn read_parquet(path: &Path) -> Result<FlowList, String> {
+    let file = files::open(path).map_err(|error| error.to_string())?;
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
     let schema = reader.metadata().file_metadata().schema();
     let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
-    let mut entries = Vec::new();
-    for row in rows {
-        let row = row.map_err(|error| error.to_string())?;
-        let entry = parquet_entry(&row, index);
-        entries.push(entry.map_err(|problem| in_row(entries.len(), problem))?);
+    let mut list = FlowList { unit: "row", ..FlowList::default() };
+    for (number, row) in (1..).zip(rows) {
+        list.add(number, parquet_entry(&row.map_err(|error| error.to_string())?, index));
     }
-    Ok(entries)
+    Ok(list)
 }
 
 fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
@@ -109,10 +162,6 @@ fn integer(field: &Field) -> Option<u64> {
 
 /// A column (index into `COLUMNS`) and what is wrong there.
 type Problem = (usize, String);
-
-fn in_row(rows_before: usize, (column, message): Problem) -> String {
-    format!("row {}, column {}: {message}", rows_before + 1, COLUMNS[column])
-}
 
 /// Where the four columns are.
 fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], String> {
@@ -162,45 +211,53 @@ mod tests {
     use parquet::arrow::ArrowWriter;
     use parquet::basic::Compression;
     use parquet::file::properties::WriterProperties;
+    use std::fs::File;
     use std::sync::Arc;
 
     fn entry(src: &str, dst: &str, size: u64, start: Span) -> FlowEntry {
         FlowEntry { src: src.into(), dst: dst.into(), size: Bytes(size), start }
     }
 
-    fn csv(content: &str) -> Result<Vec<FlowEntry>, String> {
+    fn csv(content: &str) -> Result<FlowList, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flows.csv");
         std::fs::write(&path, content).unwrap();
-        let result = read_flow_list(&path);
-        result.map_err(|message| message.replace(&format!("{}: ", path.display()), ""))
+        read_flow_list(&path)
     }
 
     #[test]
     fn csv_rows_become_flows() {
-        let rows = csv("start_us, dst,src,note,size_bytes\n# two flows\n0.1,h1,h0,x,1000\n12,h2,h1,,1\n");
+        let list =
+            csv("start_us, dst,src,note,size_bytes\n# two flows\n0.1,h1,h0,x,1000\n12,h2,h1,,1\n").unwrap();
         let expected = [entry("h0", "h1", 1000, Span(100_000)), entry("h1", "h2", 1, Span::from_us(12))];
-        assert_eq!(rows.unwrap(), expected);
-        assert_eq!(csv("src,dst,size_bytes,start_us\n").unwrap(), []);
+        assert_eq!(list.flows, expected);
+        assert_eq!((list.place(0), list.show("f", list.place(1))), (3, "f, line 4".to_owned()));
+        let windows = csv("src,dst,size_bytes,start_us\r\n\r\n# two\r\nh0,h1,1,0\r\nh1,h0,1,0\r\n").unwrap();
+        assert_eq!([0, 1].map(|index| windows.place(index)), [4, 5]);
+        assert!(csv("src,dst,size_bytes,start_us\n").unwrap().flows.is_empty());
     }
 
+    /// All at once, by the lines of the file: comments, blank lines and texts with line breaks count.
     #[test]
-    fn csv_mistakes_name_row_and_column() {
-        let first = "src,dst,size_bytes,start_us\nh0,h1,10,0\n";
-        for (row, message) in [
-            ("h0,h1,1.5,0", "row 2, column size_bytes: \"1.5\" is not a whole number of bytes"),
-            ("h0,h1,,0", "row 2, column size_bytes: \"\" is not a whole number of bytes"),
-            ("h0,h1,5,soon", "row 2, column start_us: \"soon\" is not a number"),
-            ("h0,h1,5,-1", "row 2, column start_us: -1 us; expected at least 0 and at most 213 days"),
-            ("h0,h1,5,NaN", "row 2, column start_us: NaN us; expected at least 0 and at most 213 days"),
-            (",h1,5,0", "row 2, column src: the name is empty"),
-        ] {
-            assert_eq!(csv(&format!("{first}{row}\n")), Err(message.to_string()));
-        }
-        assert!(
-            csv(&format!("{first}h0,h1,0,0")).unwrap_err().starts_with("row 2, column size_bytes: 0 bytes")
-        );
-        assert!(csv(&format!("{first}h0,h1,5")).unwrap_err().contains("line: 3"));
+    fn csv_mistakes_name_line_and_column() {
+        let list = csv("src,dst,size_bytes,start_us\nh0,h1,10,0\n# a comment\n\nh0,h1,1.5,0\nh0,h1,,0\n\
+                        \"h\n0\",h1,5,soon\nh0,h1,5,-1\nh0,h1,5\nh0,h1,7,1\nh0,h1,5,NaN\n,h1,5,0\nh0,h1,0,0\n")
+        .unwrap();
+        let expected = [
+            (5, "column size_bytes: \"1.5\" is not a whole number of bytes"),
+            (6, "column size_bytes: \"\" is not a whole number of bytes"),
+            (7, "column start_us: \"soon\" is not a number"),
+            (9, "column start_us: -1 us; expected at least 0 and at most 213 days"),
+            (10, "3 columns; the header has 4"),
+            (12, "column start_us: NaN us; expected at least 0 and at most 213 days"),
+            (13, "column src: the name is empty"),
+            (
+                14,
+                "column size_bytes: 0 bytes; expected at least 1 (an endless flow is a long_flows workload)",
+            ),
+        ];
+        assert_eq!(list.mistakes, expected.map(|(line, message)| (line, message.to_owned())));
+        assert_eq!((list.flows.len(), list.place(1)), (2, 11));
         assert!(csv("src,dst,size\nh0,h1,5\n").unwrap_err().starts_with("there is no column size_bytes"));
     }
 
@@ -226,21 +283,22 @@ mod tests {
         };
         // Snappy is what pandas and pyarrow write unless told otherwise.
         let rows = write("good.parquet", vec![Some(7), Some(8)], Compression::SNAPPY).unwrap();
-        assert_eq!(rows, [entry("h0", "h1", 7, Span(100_000)), entry("h0", "h1", 8, Span(100_000))]);
-        let null = write("null.parquet", vec![Some(7), None], Compression::UNCOMPRESSED).unwrap_err();
-        assert!(null.contains("null.parquet: row 2, column size_bytes: null"), "{null}");
-        let negative = write("negative.parquet", vec![Some(-7)], Compression::UNCOMPRESSED).unwrap_err();
-        assert!(negative.contains("row 1, column size_bytes: -7 is not"), "{negative}");
+        assert_eq!(rows.flows, [entry("h0", "h1", 7, Span(100_000)), entry("h0", "h1", 8, Span(100_000))]);
+        let wrong = |list: FlowList| list.mistakes.into_iter().next().unwrap();
+        let null = write("null.parquet", vec![Some(7), None], Compression::UNCOMPRESSED).unwrap();
+        assert_eq!(wrong(null), (2, "column size_bytes: null is not a whole number of bytes".to_owned()));
+        let negative = write("negative.parquet", vec![Some(-7)], Compression::UNCOMPRESSED).unwrap();
+        assert!(wrong(negative).1.contains("-7 is not"));
     }
 
     #[test]
     fn other_files_are_refused() {
         assert!(read_flow_list(Path::new("flows.txt")).unwrap_err().contains(".csv or .parquet"));
-        assert!(read_flow_list(Path::new("missing.csv")).unwrap_err().starts_with("missing.csv: "));
+        assert!(read_flow_list(Path::new("missing.csv")).is_err());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no.parquet");
         std::fs::write(&path, "src,dst").unwrap();
-        assert!(read_flow_list(&path).unwrap_err().contains("no.parquet"));
+        assert!(read_flow_list(&path).is_err());
     }
 
     #[test]

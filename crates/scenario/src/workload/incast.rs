@@ -7,7 +7,7 @@
 
 use super::arrivals::Poisson;
 use super::queries::Queries;
-use super::{IdealOfQuery, Maker, random};
+use super::{IdealOfQuery, Maker, QueryNumbers, random};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, QueryRecord, Workload};
 use pauseframe_units::{Bytes, NodeId, Time};
@@ -37,7 +37,7 @@ pub(super) struct Incast {
     ideal_of_query: IdealOfQuery,
     /// Flows of the job that has just begun.
     ready: VecDeque<FlowSpec>,
-    next_query: u32,
+    next_query: QueryNumbers,
     /// A query each.
     under_way: Queries<()>,
 }
@@ -59,7 +59,7 @@ impl Incast {
             jobs,
             hosts,
             ready: VecDeque::new(),
-            next_query: 0,
+            next_query: maker.context.query_numbers.clone(),
             under_way: Queries::new(),
         }
     }
@@ -72,7 +72,7 @@ impl Incast {
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
         // The number of another host, counted without the host itself.
         let servers = others.into_iter().map(|other| self.hosts[other + usize::from(other >= host)]);
-        let (aggregator, query) = (self.hosts[host], self.next_query);
+        let (aggregator, query) = (self.hosts[host], self.next_query.take());
         let template = FlowSpec { start, query: Some(query), ..self.template };
         let flow = |server| match self.jobs.request {
             Bytes(0) => FlowSpec { source: server, destination: aggregator, size: response, ..template },
@@ -97,7 +97,6 @@ impl Incast {
             timeouts: 0,
         };
         self.under_way.begin(record, self.jobs.fan_in, ());
-        self.next_query += 1;
     }
 }
 

@@ -34,6 +34,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
 pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
@@ -46,6 +47,19 @@ pub struct WorkloadContext<'a> {
     pub seed: u64,
     /// Asked once for every partition-aggregate job.
     pub ideal_of_query: IdealOfQuery,
+    /// Where all workloads of a run take the numbers of their queries from.
+    pub query_numbers: QueryNumbers,
+}
+
+/// Numbers queries in the order in which they begin, over all workloads of a run.
+#[derive(Clone, Debug, Default)]
+pub struct QueryNumbers(Arc<AtomicU32>);
+
+impl QueryNumbers {
+    /// The next number.
+    fn take(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// Makes the workload that `spec` describes. `index` is its position in the scenario, `transport` that of

@@ -6,7 +6,7 @@
 //! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
 //! table. Left out: pipelining.
 
-use super::Maker;
+use super::{Maker, QueryNumbers};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
 use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
@@ -43,6 +43,9 @@ pub(super) struct Requests {
     failed: bool,
     /// The round as a query, where there are several servers.
     query: Option<QueryRecord>,
+    /// Of a round after the first: on connections that are kept there is no handshake any more.
+    later_ideal: Span,
+    next_query: QueryNumbers,
     finished: Vec<QueryRecord>,
 }
 
@@ -61,6 +64,13 @@ impl Requests {
             FlowSpec { reply: series.exchange.response.0, ..flow }
         };
         let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
+        let ideal_of_round = |first: bool| {
+            let kept = |number| series.persistent.then_some(Kept { number, first, last: false });
+            let flow = |(number, flow): (usize, &FlowSpec)| FlowSpec { kept: kept(number as u32), ..*flow };
+            let flows: Vec<FlowSpec> = templates.iter().enumerate().map(flow).collect();
+            if flows.len() > 1 { (maker.context.ideal_of_query)(&flows) } else { Span::ZERO }
+        };
+        let (first_ideal, later_ideal) = (ideal_of_round(true), ideal_of_round(false));
         let query = (templates.len() > 1).then(|| QueryRecord {
             query: 0,
             workload: maker.workload,
@@ -69,7 +79,7 @@ impl Requests {
             response: series.exchange.response.0,
             start,
             finish: None,
-            ideal: (maker.context.ideal_of_query)(&templates),
+            ideal: first_ideal,
             timeouts: 0,
         });
         Requests {
@@ -81,6 +91,8 @@ impl Requests {
             ended: 0,
             failed: false,
             query,
+            later_ideal,
+            next_query: maker.context.query_numbers.clone(),
             finished: Vec::new(),
         }
     }
@@ -90,7 +102,7 @@ impl Requests {
         if let Some(query) = &mut self.query {
             let finish = (!self.failed).then_some(now);
             self.finished.push(QueryRecord { finish, ..*query });
-            (query.query, query.timeouts) = (query.query + 1, 0);
+            (query.ideal, query.timeouts) = (self.later_ideal, 0);
         }
         (self.asked, self.ended) = (0, 0);
         if self.rounds < self.series.count && !self.failed {
@@ -109,8 +121,8 @@ impl Workload for Requests {
         let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
         let number = self.asked;
         let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
-        if let Some(query) = &mut self.query {
-            query.start = start;
+        if let Some(query) = self.query.as_mut().filter(|_| number == 0) {
+            (query.start, query.query) = (start, self.next_query.take());
         }
         self.asked += 1;
         if self.asked == self.templates.len() {

@@ -10,7 +10,7 @@
 use super::arrivals::Agenda;
 use super::queries::Queries;
 use super::random::{exponential, standard_normal};
-use super::{IdealOfQuery, Maker, at};
+use super::{IdealOfQuery, Maker, QueryNumbers, at};
 use crate::spec::{GapsSpec, ScatterGatherSpec};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
@@ -41,7 +41,7 @@ pub(super) struct ScatterGather {
     ideal_of_query: IdealOfQuery,
     /// Flows that are due now.
     ready: VecDeque<FlowSpec>,
-    next_query: u32,
+    next_query: QueryNumbers,
     under_way: Queries<Waits>,
 }
 
@@ -64,7 +64,7 @@ impl ScatterGather {
             aggregators,
             racks,
             ready: VecDeque::new(),
-            next_query: 0,
+            next_query: maker.context.query_numbers.clone(),
             under_way: Queries::new(),
         };
         for aggregator in 0..workload.aggregators.len() {
@@ -81,7 +81,7 @@ impl ScatterGather {
     /// Draws the mid-level aggregators of a query that begins at `start`, and lines up the requests to them.
     fn begin(&mut self, aggregator: usize, start: Time) {
         let (source, query, rng) =
-            (self.aggregators[aggregator], self.next_query, &mut self.server_streams[aggregator]);
+            (self.aggregators[aggregator], self.next_query.take(), &mut self.server_streams[aggregator]);
         let waits: Waits = self
             .racks
             .iter()
@@ -102,7 +102,6 @@ impl ScatterGather {
         let template = FlowSpec { source, start, query: Some(query), ..self.template };
         self.ready.extend(waits.iter().map(|(mid, _)| FlowSpec { destination: *mid, ..template }));
         self.under_way.begin(record, waits.len() as u32, waits);
-        self.next_query += 1;
     }
 
     /// The slowest rack alone in the idle network: its stages one after the other.
@@ -112,7 +111,8 @@ impl ScatterGather {
             let asked = (self.ideal_of_query)(&[FlowSpec { destination: mid, ..template }]);
             let requests: Vec<FlowSpec> = self.requests(rack, mid, &template).collect();
             let gathered = if requests.is_empty() { Span::ZERO } else { (self.ideal_of_query)(&requests) };
-            asked + gathered + (self.ideal_of_query)(&[self.answer(mid, source, &template)])
+            let answered = (self.ideal_of_query)(&[self.answer(mid, source, &template)]);
+            asked.saturating_add(gathered).saturating_add(answered)
         };
         self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
     }

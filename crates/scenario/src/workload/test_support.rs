@@ -1,6 +1,6 @@
 //! What the tests of the workloads share.
 
-use super::{WorkloadContext, build};
+use super::{QueryNumbers, WorkloadContext, build};
 use crate::spec::{WorkloadKind, WorkloadSpec};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Workload};
@@ -42,7 +42,12 @@ pub(super) fn racks(racks: usize, hosts: usize) -> Topology {
 pub(super) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload> {
     let spec = WorkloadSpec { name: "w".into(), transport: "default".into(), kind };
     let ideal_of_query = Arc::new(|flows: &[FlowSpec]| Span::from_us(flows.len() as u64));
-    build(&spec, 3, 2, &WorkloadContext { topology, seed: 9, ideal_of_query })
+    build(
+        &spec,
+        3,
+        2,
+        &WorkloadContext { topology, seed: 9, ideal_of_query, query_numbers: QueryNumbers::default() },
+    )
 }
 
 /// All flows of an open workload.

@@ -58,8 +58,7 @@ fn every_one_runs_with_every_constant_set() {
         assert!(set.warnings.iter().all(|warning| !warning.contains("uses it")));
         assert_eq!(resolved(&set.to_toml()).scenario, set.scenario);
         for scenario in [&plain, &set] {
-            let results =
-                run(scenario, RunOptions { out: None, force: false }, |_| Control::Continue).unwrap();
+            let results = run(scenario, RunOptions::default(), |_| Control::Continue).unwrap();
             assert!(results.flows.num_rows() > 0, "{name}");
         }
     }

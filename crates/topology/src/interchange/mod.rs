@@ -188,7 +188,7 @@ pub fn read_file(
     defaults: Defaults,
 ) -> Result<Import, InterchangeError> {
     let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| Flaw::of_file(e.to_string()).in_file(&file))?;
+    let text = crate::files::read_text(path).map_err(|e| Flaw::of_file(e.to_string()).in_file(&file))?;
     let format = format.or_else(|| Format::of(path, &text)).ok_or_else(|| {
         let all: Vec<_> =
             FORMATS.iter().map(|(_, name, extensions)| format!("{name} .{}", extensions[0])).collect();

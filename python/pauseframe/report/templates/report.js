@@ -65,7 +65,10 @@ function config(name) {
 }
 
 function saveCsv(plot, name) {
-  const quote = text => '"' + String(text).replaceAll('"', '""') + '"';
+  // A text that a spreadsheet would run as a formula gets an apostrophe before it (OWASP, "CSV Injection").
+  const isNumber = text => text.trim() !== "" && Number.isFinite(Number(text));
+  const harmless = text => /^[=+\-@\t\r\n]/.test(text) && !isNumber(text) ? "'" + text : text;
+  const quote = value => '"' + harmless(String(value)).replaceAll('"', '""') + '"';
   const rows = [["line", "x", "y"]];
   for (const trace of plot.data) {
     if (trace.z) trace.z.forEach((row, y) => row.forEach((z, x) => rows.push([quote(trace.x[x]), quote(trace.y[y]), z ?? ""])));

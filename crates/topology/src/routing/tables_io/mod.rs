@@ -107,7 +107,7 @@ pub fn read_path(
 ) -> Result<TableImport, InterchangeError> {
     let file = path.display().to_string();
     let wrong = |path: &Path, message: String| Flaw::of_file(message).in_file(&path.display().to_string());
-    let load = |path: &Path| std::fs::read_to_string(path).map_err(|error| wrong(path, error.to_string()));
+    let load = |path: &Path| crate::files::read_text(path).map_err(|error| wrong(path, error.to_string()));
     let plan = path.join("tables.csv");
     if path.is_dir() && plan.is_file() {
         return read_path(&plan, Some(TableFormat::Csv), topology, labels);

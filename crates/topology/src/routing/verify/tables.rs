@@ -119,6 +119,17 @@ impl Tables {
         Ok(())
     }
 
+    /// The same routes with all lanes in one: what they are where PAUSE stops whole links (IEEE 802.3 Annex 31B).
+    #[must_use]
+    pub fn in_one_lane(&self) -> Tables {
+        let mut merged = self.clone();
+        for vlan in &mut merged.vlans {
+            vlan.lane = 0;
+            vlan.lane_at.clear();
+        }
+        merged
+    }
+
     /// The tree of a host in the VLAN at this position.
     pub(crate) fn tree_of(&self, vlan: usize, host: NodeId) -> Option<u32> {
         Some(self.tree_of[vlan * self.nodes + host.0 as usize]).filter(|tree| *tree != u32::MAX)

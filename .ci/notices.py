@@ -1,0 +1,120 @@
+"""Writes THIRD_PARTY_NOTICES.txt: what a wheel has of others, and their licences. `--check` tells if it is current.
+
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; and plotly.js,
+which goes from the Python package plotly into every report.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import files
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "THIRD_PARTY_NOTICES.txt"
+PACKAGE = "pauseframe-python"
+PLATFORM = "x86_64-unknown-linux-gnu"
+LINE = "-" * 100
+LICENCE_NAMES = ("LICEN", "COPY", "UNLICEN")
+PLOTLY = f"{LINE}\nplotly.js, part of every HTML report\n{LINE}\n"
+HEAD = """Third-party notices of pauseframe
+
+The compiled extension module contains the Rust crates below and parts of the Rust standard library (MIT OR Apache-2.0,
+Copyright (c) The Rust Project Contributors). Where a crate offers the MIT licence among others, it is used under that.
+HTML reports contain plotly.js. Written by `make notices`.
+
+"""
+MIT = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
+
+
+def compiled_in() -> list[dict[str, Any]]:
+    """The crates of others in the extension module, by name and version; macros run at build time and stay outside."""
+    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM]
+    metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    waiting = [identity for identity, package in packages.items() if package["name"] == PACKAGE]
+    found: dict[str, dict[str, Any]] = {}
+    while waiting:
+        identity = waiting.pop()
+        package = packages[identity]
+        if identity in found or any("proc-macro" in target["kind"] for target in package["targets"]):
+            continue
+        found[identity] = package
+        normal = (d for d in nodes[identity]["deps"] if any(kind["kind"] is None for kind in d["dep_kinds"]))
+        waiting += [dependency["pkg"] for dependency in normal]
+    foreign = [package for package in found.values() if package["source"] is not None]
+    return sorted(foreign, key=lambda package: (package["name"], package["version"]))
+
+
+def texts(package: dict[str, Any]) -> list[str]:
+    """The licence of a crate, and its notices."""
+    folder = Path(package["manifest_path"]).parent
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    licences = [name for name in names if name.upper().startswith(LICENCE_NAMES)]
+    mit = [name for name in licences if "MIT" in name.upper()]
+    if mit and " AND " not in package["license"]:
+        licences = mit
+    notices = [name for name in names if name.upper().startswith("NOTICE")]
+    if not licences:
+        return [_without_file(package)]
+    return [_tidy((folder / name).read_text(encoding="utf-8", errors="replace")) for name in [*licences, *notices]]
+
+
+def _without_file(package: dict[str, Any]) -> str:
+    if "MIT" in package["license"]:
+        authors = ", ".join(package["authors"]) or f"the authors of {package['name']} ({package['repository']})"
+        return f"(Its package has no file with the text.) Copyright (c) {authors}\n\n{MIT}"
+    return f"(Its package has no file with the text.) {package['license']}: as in the file LICENSE of pauseframe."
+
+
+def _tidy(text: str) -> str:
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    return "\n".join(lines).strip("\n")
+
+
+def crates_part() -> str:
+    """Each text once, after all crates that have it."""
+    having: dict[str, list[str]] = {}
+    for package in compiled_in():
+        name = f"{package['name']} {package['version']} ({package['license']})"
+        for text in texts(package):
+            having.setdefault(text, []).append(name)
+    return HEAD + "\n".join(f"{LINE}\n" + "\n".join(names) + f"\n{LINE}\n{text}\n" for text, names in having.items())
+
+
+def plotly_part() -> str:
+    """The licence of the installed package."""
+    paths = [path for path in files("plotly") or [] if "dist-info" in str(path) and "LICENSE" in path.name.upper()]
+    return PLOTLY + "\n".join(_tidy(path.read_text(encoding="utf-8")) for path in paths) + "\n"
+
+
+def main() -> int:
+    """Writes the file, or compares it; the part about plotly.js is that of the version which was there then."""
+    crates = crates_part()
+    if "--check" not in sys.argv:
+        TARGET.write_text(f"{crates}\n{plotly_part()}", encoding="utf-8")
+        return 0
+    written, marker, plotly = TARGET.read_text(encoding="utf-8").partition(PLOTLY)
+    if written.rstrip() == crates.rstrip() and marker and "MIT" in plotly.upper():
+        return 0
+    print(f"{TARGET.name} is not that of Cargo.lock: run `make notices`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Runs a test binary of Rust's and ends it when one of its tests takes too long, with the name of that test.
+
+    cargo test --config "target.'cfg(all())'.runner = ['python3', '.../test-limit.py', '300']"
+
+libtest has no limit of its own, but it says "test NAME has been running for over 60 seconds"; with one test at a time
+it begins the line "test NAME ... " instead and does not end it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import sys
+import time
+
+SLOW = re.compile(r"^test (.+) has been running for over (\d+) seconds")
+ENDED = re.compile(r"^test (.+) \.\.\. \w")
+BEGUN = re.compile(r"^test (.+) \.\.\. $")
+EXIT_CODE = 124
+"""As of timeout(1)."""
+
+
+class Watch:
+    """What a test binary has said so far."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.begun: dict[str, float] = {}
+        self.line = ""
+        self.last_word = time.monotonic()
+
+    def hear(self, text: str) -> None:
+        """Takes what it has written, in whatever pieces."""
+        self.last_word = time.monotonic()
+        *lines, self.line = (self.line + text).split("\n")
+        for line in lines:
+            if slow := SLOW.match(line):
+                self.begun[slow[1]] = self.last_word - float(slow[2])
+            elif ended := ENDED.match(line):
+                self.begun.pop(ended[1], None)
+
+    def hanging(self) -> str | None:
+        """The test that has had its time, or what is known of it."""
+        now = time.monotonic()
+        for name, begin in self.begun.items():
+            if now - begin > self.limit:
+                return f"test {name}"
+        if now - self.last_word > self.limit:
+            alone = BEGUN.match(self.line)
+            return f"test {alone[1]}" if alone else "something, of which nothing is known but silence,"
+        return None
+
+
+def run(limit: float, command: list[str]) -> int:
+    """Its exit code; 124 if it was ended."""
+    watch = Watch(limit)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process, selectors.DefaultSelector() as selector:
+        assert process.stdout is not None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if selector.select(timeout=1.0):
+                piece = os.read(process.stdout.fileno(), 1 << 16)
+                if not piece:
+                    return process.wait()
+                os.write(1, piece)
+                watch.hear(piece.decode(errors="replace"))
+            if (name := watch.hanging()) is not None:
+                process.kill()
+                os.write(1, f"\nHANGS: {name} has taken more than {limit:g} s; {command[0]} is killed\n".encode())
+                return EXIT_CODE
+
+
+if __name__ == "__main__":
+    sys.exit(run(float(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,169 @@
+//! What the tables say is what happened, whenever a run stops and whoever looks on: mean backlogs are the integral of what
+//! samples see, no port is busier than time passes, and an observer changes nothing, the end of the run included.
+
+use crate::common::*;
+use crate::properties::draw;
+use pauseframe_engine::stream;
+use pauseframe_fabric::{
+    BufferPolicy, Entity, Failed, Failure, FlowRecord, FlowStatus, Metric, PortReport, SamplePlan,
+};
+use pauseframe_topology::generate::star;
+use pauseframe_units::{Bytes, LinkId, PortId, Span, Time};
+use std::collections::BTreeMap;
+
+/// The integral of dense samples misses at most a frame for one interval at each change of a queue.
+#[test]
+fn the_mean_backlog_is_the_integral_of_dense_samples() {
+    let every = Span::from_ns(20);
+    let mut compared = 0;
+    for seed in 0..24 {
+        let scenario = draw(seed);
+        let until = Time(every.0 * (500 + stream(seed, "stop", 0).below(6_000)));
+        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
+        network.sample(SamplePlan { every, ports, workloads: vec![] }, &mut queue);
+        // Samples at the end of each interval: those of the last one are taken, as time ends after them.
+        let ending = proceed(&mut network, &mut queue, until);
+        let mut sums: BTreeMap<(PortId, u8), f64> = BTreeMap::new();
+        for sample in network.take_samples() {
+            if let (Metric::Backlog, Entity::PortPriority(port, priority)) = (sample.metric, sample.entity) {
+                *sums.entry((port, priority.code_point())).or_default() += sample.value * every.0 as f64;
+            }
+        }
+        for report in network.port_reports(ending.now) {
+            let lost = report.lost.iter().chain(&report.drops).sum::<u64>() * FRAME;
+            let changed = 2 * (report.tx_bytes + lost) + report.backlog_max;
+            let sampled = sums[&(report.port, report.priority.code_point())];
+            let exact = report.backlog_mean * ending.now.0 as f64;
+            let bound = (changed * every.0) as f64;
+            assert!((sampled - exact).abs() <= bound, "seed {seed}: {sampled} {exact} +- {bound} {report:?}");
+            compared += u64::from(exact > 20.0 * bound);
+        }
+    }
+    assert!(compared >= 50, "{compared} queues were long enough to tell");
+}
+
+/// At whatever time a run stops, and with links that fail in the middle of a frame.
+#[test]
+fn no_port_is_busier_than_time_passes() {
+    let mut cut = 0;
+    for seed in 0..60 {
+        let scenario = draw(seed);
+        let mut rng = stream(seed, "stop", 1);
+        let until = Time(1 + rng.below(300_000_000));
+        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let links = scenario.topology.links().len() as u64;
+        let failures = (0..3).map(|_| {
+            let down = Time(rng.below(until.0));
+            let up = (rng.below(2) == 0).then(|| down + Span(1 + rng.below(2_000_000)));
+            Failure { what: Failed::Link(LinkId(rng.below(links) as u32)), down, up }
+        });
+        network.fail(failures.collect(), Span::from_us(10), &mut queue);
+        let ending = proceed(&mut network, &mut queue, until);
+        assert_eq!(ending.now, until);
+        let mut of_port: BTreeMap<PortId, u64> = BTreeMap::new();
+        for report in network.port_reports(until) {
+            *of_port.entry(report.port).or_default() += report.busy.0;
+            cut += u64::from(report.lost[0] > 0);
+        }
+        assert!(of_port.values().all(|busy| *busy <= until.0), "seed {seed}: {of_port:?} in {until}");
+    }
+    assert!(cut > 20, "{cut}");
+}
+
+type Outcome = (Vec<PortReport>, Vec<FlowRecord>, Time, u64, u64);
+
+fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
+    let scenario = draw(seed);
+    let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+    if failing {
+        let down = Time(30_000_000);
+        let what = Failed::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
+        let failure = Failure { what, down, up: Some(down + Span::from_us(200)) };
+        network.fail(vec![failure], Span::from_us(50), &mut queue);
+    }
+    if watched {
+        let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
+        network.capture(&ports, 1_000);
+        let every = Span::from_ns(777 + seed);
+        network.sample(SamplePlan { every, ports, workloads: vec![true] }, &mut queue);
+        network.record_pauses(1_000);
+        network.detect_deadlocks(Span::from_ns(900), false);
+    }
+    let ending = proceed(&mut network, &mut queue, until);
+    network.detect_at_end(ending.now);
+    let records = network.flow_records(ending.now).to_vec();
+    (network.port_reports(ending.now), records, ending.now, ending.events, ending.fingerprint.value())
+}
+
+#[test]
+fn an_observer_changes_nothing() {
+    for seed in 0..30 {
+        // With an end and without one: then the last event of the network is the end, not that of an observer.
+        for (until, failing) in
+            [(Time(2_000_000_000), false), (Time(50_000_000), true), (Time::MAX, seed % 3 == 0)]
+        {
+            // Dense samples of the long waits after a loss would be all that this test does.
+            if until == Time::MAX && outcome(seed, until, false, failing).2 > Time(2_000_000_000) {
+                continue;
+            }
+            let [bare, watched] = [false, true].map(|watched| outcome(seed, until, watched, failing));
+            assert_eq!(bare, watched, "seed {seed}, until {until}, failing {failing}");
+        }
+    }
+}
+
+/// Two observers and nothing else pending: neither keeps the other alive.
+#[test]
+fn observers_end_with_the_last_event() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star(2, wire).unwrap();
+    let flows = [flow(&topology, "host0", "host1", 10 * MSS)];
+    let (mut network, mut queue) = build(&topology, &settings(config()), &flows);
+    let every = Span::from_us(7);
+    network.sample(SamplePlan { every, ports: vec![PortId(0)], workloads: vec![] }, &mut queue);
+    network.detect_deadlocks(Span::from_us(3), false);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let (_, bare) = run(&topology, &settings(config()), &flows);
+    assert_eq!(ending.now, bare.now);
+    assert!(network.take_samples().iter().all(|sample| sample.time.0 < bare.now.0 + every.0));
+    // With an end it stands there, as it is, to that end.
+    let (_, late) = run_until(&topology, &settings(config()), &flows, bare.now + Span::from_secs(1));
+    assert_eq!((late.now, late.fingerprint), (bare.now + Span::from_secs(1), bare.fingerprint));
+}
+
+/// Shared buffers with next to nothing to share: without a cycle of routes everything finishes all the same, because
+/// whoever waits for the pool hears of it when others leave it.
+#[test]
+fn a_tight_shared_pool_forgets_nobody() {
+    let mut paused = 0;
+    for seed in 0..150 {
+        let mut scenario = draw(seed);
+        let mut rng = stream(seed, "pool", 0);
+        if matches!(scenario.family, "ring" | "torus") || scenario.settings.pfc.is_none() {
+            continue;
+        }
+        scenario.settings.egress_pool = None;
+        let alpha = [0.125, 0.5, 1.0, 2.0, 8.0][rng.below(5) as usize];
+        let shared = |size| BufferPolicy::Shared { size: Bytes(size), alpha, reserved: Bytes(0) };
+        scenario.settings.buffer = shared(1 << 30);
+        for class in &mut scenario.settings.classes {
+            class.reserved = None;
+        }
+        if let Some(pfc) = &mut scenario.settings.pfc {
+            pfc.xoff = None;
+        }
+        let (network, _) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let mut headroom: BTreeMap<_, u64> = BTreeMap::new();
+        for report in network.headrooms() {
+            *headroom.entry(scenario.topology.peer(report.port)).or_default() += report.limits.headroom;
+        }
+        let most = headroom.values().max().copied().unwrap_or(0);
+        scenario.settings.buffer = shared(most + 10_000 + rng.below(60_000));
+        let (mut network, ending) = run(&scenario.topology, &scenario.settings, &scenario.flows);
+        let unfinished = network.flow_records(ending.now).iter().filter(|r| r.status != FlowStatus::Finished);
+        assert_eq!(unfinished.count(), 0, "seed {seed} ({})", scenario.family);
+        paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
+    }
+    assert!(paused >= 20, "{paused} networks have paused");
+}

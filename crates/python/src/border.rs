@@ -1,0 +1,117 @@
+//! The border to Python: a panic becomes an error that names its place, and Ctrl-C is heard within a second.
+//!
+//! What may take long is computed on a thread of its own while the caller's looks for signals. A computation that asks
+//! its [`Watch`] stops by itself; one that does not is left behind, and its result is dropped when it ends.
+
+use crate::RunError;
+use pauseframe_scenario::panics::{Panic, caught};
+use pauseframe_topology::watch::{Stopped, Watch};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two looks at Ctrl-C and calls of the progress display.
+pub(crate) const DISPLAY_EVERY: Duration = Duration::from_millis(100);
+/// How long a computation has to stop by itself.
+const PATIENCE: Duration = Duration::from_millis(600);
+/// As much as a main thread has.
+const STACK: usize = 8 << 20;
+
+/// Does `work`; a panic in it is an internal error.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    caught(work).unwrap_or_else(|panic| Err(internal(&panic)))
+}
+
+fn internal(panic: &Panic) -> PyErr {
+    RunError::new_err(format!(
+        "internal error at {}: {}. This is a bug of pauseframe: please report it, with what you gave it",
+        panic.place, panic.message
+    ))
+}
+
+/// What a computation came to, and the exception that asked it to stop, if one did.
+pub(crate) type Computed<T> = PyResult<(T, Option<PyErr>)>;
+
+/// Computes with the GIL released; `progress` is called about ten times a second with stage, done and of.
+pub(crate) fn compute<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn Watch) -> T + Send + 'static,
+) -> Computed<T> {
+    let state = Arc::new(State::default());
+    let mut watch = Watched(Arc::clone(&state));
+    let (send, receive) = mpsc::channel();
+    // Nobody may be there any more to take the result.
+    let compute = move || drop(send.send(caught(|| work(&mut watch))));
+    let thread = std::thread::Builder::new().name("pauseframe".to_owned()).stack_size(STACK);
+    thread.spawn(compute)?;
+    let receive = Mutex::new(receive);
+    let mut raised: Option<(PyErr, Instant)> = None;
+    loop {
+        match py.detach(|| lock(&receive).recv_timeout(DISPLAY_EVERY)) {
+            Ok(Ok(result)) => return Ok((result, raised.map(|(error, _)| error))),
+            Ok(Err(panic)) => return Err(internal(&panic)),
+            Err(RecvTimeoutError::Disconnected) => return Err(RunError::new_err("a computation was lost")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        match raised {
+            Some((error, since)) if since.elapsed() > PATIENCE => return Err(error),
+            Some(_) => {}
+            None => {
+                if let Err(error) = look_outside(py, progress, &state) {
+                    state.stop.store(true, Ordering::Relaxed);
+                    raised = Some((error, Instant::now()));
+                }
+            }
+        }
+    }
+}
+
+/// The same for what either has a result or is not wanted any more.
+pub(crate) fn compute_or_stop<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn Watch) -> T + Send + 'static,
+) -> PyResult<T> {
+    match compute(py, progress, work)? {
+        (_, Some(raised)) => Err(raised),
+        (result, None) => Ok(result),
+    }
+}
+
+/// What the two threads tell each other.
+#[derive(Default)]
+struct State {
+    stop: AtomicBool,
+    /// Stage, done, of.
+    progress: Mutex<Option<(&'static str, u64, u64)>>,
+}
+
+struct Watched(Arc<State>);
+
+impl Watch for Watched {
+    fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped> {
+        *lock(&self.0.progress) = Some((stage, done, of));
+        if self.0.stop.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
+    }
+}
+
+/// Shows the progress and raises what a signal or the display raises.
+fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, state: &State) -> PyResult<()> {
+    let now = *lock(&state.progress);
+    if let (Some(show), Some((stage, done, of))) = (progress, now) {
+        let now = PyDict::new(py);
+        now.set_item("stage", stage)?;
+        now.set_item("done", done)?;
+        now.set_item("of", of)?;
+        show.call1(py, (now,))?;
+    }
+    py.check_signals()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,51 @@
+//! What a scenario says and flows do not have: refused where flows would end another way, named in a warning where
+//! only their times or the records differ.
+
+use crate::results::RunError;
+use crate::spec::{Scenario, SchedulerSpec};
+use std::collections::BTreeSet;
+
+/// # Errors
+/// The keys that decide which flows finish and have no meaning here.
+pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
+    let keys = deciding(scenario);
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} can not be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
+        keys.join(", ")
+    );
+    Err(RunError::Build(message))
+}
+
+fn deciding(scenario: &Scenario) -> Vec<&'static str> {
+    let host = &scenario.host;
+    let keys = [
+        ("failure", !scenario.failure.is_empty()),
+        ("corruption", !scenario.corruption.is_empty()),
+        ("host.refusing", !host.refusing.is_empty()),
+        ("host.silent", !host.silent.is_empty()),
+    ];
+    keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
+}
+
+/// A warning about what changes nothing at flow level, if there is any. A static demand has no workloads either.
+pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
+    let record = &scenario.record;
+    let priorities: BTreeSet<u8> = scenario.transport_specs().map(|spec| spec.priority).collect();
+    let keys = [
+        ("qcn", scenario.qcn.is_some()),
+        ("switch.scheduler", matches!(scenario.switch.scheduler, SchedulerSpec::Ets { .. })),
+        ("transport.priority", priorities.len() > 1),
+        ("record.series", record.series.is_some()),
+        ("record.packets", record.packets.is_some()),
+        ("record.pause_tree", record.pause_tree.is_some()),
+        ("host.slow_receivers", is_static && !scenario.host.slow_receivers.is_empty()),
+    ];
+    let mut named: Vec<&str> = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
+    if is_static {
+        named.extend(deciding(scenario));
+    }
+    (!named.is_empty()).then(|| format!("at flow level these keys change nothing: {}", named.join(", ")))
+}

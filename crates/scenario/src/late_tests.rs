@@ -1,0 +1,149 @@
+//! Scenarios found from outside in which packets outlived their flows, each with what went wrong.
+
+use crate::build::{Built, build};
+use crate::results::RunError;
+use crate::{Control, Input, RunOptions, RunResults, resolve, run};
+use arrow_array::StringArray;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type};
+use pauseframe_engine::{Control as Go, EventQueue, Limits, run as run_events};
+use pauseframe_fabric::FrameContent;
+use pauseframe_topology::NodeKind;
+use pauseframe_units::{PortId, Span, Time};
+use std::path::Path;
+
+fn read(text: &str) -> crate::Resolved {
+    let input = Input { text, file_name: "t.toml", base_dir: Path::new("."), overrides: &[], seed: None };
+    resolve(&input).map_err(|error| error.to_string()).unwrap()
+}
+
+fn go(text: &str) -> Result<RunResults, RunError> {
+    run(&read(text), RunOptions::default(), |_| Control::Continue)
+}
+
+/// Segments that came to a host, and those of them that were for another one.
+fn misrouted(text: &str) -> (usize, usize) {
+    let scenario = read(text).scenario;
+    let Built { topology, mut network, .. } = build(&scenario).unwrap();
+    let mut queue = EventQueue::new();
+    network.start(&mut queue);
+    network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
+    let stop = Time::ZERO + scenario.stop.time.unwrap();
+    let limits = Limits { time: stop, watch_every: u64::MAX };
+    run_events(&mut network, &mut queue, limits, |_, _| Go::Continue);
+    let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
+        FrameContent::Segment { destination, .. } => Some((topology.peer(frame.port), destination)),
+        _ => None,
+    });
+    let to_host: Vec<_> = to_host.filter(|(to, _)| topology.nodes()[*to].kind == NodeKind::Host).collect();
+    (to_host.len(), to_host.iter().filter(|(to, destination)| to != destination).count())
+}
+
+/// A quarter of all packets came to the wrong host: SYNs and ACKs that were repeated long before they could be answered.
+#[test]
+fn repeated_syns_come_to_their_own_host() {
+    let text = r#"
+stop = "100 s"
+topology = { kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2, link = { rate = "1 Kbps", delay = "1 us" } }
+transport = { preset = "newreno", rto_min = "1 ms", rto_initial = "10 ms" }
+[[workload]]
+kind = "scatter_gather"
+aggregators = ["host3"]
+gaps = { kind = "exponential", mean = "10 s" }
+response = "1 B"
+"#;
+    let (packets, wrong) = misrouted(text);
+    assert!(packets >= 70 && wrong == 0, "{wrong} of {packets}");
+}
+
+/// Among half a million packets of a loaded fabric one took a way of another flow.
+#[test]
+fn duplicates_under_load_come_to_their_own_host() {
+    let text = r#"
+seed = 2
+stop = "15 ms"
+topology = { kind = "leaf_spine", leaves = 4, spines = 2, hosts_per_leaf = 8, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "newreno", rto_min = "1 ms", rto_granularity = "1 us", rto_initial = "10 ms" }
+[[workload]]
+kind = "background"
+sizes = "web_search"
+arrivals = { kind = "load", load = 0.6 }
+[[workload]]
+kind = "incast"
+"#;
+    let (packets, wrong) = misrouted(text);
+    assert!(packets > 100_000 && wrong == 0, "{wrong} of {packets}");
+}
+
+/// 302 drops in shared buffers of 16 MB in which no queue was longer than 3.6 KB: packets that left a switch which had never
+/// held them took its account below zero.
+#[test]
+fn a_shared_pool_gets_back_what_it_gave() {
+    let text = r#"
+stop = "737600000 ps"
+topology = { kind = "xgft", m = [3, 2], w = [1, 2] }
+switch = { model = "s6100" }
+transport = { rto_initial = "1 ps", rto_granularity = "1 ns" }
+workload = [{ kind = "incast", rate = 13557.483731019522, fan_in = 4 }]
+"#;
+    let results = go(text).unwrap();
+    assert_eq!(results.summary.drops, 0);
+    assert!(results.summary.packet_hops > 3_000);
+}
+
+/// Misrouted lossless packets went back where they came from, with the resume frame that they caused on the same wire at the
+/// same time: an event in the past.
+#[test]
+fn nothing_is_scheduled_in_the_past() {
+    let text = r#"
+stop = "1248780000 ps"
+topology = { kind = "jellyfish", switches = 4, network_ports = 2, hosts_per_switch = 2, link = { delay = "100 us" } }
+host = { wire_overhead = "none" }
+transport = { lossless = true, rto_initial = "1 us", rto_granularity = "1 ns" }
+[[workload]]
+kind = "background"
+sizes = { kind = "cdf", points = [[1391, 0.5], [49930, 1.0]] }
+arrivals = { kind = "concurrency", per_host = 2 }
+"#;
+    assert!(go(text).unwrap().summary.events > 1_000);
+}
+
+/// The byte arrives after a millisecond and the ACK would after two more: the sender gives up at three, and the flow is
+/// finished all the same. One that is given up before its data are in has failed.
+#[test]
+fn a_flow_is_finished_or_has_a_failure() {
+    let text = |rto: &str| {
+        format!(
+            r#"
+stop = "1 s"
+topology = {{ kind = "star", hosts = 2, link = {{ rate = "10 Gbps", delay = "1 ms" }} }}
+transport = {{ rto_initial = "{rto}", rto_min = "{rto}", rto_granularity = "1 us", retries = 0, syn_retries = 255, handshake = false }}
+workload = {{ kind = "flows", flows = [{{ src = "host0", dst = "host1", size = "1 KB" }}] }}
+"#
+        )
+    };
+    for (rto, expected) in [("3 ms", ["finished", ""]), ("1 ms", ["failed", "data_timeout"])] {
+        let results = go(&text(rto)).unwrap();
+        let flows = &results.flows;
+        let text = |column: &str| {
+            let values = flows.column_by_name(column).unwrap().as_dictionary::<Int32Type>();
+            let values = values.downcast_dict::<StringArray>().unwrap();
+            values.into_iter().next().flatten().unwrap().to_owned()
+        };
+        assert_eq!([text("status"), text("failure")], expected, "RTO {rto}");
+    }
+}
+
+/// A petabyte at a megabit per second takes 250 years; the clock holds 213 days.
+#[test]
+fn an_ideal_time_that_the_clock_cannot_hold_is_its_end() {
+    let text = r#"
+stop = "1 ms"
+topology = { kind = "star", hosts = 2, link = { rate = "1 Mbps", delay = "1 us" } }
+workload = { kind = "permutation", size = "1000 TB" }
+"#;
+    let results = go(text).unwrap();
+    let ideal = results.flows.column_by_name("ideal_fct_us").unwrap().as_primitive::<Float64Type>();
+    assert_eq!(ideal.len(), 2);
+    assert!(ideal.values().iter().all(|us| (us - Span::MAX.as_us_f64()).abs() < 1.0), "{ideal:?}");
+}

@@ -1,0 +1,139 @@
+//! How much a scenario asks to be recorded, before it is run: a slip of the unit in `record.series.every` fills memory
+//! and disk otherwise.
+
+use crate::error::Problem;
+use crate::faults::ports_matching;
+use crate::spec::{ArrivalsSpec, PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Priority, Span};
+use std::collections::BTreeSet;
+
+/// Rows of the series that a run keeps unless told otherwise.
+pub(crate) const SERIES_ROWS_MAX: u64 = 20_000_000;
+/// Packets that a run captures unless told otherwise.
+const PACKETS_MAX: u64 = 20_000_000;
+/// Memory of a row of the series: time, value, and the numbers of metric and entity.
+const ROW_BYTES: u64 = 24;
+/// Bytes of a packet in the file: headers, options and the block around them.
+const PACKET_BYTES: u64 = 120;
+/// Goodput, cwnd, ssthresh, srtt, alpha.
+const METRICS_OF_FLOW: u64 = 5;
+/// The shortest Ethernet frame with preamble and gap, bits.
+const SHORTEST_FRAME: f64 = 84.0 * 8.0;
+
+/// What the estimate needs of a scenario.
+pub(crate) struct Asked<'a> {
+    pub(crate) record: &'a RecordSpec,
+    pub(crate) stop: Option<Span>,
+    pub(crate) workloads: &'a [WorkloadSpec],
+    /// Those that packets can have, and those of them that are lossless.
+    pub(crate) priorities: &'a BTreeSet<u8>,
+    pub(crate) lossless: &'a [u8],
+    pub(crate) topology: &'a Topology,
+}
+
+impl Asked<'_> {
+    /// The first record that is too large, for the file `place`. Without a stop time nobody knows how long the run will
+    /// be: the series is then cut when it is full.
+    pub(crate) fn too_large(&self, place: &str) -> Option<Problem> {
+        let series = self.record.series.as_ref().and_then(|spec| self.series(spec));
+        let (path, value, message, hint) =
+            series.or_else(|| self.record.packets.as_ref().and_then(|spec| self.packets(spec)))?;
+        let hint = format!("{hint}, or allow it with --force-large (in Python force_large=True)");
+        let (path, place) = (path.to_owned(), place.to_owned());
+        Some(Problem { path, place, line: None, value, message, hint })
+    }
+
+    fn series(&self, spec: &SeriesSpec) -> Option<Flaw> {
+        let times = self.stop?.0 / spec.every.0.max(1);
+        let lossless = self.priorities.iter().filter(|p| self.lossless.contains(p)).count() as u64;
+        let metrics = 2 * self.priorities.len() as u64 + 2 * lossless;
+        let ports = ports_matching(&spec.ports, self.topology).len() as u64;
+        let sampled = |w: &&WorkloadSpec| spec.flows.iter().any(|glob| crate::faults::matches(glob, &w.name));
+        let flows: u64 = self.workloads.iter().filter(sampled).map(|w| self.flows_at_once(&w.kind)).sum();
+        let rows = times.saturating_mul(ports * metrics + flows * METRICS_OF_FLOW);
+        if rows <= SERIES_ROWS_MAX {
+            return None;
+        }
+        let message = format!(
+            "{times} samples of {ports} ports and about {flows} flows are {} rows, {} of memory; up to {} are recorded",
+            million(rows),
+            gigabytes(rows.saturating_mul(ROW_BYTES)),
+            million(SERIES_ROWS_MAX),
+        );
+        Some((
+            "record.series.every",
+            format!("\"{}\"", spec.every),
+            message,
+            "lengthen it, or name fewer ports and flows",
+        ))
+    }
+
+    fn packets(&self, spec: &PacketsSpec) -> Option<Flaw> {
+        let ports = ports_matching(&spec.ports, self.topology);
+        let rate = |port| self.topology.channel(port).rate.0 as f64;
+        // Both directions of the links.
+        let bits: f64 = ports.iter().map(|port| rate(*port) + rate(port.reverse())).sum();
+        let possible = self.stop.map_or(f64::INFINITY, |stop| bits * stop.0 as f64 * 1e-12 / SHORTEST_FRAME);
+        let packets = spec.limit.min(possible as u64);
+        if packets <= PACKETS_MAX {
+            return None;
+        }
+        let message = format!(
+            "up to {} packets, {} of file; up to {} are captured",
+            million(packets),
+            gigabytes(packets * PACKET_BYTES),
+            million(PACKETS_MAX)
+        );
+        Some(("record.packets.limit", spec.limit.to_string(), message, "lower it"))
+    }
+
+    /// How many flows of a workload are open at a time: known for closed loops, else one a host.
+    fn flows_at_once(&self, kind: &WorkloadKind) -> u64 {
+        let hosts = self.topology.hosts().count() as u64;
+        match kind {
+            WorkloadKind::LongFlows { flows } => flows.len() as u64,
+            WorkloadKind::Flows { flows } => hosts.min(flows.len() as u64),
+            WorkloadKind::NToOne { senders, .. } => u64::from(*senders),
+            WorkloadKind::Requests { servers, .. } => servers.len() as u64,
+            WorkloadKind::Hotspot(spec) => u64::from(spec.senders),
+            WorkloadKind::Udp(spec) => spec.sources.as_ref().map_or(hosts, |sources| sources.len() as u64),
+            WorkloadKind::Background { hosts: some, arrivals, .. } => {
+                let hosts = some.as_ref().map_or(hosts, |some| some.len() as u64);
+                match arrivals {
+                    ArrivalsSpec::Concurrency { per_host } => hosts * u64::from(*per_host),
+                    ArrivalsSpec::Load { .. } | ArrivalsSpec::Rate { .. } => hosts,
+                }
+            }
+            WorkloadKind::Permutation { .. }
+            | WorkloadKind::Incast { .. }
+            | WorkloadKind::ScatterGather(_) => hosts,
+        }
+    }
+}
+
+/// Path, value, message, hint.
+type Flaw = (&'static str, String, String, &'static str);
+
+/// The 802.1p priorities that packets can have; every one has samples of its own.
+pub(crate) fn priorities(
+    transports: impl Iterator<Item = u8>,
+    workloads: &[WorkloadSpec],
+    lanes: &[u8],
+    cnm: Option<u8>,
+) -> BTreeSet<u8> {
+    let streams = workloads.iter().filter_map(|workload| match &workload.kind {
+        WorkloadKind::Udp(udp) => Some(udp.priority),
+        _ => None,
+    });
+    let all = transports.chain(streams).chain(lanes.iter().copied()).chain(cnm);
+    all.filter(|priority| usize::from(*priority) < Priority::COUNT).collect()
+}
+
+fn million(count: u64) -> String {
+    format!("{:.0} million", count as f64 / 1e6)
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}

@@ -1,0 +1,24 @@
+"""Mistakes in scenarios that are found before the core sees them, told as the core tells its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def problem(path: str, value: str, message: str, hint: str = "") -> dict[str, str]:
+    """An entry of `ScenarioError.problems`."""
+    return {"path": path, "place": "", "value": value, "message": message, "hint": hint}
+
+
+def failure(problems: Iterable[dict[str, str]]) -> _core.ScenarioError:
+    """The error that has these problems."""
+    listed = list(problems)
+    lines = [f"{p['path']}{' = ' + p['value'] if p['value'] else ''}: {p['message']}" for p in listed]
+    error = _core.ScenarioError("\n".join(lines))
+    error.problems = listed
+    return error

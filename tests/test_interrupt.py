@@ -1,0 +1,175 @@
+"""Ctrl-C at any moment of a command: exit code 130, no traceback, nothing half-written, and the next run as ever.
+
+The moment is not left to chance: an audit hook stops the command where it imports a module or opens a file, says so,
+and waits for the signal there.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pauseframe import _interrupt
+from test_cli import cli
+
+HOOK = """
+import os, sys, time
+EVENT, WORD = os.environ["STOP_AT"].split("|")
+def hook(event, arguments):
+    global WORD
+    if event == EVENT and WORD and WORD in str(arguments[0]):
+        WORD = ""
+        os.write(2, b"here\\n")
+        time.sleep(600)
+sys.addaudithook(hook)
+"""
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """Starts a command that waits at an event; returns it when it is there."""
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(HOOK)
+    started = []
+
+    def start(event, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pauseframe", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(hooks), "STOP_AT": event},
+            cwd=tmp_path,
+        )
+        started.append(process)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line == "here\n", line + process.stderr.read()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def interrupt(process):
+    os.kill(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stderr
+    assert "Exception ignored" not in stderr
+    assert process.returncode == 130
+    return stdout, stderr
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+WHILE_LOADING = [
+    "import|pauseframe._core",
+    "import|pauseframe.scenario",
+    "import|typer",
+    "import|pauseframe.cli_fabrics",
+]
+IN_THE_COMMAND = [
+    "import|polars",
+    "import|jinja2",
+    "import|plotly.offline",
+    "open|.report.html.",
+    "os.rename|.report.html.",
+]
+
+
+@pytest.mark.parametrize("event", [*WHILE_LOADING, *IN_THE_COMMAND])
+def test_report(event, stopped, folders, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    target = out / "report.html"
+    target.write_text("the one before")
+    command = ["report", folders["dctcp"], "--out", target]
+    interrupt(stopped(event, *command))
+    assert names(out) == ["report.html"]
+    assert target.read_text() == "the one before"
+    assert cli(*command).returncode == 0
+    assert names(out) == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("event", "command"),
+    [
+        ("import|tomllib", ["sweep", "small.toml", "--seeds", "2", "--out", "out"]),
+        ("subprocess.Popen|", ["sweep", "small.toml", "--seeds", "2", "--out", "out"]),
+        ("import|rich.table", ["presets"]),
+        ("tempfile.mkdtemp|", ["route", "plan", "fat_tree:k=4", "-o", "out"]),
+        ("open|tables.csv", ["route", "plan", "fat_tree:k=4", "-o", "out"]),
+        ("open|topology.svg", ["route", "plan", "fat_tree:k=4", "-o", "out"]),
+        ("open|small.toml", ["run", "small.toml", "--out", "out"]),
+    ],
+)
+def test_other_commands(event, command, stopped, scenario_file, tmp_path):
+    event = event if not event.endswith("|") else event + "/"
+    interrupt(stopped(event, *command))
+    assert not [name for name in names(tmp_path) if "partial" in name]
+    assert not (tmp_path / "out" / "plan.json").exists()
+    again = cli(*command, *(["--resume"] if command[0] == "sweep" else []), cwd=tmp_path)
+    assert (again.returncode, again.stderr.count("Traceback")) == (0, 0)
+
+
+def test_an_interrupt_that_a_library_makes_an_error_of(tmp_path):
+    """Python 3.11 does so where classes are being made: RuntimeError, "Error calling __set_name__"."""
+    code = (
+        "import os, signal, sys; sys.argv = ['pauseframe', 'presets']\n"
+        "import pauseframe, pauseframe.cli\n"
+        "def presets():\n"
+        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt as error: raise RuntimeError('Error calling __set_name__') from error\n"
+        "pauseframe.presets = presets\n"
+        "pauseframe.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_kill_in_the_middle_of_writing(stopped, folders, tmp_path):
+    """SIGKILL leaves a hidden file; the next report removes it."""
+    out = tmp_path / "out"
+    out.mkdir()
+    process = stopped("os.rename|.report.html.", "report", folders["dctcp"], "--out", out / "report.html")
+    assert [name.startswith(".report.html.") for name in names(out)] == [True]
+    process.kill()
+    process.wait()
+    assert cli("report", folders["dctcp"], "--out", out / "report.html").returncode == 0
+    assert names(out) == ["report.html"]
+
+
+def test_who_ignores_ctrl_c_goes_on(folders, tmp_path):
+    """As in the background of a script, or under nohup."""
+    code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    report = [sys.executable, "-m", "pauseframe", "report", folders["dctcp"], "--out", tmp_path / "report.html"]
+    check = "import signal, pauseframe.cli; assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN"
+    assert subprocess.run([sys.executable, "-c", code, *report], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code, sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_the_guard_loads_nothing_from_files():
+    """What comes before it would be unguarded."""
+    code = (
+        "import sys; sys.argv[0] = 'pauseframe'\n"
+        "from pathlib import Path; before = set(sys.modules)\n"
+        f"exec(Path({str(Path(_interrupt.__file__))!r}).read_text())\n"
+        "assert set(sys.modules) - before <= {'_signal'}, set(sys.modules) - before"
+    )
+    subprocess.run([sys.executable, "-S", "-c", code], check=True)
+
+
+def test_programs_keep_their_handling():
+    """Only the command takes Ctrl-C over, not whoever imports the package."""
+    code = (
+        "import signal; mine = lambda *_: None; signal.signal(signal.SIGINT, mine)\n"
+        "import pauseframe, pauseframe.cli; assert signal.getsignal(signal.SIGINT) is mine"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
