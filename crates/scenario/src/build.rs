@@ -6,12 +6,13 @@ use crate::resolve::build_topology;
 use crate::spec::{
     BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, InitialWindow,
     NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName,
-    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
+    WorkloadSpec,
 };
 use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
-    Settings, Transport, VlanChoice, VlanRoutes,
+    Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -134,6 +135,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,
         wire_jitter: host.wire_jitter,
+        wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
         ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
@@ -146,6 +148,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
             }
             BufferSpec::IdealOutputQueued { size } => BufferPolicy::IdealOutputQueued(size),
         },
+        queue_packets: scenario.switch.queue_packets,
         egress_pool: match scenario.switch.buffer {
             BufferSpec::Shared { egress_pool, .. } => egress_pool,
             BufferSpec::PerPort { .. } | BufferSpec::IdealOutputQueued { .. } => None,
@@ -309,6 +312,11 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::new(config), priority, datagrams: None }
+}
+
+fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<WireJitter> {
+    let host = topology.find(&own.host)?;
+    Some(WireJitter { host, to_switch: own.to_switch, to_host: own.to_host })
 }
 
 fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {

@@ -111,12 +111,14 @@ pub(crate) fn settings(config: Config) -> Settings {
         tx_delay: Span::ZERO,
         tx_jitter: Span::ZERO,
         wire_jitter: Span::ZERO,
+        wire_jitters: Vec::new(),
         ticks_apart: false,
         rx_delay: Span::ZERO,
         nic_buffer: u64::MAX,
         nic_fifo: false,
         switch_latency: Span::ZERO,
         buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
+        queue_packets: None,
         egress_pool: None,
         marker: Marker::None,
         queue: QueueDiscipline::Fifo,
@@ -170,6 +172,7 @@ pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> Flow
         workload: 0,
         query: None,
         kept: None,
+        reply_delay: Span::ZERO,
     }
 }
 

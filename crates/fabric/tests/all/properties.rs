@@ -223,6 +223,7 @@ fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSp
                 workload: 0,
                 query: None,
                 kept: None,
+                reply_delay: Span::ZERO,
             }
         })
         .collect();
