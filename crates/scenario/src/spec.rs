@@ -497,6 +497,8 @@ pub enum WorkloadKind {
         start: Span,
         /// How long before that kept connections are opened.
         connect_ahead: Span,
+        /// From the request to one server to that to the next.
+        spacing: Span,
         /// From a request to its response.
         reply_delay: ReplyDelay,
     },

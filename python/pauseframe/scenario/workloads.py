@@ -162,6 +162,7 @@ class Requests(_Workload):
     persistent: bool | None = None
     start: str | None = None
     connect_ahead: str | None = None
+    spacing: str | None = None
     reply_delay: str | None = None
     reply_law: str | None = None
 

@@ -351,6 +351,8 @@ fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     t.check(connect_ahead == Span::ZERO || persistent, "connect_ahead", message, "set persistent = true");
     let message = || format!("{connect_ahead} is more than start ({start})");
     t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
+    let doc = "From the request to one of several servers to that to the next";
+    let spacing = t.or_in("spacing", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
     let doc = "From a request to its response: see reply_law";
     let time = t.or_in("reply_delay", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
     let doc = "What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each server to \
@@ -368,6 +370,7 @@ fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
         persistent,
         start,
         connect_ahead,
+        spacing,
         reply_delay,
     })
 }

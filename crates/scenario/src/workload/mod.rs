@@ -96,6 +96,7 @@ pub fn build(
             persistent,
             start,
             connect_ahead,
+            spacing,
             reply_delay,
         } => {
             let exchange = requests::Exchange {
@@ -103,6 +104,7 @@ pub fn build(
                 response: *response,
                 pause: *pause,
                 reply_delay: *reply_delay,
+                spacing: *spacing,
             };
             let series = requests::Series {
                 exchange,

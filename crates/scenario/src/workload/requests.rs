@@ -21,6 +21,8 @@ pub(super) struct Exchange {
     pub(super) response: Bytes,
     /// From the response to the next request.
     pub(super) pause: Span,
+    /// From the request to one server to that to the next.
+    pub(super) spacing: Span,
     /// From the request to the response.
     pub(super) reply_delay: ReplyDelay,
 }
@@ -141,7 +143,8 @@ impl Requests {
 impl Workload for Requests {
     fn next_start(&self) -> Option<Time> {
         let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
-        self.start.map(|start| Time(start.0 - ahead.0))
+        let offset = self.series.exchange.spacing * self.asked as u64;
+        self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
     }
 
     fn next_flow(&mut self) -> FlowSpec {
@@ -161,6 +164,7 @@ impl Workload for Requests {
             self.start = None;
         }
         let query = self.query.map(|query| query.query);
+        let start = start + self.series.exchange.spacing * number as u64;
         FlowSpec { start, kept, query, reply_delay, ..self.templates[number] }
     }
 
@@ -214,6 +218,7 @@ mod tests {
             persistent,
             start: Span::from_us(10),
             connect_ahead: Span::ZERO,
+            spacing: Span::ZERO,
             reply_delay: ReplyDelay { law: ReplyLaw::Constant, time: Span::ZERO },
         }
     }
@@ -254,7 +259,7 @@ mod tests {
         else {
             panic!()
         };
-        let connect_ahead = Span::from_us(4);
+        let (connect_ahead, spacing) = (Span::from_us(4), Span::from_us(1));
         let servers: Vec<String> = ["h0", "h2", "h3"].map(String::from).into();
         let (count, persistent, start) = (2, true, Span::from_us(10));
         let kind = WorkloadKind::Requests {
@@ -267,6 +272,7 @@ mod tests {
             persistent,
             start,
             connect_ahead,
+            spacing,
             reply_delay,
         };
         let mut workload = make(kind, &topology);
@@ -276,9 +282,10 @@ mod tests {
                 .map(|number| {
                     // The connections of the first round are there earlier.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
-                    assert_eq!(workload.next_start(), Some(Time(now.0 - ahead.0)));
+                    let due = now + spacing * u64::from(number);
+                    assert_eq!(workload.next_start(), Some(Time(due.0 - ahead.0)));
                     let flow = workload.next_flow();
-                    assert_eq!(flow.start, now);
+                    assert_eq!(flow.start, due);
                     assert_eq!(flow.kept, Some(Kept { number, first: false, last: round == 1 }));
                     assert_eq!(flow.query, Some(round));
                     flow
