@@ -34,6 +34,29 @@ GROUPS = {
 }
 
 
+MECHANISMS = {
+    "slow start, HyStart, CUBIC and Reno growth": (
+        "a_single_cubic",
+        "a_single_reno",
+        "b_long2_cubic",
+        "b_long20_cubic",
+        "d_converge_1g_cubic",
+    ),
+    "DCTCP: alpha, cuts, send buffer and pushes": (
+        "a_single_dctcp",
+        "b_long2_dctcp",
+        "b_long20_dctcp",
+        "d_converge_1g_dctcp",
+    ),
+    "Vegas": ("a_single_vegas",),
+    "short responses beside long flows": ("c_buildup",),
+    "RED with and without ECN": ("e_coexist",),
+    "recovery in incast: RACK, probes, PRR, time-outs": ("f_incast",),
+    "receive windows, quick and delayed ACKs": ("g_fct",),
+}
+PICTURES = ("a_single_cubic.svg", "b.svg", "f.svg")
+
+
 def main() -> None:
     """Runs and compares."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -76,22 +99,28 @@ def draw(runs: dict[str, list[Recording]], out: Path) -> dict[str, list[str]]:
 
 def table(rows: list[Row]) -> list[str]:
     """Rows as Markdown."""
-    text = ["| scenario | figure | Linux 6.1 | pauseframe | seeds | band | |", "|---|---|---|---|---|---|---|"]
+    text = [
+        "| scenario | figure | Linux 6.1 | its parts | pauseframe | seeds | band | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
         low, high = f"{row.low:.4g}", f"{row.high:.4g}"
         spread = "" if low == high else f"{low} … {high}"
+        parts = "" if None in row.noise else "{:.4g} … {:.4g}".format(*row.noise)
         allowed = band(row.figure)
         width = f"{allowed.relative:.0%}" + (f" or {allowed.absolute:g}" if allowed.absolute else "")
         mark = row.standing if row.standing != "outside" else "**outside**"
         text.append(
-            f"| {row.scenario} | {row.figure} | {row.kernel:.5g} | {row.ours:.5g} | {spread} | {width} | {mark} |"
+            f"| {row.scenario} | {row.figure} | {row.kernel:.5g} | {parts} | {row.ours:.5g} | {spread} "
+            f"| {width} | {mark} |"
         )
     return text
 
 
 def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
     """The page."""
-    text = [(HERE / "preface.md").read_text(encoding="utf-8").strip(), "", *score(rows, seeds), ""]
+    above, below = (HERE / "preface.md").read_text(encoding="utf-8").strip().split("<!-- summary -->\n")
+    text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, seeds), below, ""]
     reasons = known()
     for group, title in GROUPS.items():
         mine = [row for row in rows if row.scenario[0] == group]
@@ -111,15 +140,16 @@ def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
     return [f"- {why} (*{'; '.join(where)}*)" for why, where in told.items()]
 
 
-def score(rows: list[Row], seeds: int) -> list[str]:
-    """How many rows lie where, by group."""
-    text = ["| group | rows | inside | in range | outside |", "|---|---|---|---|---|"]
-    for group in (*GROUPS, ""):
-        mine = [row.standing for row in rows if row.scenario.startswith(group)]
-        counts = " | ".join(str(mine.count(standing)) for standing in ("inside", "in range", "outside"))
-        text.append(f"| {group or 'all'} | {len(mine)} | {counts} |")
-    note = f"`inside`: within its band. `in range`: not, but within what {seeds} seeds of ours span (groups b to f)."
-    return [*text, "", note]
+def summary(rows: list[Row], seeds: int) -> list[str]:
+    """What a reader wants to know first: how many rows lie where, by mechanism, and three pictures."""
+    text = ["| mechanism | seen in | rows | inside | in range | outside |", "|---|---|---|---|---|---|"]
+    for name, prefixes in (*MECHANISMS.items(), ("**all**", ("",))):
+        mine = [row.standing for row in rows if row.scenario.startswith(prefixes)]
+        counts = [mine.count(standing) for standing in ("inside", "in range", "outside")]
+        share = f"{counts[0]} ({counts[0] / len(mine):.0%})"
+        text.append(f"| {name} | {', '.join(prefixes)} | {len(mine)} | {share} | {counts[1]} | {counts[2]} |")
+    note = f"Groups b to f are the median of {seeds} seeds. The kernel in orange, ours in blue:"
+    return [*text, "", note, "", *(f"![{name}]({name})" for name in PICTURES), ""]
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ def main() -> None:
     parser.add_argument("--from", dest="folder", type=Path, required=True)
     folder: Path = parser.parse_args().folder
     REFERENCE.mkdir(exist_ok=True)
-    figure_rows: list[tuple[str, str, float]] = []
+    figure_rows: list[tuple[str, str, float, float | None, float | None]] = []
+    known = {path.stem for path in (HERE / "scenarios").glob("*.toml")}
     cdfs: list[tuple[str, int, float | None]] = []
     lines: list[pl.DataFrame] = []
     responses: list[pl.DataFrame] = []
@@ -87,9 +88,15 @@ def main() -> None:
     incasts: list[pl.DataFrame] = []
     for path in sorted(folder.glob("*.json")):
         name = path.stem
+        if name.split("_rto")[0] not in known and name not in known:
+            continue
         settings = json.loads(path.read_text())
         run = recording(folder, name)
-        figure_rows += [(name, figure, float(f"{value:.6g}")) for figure, value in figures.figures(name, run).items()]
+        own = figures.noise(name, run)
+        for figure, value in figures.figures(name, run).items():
+            low, high = own.get(figure, (None, None))
+            row = (float(f"{value:.6g}"), *(None if end is None else float(f"{end:.6g}") for end in (low, high)))
+            figure_rows.append((name, figure, *row))
         label = pl.lit(name).alias("scenario")
         if run.lines.height:
             step = max(float(settings["summary"].get("from_us", 0)), float(run.lines["t_us"].max() or 0)) / POINTS  # type: ignore[arg-type]
@@ -101,7 +108,7 @@ def main() -> None:
         for frame, into in ((run.responses, responses), (run.fct, fcts), (run.incast, incasts)):
             if frame is not None:
                 into.append(frame.with_columns(label))
-    pl.DataFrame(figure_rows, schema=["scenario", "figure", "kernel"], orient="row").write_csv(
+    pl.DataFrame(figure_rows, schema=["scenario", "figure", "kernel", "low", "high"], orient="row").write_csv(
         REFERENCE / "figures.csv"
     )
     pl.DataFrame(cdfs, schema=["scenario", "percent", "packets"], orient="row").write_csv(REFERENCE / "queue_cdf.csv")

@@ -47,6 +47,10 @@ class Band:
 
 MEDIAN, TAIL = 0.05, 0.15
 COUNT, COUNT_A_ROUND = Band(0.5, 3.0), Band(0.5, 1.0)
+SHARE = Band(0.05, 0.05)
+QUARTERS = 4
+SETTLED = 2
+"""Rounds of an incast from this one on are alike: the first two are told apart."""
 
 
 def band(figure: str) -> Band:
@@ -54,6 +58,8 @@ def band(figure: str) -> Band:
     head = figure.split(" ", maxsplit=1)[0]
     if head in {"drops", "timeouts", "probes", "retransmits"}:
         return COUNT_A_ROUND if " x " in figure else COUNT
+    if head == "share":
+        return SHARE
     packets = 1.0 if head in {"queue", "cwnd"} else 0.0
     tail = any(word in figure for word in ("p5", "p95", "p99", "max", "fraction", "joins")) and "p50" not in figure
     return Band(TAIL if tail else MEDIAN, packets)
@@ -112,7 +118,7 @@ def start(lines: pl.DataFrame) -> dict[str, float]:
 
 
 def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]:
-    """Goodput of all flows together, and Jain's index of their means."""
+    """Goodput of all flows together, and the largest and the smallest share, 1 being the fair one."""
     low, high = window
     rates = lines.filter((pl.col("metric") == "rate") & pl.col("t_us").is_between(low, high))
     mean = rates.group_by("flow").agg(pl.col("value").mean()).sort("flow")["value"]
@@ -120,7 +126,8 @@ def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]
         return {}
     found = {"goodput Mb/s": _number(mean.sum())}
     if mean.len() > 1:
-        found["jain"] = _number(mean.sum()) ** 2 / (mean.len() * _number((mean**2).sum()))
+        fair = _number(mean.mean())
+        found |= {"share largest": _number(mean.max()) / fair, "share smallest": _number(mean.min()) / fair}
     return found
 
 
@@ -135,8 +142,12 @@ def joins(lines: pl.DataFrame) -> float:
 
 
 def incast(rows: pl.DataFrame) -> dict[str, float]:
-    """By senders and size: median completion, and per repetition time-outs, probes, retransmissions."""
+    """By senders and size: completion of the first two rounds and the median of all; time-outs and resent a round."""
     found: dict[str, float] = {}
+    for senders, size, rep, us in (
+        rows.filter(pl.col("rep") < SETTLED).select("senders", "bytes_each", "rep", "completion_us").iter_rows()
+    ):
+        found[f"completion round {rep + 1} us {senders} x {size} B"] = us
     cells = rows.group_by("senders", "bytes_each", maintain_order=True).agg(
         pl.col("completion_us").median(), pl.col("timeouts", "loss_probes", "retransmits").mean()
     )
@@ -149,6 +160,25 @@ def incast(rows: pl.DataFrame) -> dict[str, float]:
             f"retransmits {where}": retransmits,
         }
     return found
+
+
+def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
+    """How far the figures of parts of one run lie apart: its quarters, or the rounds of an incast after the second."""
+    parts: list[dict[str, float]] = []
+    if run.incast is not None:
+        settled = run.incast.filter(pl.col("rep") >= SETTLED)
+        parts = [incast(settled.filter(pl.col("rep") == rep)) for rep in settled["rep"].unique().sort()]
+    elif run.lines.height:
+        low, high = BOTH if scenario[0] == "d" else (FIRST_SECOND, _number(run.lines["t_us"].max()))
+        step = (high - low) / QUARTERS
+        for part in range(QUARTERS):
+            window = (low + part * step, low + (part + 1) * step)
+            names = {"queue": "queue"} | ({"cwnd": "cwnd"} if scenario[0] == "a" else {})
+            found = {k: v for name in names for k, v in quantiles(name, within(run.lines, name, window)).items()}
+            parts.append(found | shares(run.lines, window))
+    names = set().union(*parts) if parts else set()
+    spans = {name: [part[name] for part in parts if name in part] for name in names}
+    return {name: (min(values), max(values)) for name, values in spans.items()}
 
 
 def thin(lines: pl.DataFrame, step_us: float, early_us: float = 200_000.0) -> pl.DataFrame:

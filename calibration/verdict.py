@@ -30,6 +30,8 @@ class Row:
     ours: float
     low: float
     high: float
+    noise: tuple[float | None, float | None] = (None, None)
+    """Between the parts of the kernel's own run."""
 
     @property
     def standing(self) -> Standing:
@@ -43,17 +45,25 @@ def reference() -> dict[str, dict[str, float]]:
     """The kernel's figures by scenario."""
     rows = pl.read_csv(HERE / "linux" / "figures.csv")
     found: dict[str, dict[str, float]] = {}
-    for scenario, figure, value in rows.iter_rows():
+    for scenario, figure, value in rows.select("scenario", "figure", "kernel").iter_rows():
         found.setdefault(scenario, {})[figure] = value
     return found
+
+
+def kernel_noise() -> dict[tuple[str, str], tuple[float | None, float | None]]:
+    """The kernel's own spread by scenario and figure."""
+    rows = pl.read_csv(HERE / "linux" / "figures.csv").select("scenario", "figure", "low", "high")
+    return {(scenario, figure): (low, high) for scenario, figure, low, high in rows.iter_rows()}
 
 
 def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float]]) -> list[Row]:
     """A row for each of the kernel's figures that every run of ours has."""
     rows = []
+    noise = kernel_noise()
     for figure, value in kernel.items():
         ours = [found.get(figure, 0.0) for found in seeds]
-        rows.append(Row(scenario, figure, value, median(ours), min(ours), max(ours)))
+        own = noise.get((scenario, figure), (None, None))
+        rows.append(Row(scenario, figure, value, median(ours), min(ours), max(ours), own))
     return rows
 
 

@@ -57,6 +57,7 @@ from pauseframe.scenario.network import (
     Switch,
     SwitchClass,
     Watchdog,
+    WireJitter,
 )
 from pauseframe.scenario.record import Corruption, Failure, Packets, PauseTree, Record, Series, Stop
 from pauseframe.scenario.topologies import (
@@ -180,6 +181,7 @@ __all__ = [
     "Udp",
     "Uniform",
     "Watchdog",
+    "WireJitter",
     "Xgft",
     "__version__",
     "flow_rates",

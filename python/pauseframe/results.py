@@ -22,8 +22,8 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `pause_tree`, `deadlocks`, `jobs` and `ranks` are Arrow-backed: polars, pandas,
-    pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
+    `flows`, `queries`, `ports`, `series`, `pause_tree`, `deadlocks`, `jobs` and `ranks` are Arrow-backed: polars,
+    pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
     docs/reference/results.md.
     """
 

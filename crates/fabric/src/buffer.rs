@@ -204,6 +204,10 @@ impl Network {
     ) -> Result<(), DropReason> {
         let packet = Held::of(&self.packets[index], self.hot.account_mask);
         let lossless = self.is_lossless(packet.class);
+        let policy = &self.policies[usize::from(packet.class)];
+        if !lossless && self.lanes[self.lane_index(egress, packet.class)].waiting >= policy.packets {
+            return Err(DropReason::BufferFull);
+        }
         match self.settings.buffer {
             BufferPolicy::PerPort(_) if !lossless => {
                 let backlog = self.lanes[self.lane_index(egress, packet.class)].backlog;

@@ -29,6 +29,8 @@ pub(crate) struct ClassPolicy {
     pub(crate) reserved: u64,
     /// Bytes of one egress queue where lossy classes have a fixed limit; `u64::MAX` with other buffers.
     pub(crate) limit: u64,
+    /// Packets of one egress queue of a lossy class.
+    pub(crate) packets: u32,
 }
 
 impl ClassPolicy {
@@ -47,12 +49,13 @@ impl ClassPolicy {
             alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
             reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
             limit,
+            packets: settings.queue_packets.unwrap_or(u32::MAX),
         }
     }
 
     /// Whether its queues must see every packet come, and not only those that meet a long queue.
     pub(crate) fn watches_arrivals(&self) -> bool {
-        self.marker.is_average() || self.marker.counts_packets()
+        self.marker.is_average() || self.marker.counts_packets() || self.packets < u32::MAX
     }
 
     /// Whether something is to be done when a packet leaves.

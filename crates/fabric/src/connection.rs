@@ -12,7 +12,7 @@ use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
-use pauseframe_units::{NodeId, PortId, Time};
+use pauseframe_units::{NodeId, PortId, Span, Time};
 
 /// IPv4 header, bytes.
 const IP_HEADER: u32 = 20;
@@ -28,6 +28,9 @@ pub(crate) struct End {
     pub(crate) connection: Connection,
     /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
     timer_at: Time,
+    /// The application writes `writes` bytes then; `Time::MAX`: nothing is due.
+    write_at: Time,
+    writes: u64,
     /// Delivered bytes at which the application does something: answers, or has all it wants.
     pub(crate) expects: u64,
     /// Flow * 2 + side of the other end, by the flow that opened the connection.
@@ -154,7 +157,9 @@ impl Network {
         let iss = |side: u64| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + side)) as u32;
         let (iss0, iss1) = (iss(0), iss(1));
         let mut source = Connection::open(self.config_at(spec.source, spec.transport), iss0, iss1, now);
-        source.send(spec.size, now);
+        if spec.start <= now {
+            source.send(spec.size, now);
+        }
         let mut sink = Connection::accept(self.config_at(spec.destination, spec.transport), iss1, iss0);
         if self.settings.refusing.contains(&spec.destination) {
             sink = sink.refusing();
@@ -172,6 +177,9 @@ impl Network {
         let source = self.add_end(flow, 0, &spec, source, reply);
         let sink = self.add_end(flow, 1, &spec, sink, spec.size);
         self.slots.push([source, sink]);
+        if spec.start > now {
+            self.write_later(source, spec.size, spec.start);
+        }
         if let Some(stop) = spec.stop {
             queue.push(stop.max(now), Event::FlowStop(flow).code());
         }
@@ -221,6 +229,8 @@ impl Network {
         let end = End {
             connection,
             timer_at: Time::MAX,
+            write_at: Time::MAX,
+            writes: 0,
             expects,
             peer: flow * 2 + 1 - side,
             flow,
@@ -362,11 +372,20 @@ impl Network {
         let spec = self.records[flow as usize].spec;
         let end = self.end(slot);
         end.expects = u64::MAX;
-        if side == 1 && spec.reply > 0 {
+        if side == 1 && spec.reply > 0 && spec.reply_delay > Span::ZERO {
+            self.write_later(slot, spec.reply, now + spec.reply_delay);
+        } else if side == 1 && spec.reply > 0 {
             end.connection.send(spec.reply, now);
         } else {
             self.end_flow(flow, FlowStatus::Finished, now, queue);
         }
+    }
+
+    /// The application of this end writes `bytes` at `at`.
+    #[cold]
+    fn write_later(&mut self, slot: u32, bytes: u64, at: Time) {
+        let end = self.end(slot);
+        (end.write_at, end.writes) = (at, bytes);
     }
 
     /// Hands segments to the host while TCP has some and the host has room.
@@ -461,7 +480,7 @@ impl Network {
     #[inline]
     pub(crate) fn arm_timer(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
         let end = self.end(slot);
-        let Some(deadline) = end.connection.deadline() else { return };
+        let deadline = end.connection.deadline().unwrap_or(Time::MAX).min(end.write_at);
         if deadline < end.timer_at {
             let at = deadline.max(now);
             end.timer_at = at;
@@ -477,6 +496,10 @@ impl Network {
         }
         let end = self.end(slot);
         end.timer_at = Time::MAX;
+        if end.write_at <= now {
+            end.write_at = Time::MAX;
+            end.connection.send(end.writes, now);
+        }
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }

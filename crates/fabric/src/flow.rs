@@ -25,7 +25,9 @@ pub struct FlowSpec {
     pub size: u64,
     /// Bytes back, sent once `size` bytes have arrived; 0 for a one-way flow. A request and its response.
     pub reply: u64,
-    /// When the source application opens the connection.
+    /// How long the destination's application takes from the last byte of the request to its reply.
+    pub reply_delay: Span,
+    /// When the source application writes, having opened the connection if it was not asked for earlier.
     pub start: Time,
     /// A long flow stops sending new data here.
     pub stop: Option<Time>,

@@ -28,7 +28,15 @@ pub(crate) struct Host {
     /// When the last segment is through the stack.
     last_through: Time,
     jitter: Rng,
-    pub(crate) wire_jitter: Rng,
+    /// How unsteady its link is to the switch and from there.
+    pub(crate) wire: [Unsteady; 2],
+}
+
+/// One direction of an unsteady link.
+#[derive(Debug)]
+pub(crate) struct Unsteady {
+    pub(crate) jitter: Span,
+    pub(crate) draws: Rng,
 }
 
 /// What waits in a NIC for one destination and class.
@@ -40,7 +48,7 @@ struct DestinationQueue {
 }
 
 impl Host {
-    pub(crate) fn new(port: PortId, jitter: Rng, wire_jitter: Rng) -> Host {
+    pub(crate) fn new(port: PortId, jitter: Rng, wire: [Unsteady; 2]) -> Host {
         Host {
             port,
             held: 0,
@@ -52,7 +60,7 @@ impl Host {
             blocked: VecDeque::new(),
             last_through: Time::ZERO,
             jitter,
-            wire_jitter,
+            wire,
         }
     }
 

@@ -75,6 +75,7 @@ impl IdealTime {
             time = time.saturating_add(self.transfer(spec, spec.size, &there));
         }
         if spec.reply > 0 {
+            time = time.saturating_add(spec.reply_delay);
             time = time.saturating_add(self.transfer(spec, spec.reply, &back));
         }
         time
@@ -103,6 +104,7 @@ impl IdealTime {
             workload: 0,
             query: None,
             kept: None,
+            reply_delay: Span::ZERO,
         };
         let ack = self.wire_size(&spec, &Segment::default());
         let there = self.transfer(&spec, spec.size, &self.path(from, to));

@@ -52,7 +52,7 @@ pub use qcn::QcnSettings;
 pub use queue::QueueDiscipline;
 pub use receiver::ReceiverSettings;
 pub use scheduler::{EtsGroup, Scheduler};
-pub use settings::{BufferPolicy, Overhead, PfcSettings, Settings, Transport};
+pub use settings::{BufferPolicy, Overhead, PfcSettings, Settings, Transport, WireJitter};
 pub use udp::DatagramSettings;
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{Watchdog, WatchdogAction};

@@ -109,6 +109,7 @@ impl Network {
             destination: message.to,
             size: message.bytes,
             reply: 0,
+            reply_delay: Span::ZERO,
             start: now,
             stop: None,
             transport: message.transport,

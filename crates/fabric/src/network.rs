@@ -7,7 +7,7 @@ use crate::deadlock::Detector;
 use crate::event::{Event, OBSERVATION};
 use crate::failures::{Failures, LossReason};
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
-use crate::host::Host;
+use crate::host::{Host, Unsteady};
 use crate::hot::Hot;
 use crate::ideal::IdealTime;
 use crate::marker::{RedQueue, red_queues};
@@ -201,7 +201,7 @@ impl Network {
         let policies = std::array::from_fn(|class| {
             ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
         });
-        let (hosts, switches, number) = nodes(&topology, settings.seed);
+        let (hosts, switches, number) = nodes(&topology, &settings);
         let stride = if settings.vlans.is_some() { 0 } else { longest_path(&topology, &routes) };
         let vlans = settings.vlans.as_ref();
         assert!(vlans.is_none() || settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
@@ -461,16 +461,24 @@ fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
 }
 
 /// Hosts, switches, and each node's number among its kind.
-fn nodes(topology: &Topology, seed: u64) -> (Vec<Host>, Vec<Switch>, IndexVec<NodeId, u32>) {
+fn nodes(topology: &Topology, settings: &Settings) -> (Vec<Host>, Vec<Switch>, IndexVec<NodeId, u32>) {
+    let seed = settings.seed;
     let (mut hosts, mut switches, mut number) = (Vec::new(), Vec::new(), IndexVec::new());
     for (id, node) in topology.nodes().iter_enumerated() {
         match node.kind {
             NodeKind::Host => {
                 assert!(node.ports.len() == 1, "host {} has {} links, not one", node.name, node.ports.len());
                 number.push(hosts.len() as u32);
-                let [stack, wire] =
-                    ["jitter", "wire jitter"].map(|label| stream(seed, label, u64::from(id.0)));
-                hosts.push(Host::new(node.ports[0], stack, wire));
+                let draws = |label| stream(seed, label, u64::from(id.0));
+                let own = settings.wire_jitters.iter().find(|own| own.host == id);
+                let jitters =
+                    own.map_or([settings.wire_jitter, Span::ZERO], |own| [own.to_switch, own.to_host]);
+                let [out, back] = jitters;
+                let wire = [
+                    Unsteady { jitter: out, draws: draws("wire jitter") },
+                    Unsteady { jitter: back, draws: draws("wire jitter to host") },
+                ];
+                hosts.push(Host::new(node.ports[0], draws("jitter"), wire));
             }
             NodeKind::Switch => {
                 number.push(switches.len() as u32);

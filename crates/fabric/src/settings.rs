@@ -27,6 +27,8 @@ pub struct Settings {
     pub tx_jitter: Span,
     /// Up to this much later, uniformly at random, what a host sends reaches its switch; in order. Lossy classes only.
     pub wire_jitter: Span,
+    /// Hosts for which it is otherwise, for each direction.
+    pub wire_jitters: Vec<WireJitter>,
     /// Each host's clock ticks at moments of its own (see `RtoConfig::granularity`), not all at once.
     pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
@@ -39,6 +41,8 @@ pub struct Settings {
     pub switch_latency: Span,
     /// Who may hold how much.
     pub buffer: BufferPolicy,
+    /// Packets that a lossy queue holds at most, however short they are; `None`: bytes alone count.
+    pub queue_packets: Option<u32>,
     /// Bytes of a shared buffer that lossy traffic alone uses, the rest being for lossless traffic; `None`: all in one pool.
     pub egress_pool: Option<Bytes>,
     /// ECN marking, at switches.
@@ -66,6 +70,17 @@ pub struct Settings {
     pub silent: Vec<NodeId>,
     /// The transports that flows name by index.
     pub transports: Vec<Transport>,
+}
+
+/// How unsteady the link of a host is: frames take up to this much longer, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireJitter {
+    /// The host.
+    pub host: NodeId,
+    /// On the way to its switch.
+    pub to_switch: Span,
+    /// On the way from its switch.
+    pub to_host: Span,
 }
 
 /// A transport and the priority of its packets.

@@ -4,7 +4,7 @@
 //! NICs, drivers and interrupts that comes after the host's queue, so that a host which sends at line rate has it too (jitter of
 //! the stack, `tx_jitter`, is lost in that queue). Without noise a full drop-tail queue shows phase effects (Floyd and
 //! Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992): which of two hosts of one rate always finds the
-//! free place is decided for good. Left out: jitter of links between switches, and in lossless classes, whose headroom
+//! free place is decided for good. `wire_jitters` says it host by host, for each direction. Left out: jitter of links between switches, and in lossless classes, whose headroom
 //! would have to cover it.
 
 use crate::network::Network;
@@ -25,11 +25,15 @@ impl Network {
     /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
     fn unsteady_delay(&mut self, port: PortId, index: u32, now: Time) -> Span {
         let state = &self.ports[port];
-        let jitter = self.settings.wire_jitter;
-        if jitter == Span::ZERO || state.from_host == NIL {
+        let wire = match (state.from_host, state.to_host) {
+            (NIL, NIL) => return state.delay,
+            (NIL, to) => &mut self.hosts[to as usize].wire[1],
+            (from, _) => &mut self.hosts[from as usize].wire[0],
+        };
+        if wire.jitter == Span::ZERO {
             return state.delay;
         }
-        let late = Span(self.hosts[state.from_host as usize].wire_jitter.below(jitter.0 + 1));
+        let late = Span(wire.draws.below(wire.jitter.0 + 1));
         let over = now + state.rate.serialise(u32::from(self.packets[index].size) + self.hot.gap);
         let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| self.packets[last].at + Span(1));
         (state.delay + late).max(after_last.saturating_since(over))

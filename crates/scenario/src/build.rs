@@ -5,19 +5,21 @@ mod switches;
 use crate::resolve::build_topology;
 use crate::spec::{
     BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, InitialWindow,
-    NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, TransportSpec,
-    UdpSpec, VlanRoutingSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName,
+    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
+    WorkloadSpec,
 };
 use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
-    Settings, Transport, VlanChoice, VlanRoutes,
+    Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
     CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm,
+    SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use std::collections::BTreeMap;
@@ -148,6 +150,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         tx_delay: host.tx_delay,
         tx_jitter: host.tx_jitter,
         wire_jitter: host.wire_jitter,
+        wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
         ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
@@ -160,6 +163,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
             }
             BufferSpec::IdealOutputQueued { size } => BufferPolicy::IdealOutputQueued(size),
         },
+        queue_packets: scenario.switch.queue_packets,
         egress_pool: match scenario.switch.buffer {
             BufferSpec::Shared { egress_pool, .. } => egress_pool,
             BufferSpec::PerPort { .. } | BufferSpec::IdealOutputQueued { .. } => None,
@@ -295,6 +299,18 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         },
         receive_window: spec.receive_window.0 as u32,
         receive_buffer: receive_buffer(spec),
+        send_buffer: match spec.send_buffer {
+            SendBufferName::Unlimited => SendBuffer::Unlimited,
+            SendBufferName::Linux => SendBuffer::Linux {
+                initial: spec.send_buffer_initial.0 as u32,
+                max: spec.send_buffer_max.0 as u32,
+            },
+        },
+        small_segments: match spec.small_segments {
+            SmallSegmentsName::AtOnce => SmallSegments::AtOnce,
+            SmallSegmentsName::Nagle => SmallSegments::Nagle,
+            SmallSegmentsName::Cork => SmallSegments::Cork,
+        },
         reassembly_limit: spec.reassembly_limit,
         dsack: spec.dsack && spec.sack,
         read_rate: spec.read_rate.unwrap_or_default(),
@@ -311,6 +327,11 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::new(config), priority, datagrams: None }
+}
+
+fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<WireJitter> {
+    let host = topology.find(&own.host)?;
+    Some(WireJitter { host, to_switch: own.to_switch, to_host: own.to_host })
 }
 
 fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {

@@ -14,6 +14,8 @@ pub struct RecoverySpec {
     pub tlp: bool,
     /// Added to RACK's reordering timer and to the probe timeout.
     pub recovery_slack: Span,
+    /// Windows are numbers of segments.
+    pub count_packets: bool,
     /// Proportional rate reduction, after ECE too.
     pub prr: bool,
     /// Reductions are taken back when D-SACK shows that they were needless.
@@ -67,6 +69,7 @@ impl RecoverySpec {
             rack: self.rack,
             tlp: self.tlp,
             timer_slack: self.recovery_slack,
+            count_packets: self.count_packets,
             prr: self.prr,
             undo: self.undo,
             frto: self.frto,

@@ -93,6 +93,8 @@ pub struct HostSpec {
     pub tx_jitter: Span,
     /// Up to this much later what a host has sent reaches its switch, at random, in order.
     pub wire_jitter: Span,
+    /// Hosts whose links are otherwise.
+    pub wire_jitters: Vec<WireJitterSpec>,
     /// Each host's clock ticks (`rto_granularity`) at moments of its own, not all at once.
     pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
@@ -109,6 +111,17 @@ pub struct HostSpec {
     pub refusing: Vec<String>,
     /// Names of hosts that answer nothing.
     pub silent: Vec<String>,
+}
+
+/// `[[host.wire_jitters]]`: how unsteady the link of one host is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct WireJitterSpec {
+    /// Name of the host.
+    pub host: String,
+    /// Up to this much later what it sends reaches the switch.
+    pub to_switch: Span,
+    /// Up to this much later what the switch sends reaches it.
+    pub to_host: Span,
 }
 
 /// How the NIC queues.
@@ -146,6 +159,8 @@ pub struct SwitchSpec {
     pub model: String,
     /// Order of service within a priority.
     pub queue: QueueName,
+    /// Packets that a lossy queue holds at most; `None`: bytes alone count.
+    pub queue_packets: Option<u32>,
     /// Which priority is served next.
     pub scheduler: SchedulerSpec,
     /// Pairs of DSCP and priority, for hosts and switches alike.
@@ -250,6 +265,14 @@ pub struct TransportSpec {
     pub receive_buffer_max: Bytes,
     /// Step of `freebsd`.
     pub receive_buffer_step: Bytes,
+    /// Where the application's data wait.
+    pub send_buffer: SendBufferName,
+    /// First send buffer of `linux`.
+    pub send_buffer_initial: Bytes,
+    /// Largest.
+    pub send_buffer_max: Bytes,
+    /// Whether a last segment that is not full goes out.
+    pub small_segments: SmallSegmentsName,
     /// Full segments that may wait above a gap; 0: no limit.
     pub reassembly_limit: u32,
     /// Report what came twice.
@@ -310,6 +333,51 @@ pub enum ReceiveBufferName {
     Linux,
     /// Steps of a fixed size.
     Freebsd,
+}
+
+/// How long an application takes for its reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct ReplyDelay {
+    /// What `time` means.
+    pub law: ReplyLaw,
+    /// The constant, the largest, the mean, or the step.
+    pub time: Span,
+}
+
+/// The law of a reply delay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyLaw {
+    /// Always the same.
+    Constant,
+    /// From zero to `time`, all as likely.
+    Uniform,
+    /// Exponential with mean `time`.
+    Exponential,
+    /// The first server at once, each further one `time` later.
+    Staggered,
+}
+
+/// Where the application's data wait, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendBufferName {
+    /// Whatever it takes.
+    Unlimited,
+    /// Grows with the window.
+    Linux,
+}
+
+/// What becomes of a last segment that is not full, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SmallSegmentsName {
+    /// `TCP_NODELAY`.
+    AtOnce,
+    /// While another is not acknowledged it waits.
+    Nagle,
+    /// `TCP_CORK`.
+    Cork,
 }
 
 /// Connection caches by name.
@@ -429,6 +497,12 @@ pub enum WorkloadKind {
         persistent: bool,
         /// When the first goes out.
         start: Span,
+        /// How long before that kept connections are opened.
+        connect_ahead: Span,
+        /// From the request to one server to that to the next.
+        spacing: Span,
+        /// From a request to its response.
+        reply_delay: ReplyDelay,
     },
     /// Single flows between random hosts.
     Background {

@@ -1,10 +1,10 @@
 //! Instructions per ACK of a congestion control: `valgrind --tool=callgrind target/release/examples/per_ack cubic 200000`.
 //! Two runs of different length give the cost of an ACK without the start; `linux` as third argument switches the
-//! refinements of recovery on.
+//! refinements of recovery and the send buffer on.
 
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
-    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment,
+    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
@@ -40,6 +40,12 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
         delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
         receive_buffer: ReceiveBuffer::Fixed,
+        send_buffer: if recovery == RecoveryConfig::LINUX {
+            SendBuffer::Linux { initial: 16_384, max: 4_194_304 }
+        } else {
+            SendBuffer::Unlimited
+        },
+        small_segments: SmallSegments::AtOnce,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),

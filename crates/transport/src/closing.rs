@@ -1,11 +1,14 @@
 //! The end of a connection (RFC 9293 §3.6): FIN both ways, refusal and reset.
 //!
-//! FIN is a segment of its own, sent when all data are acknowledged, and repeated like data until it is acknowledged.
-//! Left out: FIN on a segment with data, TIME-WAIT (no pair of ports is used twice), urgent closing, SYN cookies.
+//! A FIN is the byte after the last of the data: it goes out with the last segment that was not sent yet, or at once behind the data (Linux
+//! `tcp_send_fin`), whatever the congestion window says (`tcp_cwnd_test`), and is lost, reported and repeated as data are.
+//! Left out: TIME-WAIT (no pair of ports is used twice), urgent closing, SYN cookies.
 
 use crate::cache::Metrics;
+use crate::config::Config;
 use crate::connection::{Connection, Failure, State};
-use crate::segment::{Ecn, Flags, Options, Segment};
+use crate::segment::{Ecn, Flags, SackBlocks, Segment};
+use crate::sender::{Kind, Outgoing, Sender};
 use pauseframe_units::Time;
 
 /// Where this side's FIN is.
@@ -14,12 +17,10 @@ pub(crate) enum Fin {
     /// The application has not closed.
     #[default]
     Open,
-    /// It has; the FIN follows the data.
+    /// It has; the FIN follows what it has still to write.
     Due,
-    /// In flight.
-    Sent,
-    /// It got lost and goes out again.
-    Again,
+    /// It is the last byte that waits or is in flight.
+    Queued,
     /// Acknowledged.
     Acked,
 }
@@ -30,6 +31,8 @@ pub(crate) struct Life {
     pub(crate) fin: Fin,
     /// The peer has closed.
     pub(crate) peer_fin: bool,
+    /// The number of the peer's FIN, where it came above a gap.
+    peer_fin_at: Option<u32>,
     /// For the end of the handshake.
     pub(crate) inherited: Option<Metrics>,
 }
@@ -82,16 +85,13 @@ impl Connection {
         if segment.flags.has(Flags::SYN) || !self.is_open() {
             return;
         }
+        self.on_open_segment(segment, codepoint, now);
         if let Some(life) = &mut self.life
-            && matches!(life.fin, Fin::Sent | Fin::Again)
-            && segment.flags.has(Flags::ACK)
-            && segment.ack == self.sender.space.wire(self.sender.snd_nxt)
+            && life.fin == Fin::Queued
+            && self.sender.is_done()
         {
             life.fin = Fin::Acked;
-            self.sender.retries = 0;
-            self.sender.rto_deadline = Time::MAX;
         }
-        self.on_open_segment(segment, codepoint, now);
         if segment.flags.has(Flags::FIN) && segment.flags.has(Flags::ACK) {
             self.on_fin(segment.seq.wrapping_add(segment.len));
         }
@@ -100,10 +100,31 @@ impl Connection {
     /// The peer's FIN has number `seq`; it counts once all before it has come (RFC 9293 §3.10.7.4).
     fn on_fin(&mut self, seq: u32) {
         self.receiver.request_ack();
-        let life = self.life.get_or_insert_default();
-        if !life.peer_fin && self.receiver.ahead(seq) == 0 {
-            life.peer_fin = true;
+        let life = self.life_mut();
+        if !life.peer_fin {
+            life.peer_fin_at = Some(seq);
+            self.take_fin();
+        }
+    }
+
+    /// The peer's FIN counts once nothing before it is missing.
+    #[cold]
+    pub(crate) fn take_fin(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        if life.peer_fin_at.is_some_and(|seq| self.receiver.ahead(seq) == 0) {
+            (life.peer_fin, life.peer_fin_at) = (true, None);
             self.receiver.on_fin();
+            self.receiver.request_ack();
+        }
+    }
+
+    /// A FIN that waits above a gap is part of what SACK reports.
+    pub(crate) fn report_fin(&self, blocks: &mut SackBlocks) {
+        let Some(seq) = self.life.as_ref().and_then(|life| life.peer_fin_at) else { return };
+        for (_, right) in blocks.blocks.iter_mut().take(usize::from(blocks.count)) {
+            if *right == seq {
+                *right = seq.wrapping_add(1);
+            }
         }
     }
 
@@ -125,40 +146,74 @@ impl Connection {
         }
     }
 
-    /// What goes out while closing: data first, then the FIN.
+    /// What goes out while closing: data, the FIN with the last of them or behind them.
     #[cold]
     pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, Ecn)> {
-        match self.life.as_ref().map_or(Fin::Open, |life| life.fin) {
-            Fin::Due if self.sender.is_done() => self.sender.space = self.sender.space.after_fin(),
-            Fin::Again => self.stats.retransmits += 1,
-            _ => return self.poll_open(now),
+        let due = self.life.as_ref().is_some_and(|life| life.fin == Fin::Due);
+        if due && self.sender.waiting() == 0 {
+            self.sender.append_fin();
+            self.life_mut().fin = Fin::Queued;
         }
-        self.life_mut().fin = Fin::Sent;
-        self.sender.rto_deadline = self.sender.rtt.deadline(now, &self.config.rto);
-        let ack = self.receiver.take_ack();
-        let flags = Flags::ACK.with(Flags::FIN);
-        let segment = Segment {
-            seq: self.sender.space.wire(self.sender.snd_nxt).wrapping_sub(1),
-            ack: self.receiver.wire(ack.offset),
-            len: 0,
-            window: self.receiver.window_beside(ack),
-            flags: if ack.ece { flags.with(Flags::ECE) } else { flags },
-            options: Options::None,
-            stamps: self.stamps(now),
+        let unsent = self.sender.snd_nxt;
+        let polled = self.poll_open(now);
+        if !self.sender.fin {
+            return polled;
+        }
+        let sends_data = polled.is_some_and(|(segment, _)| segment.len > 0);
+        if sends_data && self.sender.snd_nxt > unsent && self.sender.extend_to_fin() {
+            return polled.map(|(segment, ecn)| {
+                let flags = segment.flags.with(Flags::FIN).with(Flags::PSH);
+                (Segment { flags, ..segment }, ecn)
+            });
+        }
+        let (segment, ecn) = match polled {
+            Some(polled) => polled,
+            None => {
+                let fin = self.sender.send_fin(now, &self.config)?;
+                self.data_segment(fin, now)
+            }
         };
-        Some((segment, self.ack_codepoint()))
+        Some((self.with_fin(segment), ecn))
     }
 
-    /// The timer of a FIN expired.
-    pub(crate) fn on_fin_timeout(&mut self, now: Time) {
-        if self.sender.retries >= self.config.retries {
-            self.fail(Failure::DataTimeout);
-            return;
+    /// Takes the byte of the FIN out of a segment that has it.
+    fn with_fin(&self, segment: Segment) -> Segment {
+        let end = segment.seq.wrapping_add(segment.len);
+        if segment.len == 0 || end != self.sender.space.wire(self.sender.snd_end) {
+            return segment;
         }
-        self.sender.retries += 1;
-        self.stats.timeouts += 1;
-        self.sender.rtt.back_off();
-        self.sender.rto_deadline = self.sender.rtt.deadline(now, &self.config.rto);
-        self.life_mut().fin = Fin::Again;
+        let len = segment.len - 1;
+        let flags = if len == 0 { segment.flags.without(Flags::PSH) } else { segment.flags };
+        Segment { len, flags: flags.with(Flags::FIN), ..segment }
+    }
+}
+
+impl Sender {
+    /// The FIN takes the number after the data.
+    fn append_fin(&mut self) {
+        self.snd_end += 1;
+        self.fin = true;
+    }
+
+    /// The last data have just gone out, in a full segment: the FIN goes with them. False: there is more, or the FIN is in it.
+    fn extend_to_fin(&mut self) -> bool {
+        let alone = self.snd_nxt + 1 == self.snd_end;
+        if alone {
+            self.snd_nxt = self.snd_end;
+            self.scoreboard.extend_last(self.snd_end);
+        }
+        alone
+    }
+
+    /// The FIN, when all data are sent and the peer's window has room; the congestion window is not asked.
+    fn send_fin(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+        let last = self.snd_nxt + 1 == self.snd_end && self.snd_end <= self.snd_una + u64::from(self.snd_wnd);
+        if !last {
+            return None;
+        }
+        self.end_pacing_wait();
+        let fin = self.transmit_new(1, Kind::New, self.pipe(), now, config);
+        self.arm_after_sending(now, config);
+        Some(fin)
     }
 }

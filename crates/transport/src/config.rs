@@ -95,6 +95,31 @@ pub enum ReceiveBuffer {
     },
 }
 
+/// What the application's data wait in until they are acknowledged. Sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendBuffer {
+    /// Whatever it takes: PSH is on the last segment of all data.
+    Unlimited,
+    /// Linux: from `initial` (`tcp_wmem[1]`), or twice the initial window, up to `max` (`tcp_wmem[2]`).
+    Linux {
+        /// First buffer.
+        initial: u32,
+        /// Largest buffer.
+        max: u32,
+    },
+}
+
+/// What becomes of a last segment that is not full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SmallSegments {
+    /// It goes out (`TCP_NODELAY`).
+    AtOnce,
+    /// It waits while another small one is not acknowledged (RFC 9293 §3.7.4 with Minshall's change, as Linux).
+    Nagle,
+    /// It waits for more data, or the probe timer (`TCP_CORK`).
+    Cork,
+}
+
 /// Everything that two connections of the same transport share.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
@@ -135,6 +160,10 @@ pub struct Config {
     pub receive_window: u32,
     /// Whether it is.
     pub receive_buffer: ReceiveBuffer,
+    /// Where the application's data wait.
+    pub send_buffer: SendBuffer,
+    /// Whether a last segment that is not full goes out.
+    pub small_segments: SmallSegments,
     /// Full segments that may wait above a gap; 0: no limit (FreeBSD `net.inet.tcp.reass`, cee Table I: 200).
     pub reassembly_limit: u32,
     /// Report data that came twice (RFC 2883); needs SACK.

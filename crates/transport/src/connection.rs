@@ -84,6 +84,9 @@ impl Connection {
         let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss);
         // Replaced by the peer's; without a handshake both ends have the same settings.
         sender.set_peer_window(receiver.syn_window());
+        if state == State::Established {
+            sender.begin_writing(&config);
+        }
         Connection {
             state,
             ecn: config.ecn,
@@ -99,6 +102,9 @@ impl Connection {
 
     /// The application hands over `bytes` more to send; also before the connection is established.
     pub fn send(&mut self, bytes: u64, _now: Time) {
+        if self.sender.is_all_sent() {
+            self.receiver.part_ack();
+        }
         self.sender.append(bytes);
     }
 
@@ -135,6 +141,9 @@ impl Connection {
         if segment.len > 0 {
             self.stats.ce_received += u64::from(codepoint == Ecn::Ce);
             self.receiver.on_data(segment, codepoint, now, &self.config, &self.sender.rtt);
+            if self.life.is_some() {
+                self.take_fin();
+            }
         }
     }
 
@@ -177,7 +186,7 @@ impl Connection {
         if self.sender.is_on_detour() {
             return self.poll_on_detour(now);
         }
-        if let Some(outgoing) = self.sender.next_new(now, &self.config) {
+        if let Some(outgoing) = self.sender.next_new_as::<false>(now, &self.config) {
             return Some(self.data_segment(outgoing, now));
         }
         if self.receiver.owes_ack() {
@@ -196,10 +205,10 @@ impl Connection {
     }
 
     #[inline]
-    fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
+    pub(crate) fn data_segment(&mut self, outgoing: Outgoing, now: Time) -> (Segment, Ecn) {
         let ack = self.receiver.take_ack();
         let mut flags = if ack.ece { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
-        if self.sender.is_last(outgoing.offset + u64::from(outgoing.len)) {
+        if self.sender.is_pushed(outgoing) {
             flags = flags.with(Flags::PSH);
         }
         let mut codepoint = self.data_codepoint();
@@ -231,7 +240,9 @@ impl Connection {
         let ack = self.receiver.take_ack();
         let options = if self.sender.sack && self.receiver.has_news_for_sack() {
             // RFC 2018 §3: with timestamps there is room for three blocks.
-            Options::Sack(self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 }))
+            let mut blocks = self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 });
+            self.report_fin(&mut blocks);
+            Options::Sack(blocks)
         } else {
             Options::None
         };
@@ -282,7 +293,6 @@ impl Connection {
         }
         match self.state {
             State::SynSent | State::SynReceived => self.on_syn_timeout(now),
-            State::Closing if self.sender.is_done() => self.on_fin_timeout(now),
             State::Established | State::Closing => {
                 if !self.sender.on_timeout(now, &self.config, &mut self.stats) {
                     self.fail(Failure::DataTimeout);
@@ -308,7 +318,7 @@ impl Connection {
     /// Bytes of this side's data that the peer has acknowledged.
     #[inline]
     pub fn acked(&self) -> u64 {
-        self.sender.snd_una
+        self.sender.snd_una.min(self.sender.data_end())
     }
 
     /// Bytes of this side's data that the peer has yet to acknowledge, sent or not: pFabric's rank of a flow.
@@ -399,7 +409,9 @@ mod tests {
     use super::*;
     use crate::cache::CachePolicy;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
-    use crate::config::{DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm};
+    use crate::config::{
+        DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+    };
     use crate::recovery::RecoveryConfig;
     use pauseframe_units::BitRate;
 
@@ -434,6 +446,8 @@ mod tests {
             delayed_ack_form: DelayedAckForm::Fixed,
             receive_window: 1 << 20,
             receive_buffer: ReceiveBuffer::Fixed,
+            send_buffer: SendBuffer::Unlimited,
+            small_segments: SmallSegments::AtOnce,
             reassembly_limit: 0,
             dsack: false,
             read_rate: BitRate(0),

@@ -61,6 +61,7 @@ impl Connection {
         if let Options::Syn(options) = syn.options {
             self.sender.sack &= options.sack;
             self.sender.window.mss = self.sender.window.mss.min(u32::from(options.mss).max(1));
+            self.sender.scoreboard.set_mss(self.sender.window.mss);
         } else {
             self.sender.sack = false;
         }
@@ -86,6 +87,7 @@ impl Connection {
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
         self.receiver.established(now);
+        self.sender.begin_writing(&self.config);
         self.apply_inheritance();
     }
 

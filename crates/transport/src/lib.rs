@@ -17,10 +17,14 @@ mod segment;
 mod sender;
 mod sequence;
 mod stats;
+mod writing;
 
 pub use cache::{CachePolicy, Metrics};
 pub use cc::*;
-pub use config::{Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm};
+pub use config::{
+    Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer,
+    SmallSegments,
+};
 pub use connection::{Connection, Failure};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use rtt::CLOCK_PERIOD;

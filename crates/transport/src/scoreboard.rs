@@ -49,12 +49,14 @@ pub(crate) struct Retransmission {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     queue: VecDeque<SentSegment>,
+    /// What a segment of any length counts for in the sums below: in Linux windows are numbers of packets. 0: its bytes.
+    weight: u32,
     /// Bytes sacked.
     sacked: u64,
     /// Bytes presumed lost and not yet sent again.
     lost: u64,
     /// Bytes sent again though not presumed lost (RFC 6675 `NextSeg` rules 3 and 4): in the network twice.
-    doubled: u64,
+    doubled: u32,
     /// End of the highest sacked segment.
     high_sacked: u64,
     /// Everything below has been judged by [`Self::mark_lost`].
@@ -66,10 +68,52 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Every segment counts as `mss` bytes, however short it is.
+    pub(crate) fn counting_packets(mss: u32) -> Scoreboard {
+        Scoreboard { weight: mss, ..Scoreboard::default() }
+    }
+
+    /// What a segment of `len` bytes takes of a window.
+    #[inline]
+    pub(crate) fn weigh(&self, len: u64) -> u64 {
+        if self.weight == 0 { len } else { u64::from(self.weight) }
+    }
+
+    /// What the `bytes` between `snd_una` and `snd_nxt` take of a window.
+    #[inline]
+    pub(crate) fn flight(&self, bytes: u64) -> u64 {
+        if self.weight == 0 { bytes } else { self.queue.len() as u64 * u64::from(self.weight) }
+    }
+
+    /// Whether segments are counted, not bytes.
+    #[inline]
+    pub(crate) fn counts_packets(&self) -> bool {
+        self.weight != 0
+    }
+
+    /// A window of `bytes` in whole segments, where they are counted.
+    pub(crate) fn whole(&self, bytes: u64) -> u64 {
+        if self.weight == 0 { bytes } else { bytes - bytes % u64::from(self.weight) }
+    }
+
+    /// The peer wants segments of `mss` bytes.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        if self.weight != 0 {
+            self.weight = mss;
+        }
+    }
+
     /// Notes that bytes up to `end` were sent for the first time. A SYN is a segment without bytes.
     #[inline]
     pub(crate) fn sent(&mut self, end: u64, now: Time) {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
+    }
+
+    /// The last segment, just sent, has the FIN behind its data.
+    pub(crate) fn extend_last(&mut self, end: u64) {
+        if let Some(last) = self.queue.back_mut() {
+            last.end = end;
+        }
     }
 
     /// Whether nothing is in flight.
@@ -82,13 +126,18 @@ impl Scoreboard {
     /// there twice: pipe = flight size - this.
     #[inline]
     pub(crate) fn absent(&self) -> u64 {
-        (self.sacked + self.lost).saturating_sub(self.doubled)
+        (self.sacked + self.lost).saturating_sub(u64::from(self.doubled))
     }
 
     /// Whether a segment waits for its retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
+    }
+
+    /// Bytes sacked.
+    pub(crate) fn sacked(&self) -> u64 {
+        self.sacked
     }
 
     /// Bytes that wait for their retransmission.
@@ -107,7 +156,9 @@ impl Scoreboard {
         while let Some(segment) = self.queue.front() {
             let SentSegment { end, sent_at, state } = *segment;
             if state != 0 {
-                self.forget(state, end.min(to) - start);
+                if self.weight == 0 || end <= to {
+                    self.forget(state, end.min(to) - start);
+                }
                 ambiguous |= state & AMBIGUOUS != 0 && end <= to;
             }
             if end > to {
@@ -129,9 +180,11 @@ impl Scoreboard {
 
     /// Takes `len` bytes of a segment in `state` out of the counts.
     fn forget(&mut self, state: u8, len: u64) {
+        let len = self.weigh(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost -= len,
-            RETRANSMITTED => self.doubled -= len,
+            // No more than a window, which 32 bits hold.
+            RETRANSMITTED => self.doubled -= len as u32,
             state if state & SACKED != 0 => self.sacked -= len,
             _ => {}
         }
@@ -140,9 +193,10 @@ impl Scoreboard {
     /// Changes the state of a segment of `len` bytes and keeps the counts.
     fn restate(&mut self, index: usize, state: u8, len: u64) {
         self.forget(self.queue[index].state, len);
+        let len = self.weigh(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost += len,
-            RETRANSMITTED => self.doubled += len,
+            RETRANSMITTED => self.doubled += len as u32,
             state if state & SACKED != 0 => self.sacked += len,
             _ => {}
         }
@@ -217,7 +271,7 @@ impl Scoreboard {
                 self.restate(index, segment.state | SACKED, segment.end - start);
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
-                    delivery.bytes += segment.end - start;
+                    delivery.bytes += self.weigh(segment.end - start);
                     delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
                 }
             }
@@ -227,6 +281,7 @@ impl Scoreboard {
     }
 
     /// Notes what an ACK from `una` to `to`, not yet taken in, reports as delivered and SACK had not.
+    #[inline]
     pub(crate) fn survey(&self, una: u64, to: u64, delivery: &mut Delivery) {
         let mut start = una;
         for segment in &self.queue {
@@ -234,9 +289,11 @@ impl Scoreboard {
                 return;
             }
             if !segment.is(SACKED) {
-                delivery.bytes += segment.end.min(to) - start;
                 if segment.end <= to {
+                    delivery.bytes += self.weigh(segment.end - start);
                     delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                } else if self.weight == 0 {
+                    delivery.bytes += to - start;
                 }
             }
             start = segment.end;
@@ -252,6 +309,11 @@ impl Scoreboard {
     pub(crate) fn has_sacked(&self, count: u32) -> bool {
         self.sacked > 0
             && self.queue.iter().filter(|segment| segment.is(SACKED)).nth(count.max(1) as usize - 1).is_some()
+    }
+
+    /// Segments in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
     }
 
     /// Whether one segment is in flight.
@@ -475,10 +537,10 @@ impl Scoreboard {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled) = (0, 0, 0);
         for segment in &self.queue {
-            let len = segment.end - start;
+            let len = self.weigh(segment.end - start);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
                 LOST => lost += len,
-                RETRANSMITTED => doubled += len,
+                RETRANSMITTED => doubled += len as u32,
                 state if state & SACKED != 0 => sacked += len,
                 _ => {}
             }

@@ -46,6 +46,13 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// These bits less those of `other`.
+    #[inline]
+    #[must_use]
+    pub fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     /// These bits and those of `other`.
     #[inline]
     #[must_use]

@@ -1,7 +1,7 @@
 //! The sending half of a connection: the window, and what may be sent now (RFC 9293 §3.8, RFC 5681 §3).
 //!
 //! A segment goes out if pipe + its length is at most cwnd, and always if the pipe is empty. A short last segment is
-//! sent at once: there is no Nagle algorithm. Where the peer's window has room for a part of a segment
+//! sent at once, unless `writing.rs` holds it back. Where the peer's window has room for a part of a segment
 //! only, that part is sent when nothing is in flight, else the sender waits (RFC 9293 §3.8.6.2.1). A window
 //! of zero is probed (§3.8.6.1). Retransmissions do not look at the peer's window, which may have shrunk.
 //! Restart after idle and pacing are options of `recovery`. Left out: SND.WL1 and WL2 (the newest ACK's window counts).
@@ -49,8 +49,8 @@ pub(crate) enum Kind {
 pub(crate) struct Sender {
     pub(crate) snd_una: u64,
     pub(crate) snd_nxt: u64,
-    /// End of what the application has handed over.
-    snd_end: u64,
+    /// End of what the application has written.
+    pub(crate) snd_end: u64,
     pub(crate) window: Window,
     pub(crate) snd_wnd: u32,
     pub(crate) dup_acks: u32,
@@ -58,6 +58,8 @@ pub(crate) struct Sender {
     pub(crate) phase: Phase,
     /// SACK was negotiated.
     pub(crate) sack: bool,
+    /// The last byte stands for the FIN.
+    pub(crate) fin: bool,
     /// The next new segment says that the window was reduced.
     pub(crate) cwr_due: bool,
     /// Why the next segment is not simply a new one: [`MUST_RETRANSMIT`], [`REFINED`]. One test for both.
@@ -112,8 +114,9 @@ impl Sender {
             space: SequenceSpace::after_syn(iss),
             phase: Phase::Open,
             sack: config.sack,
+            fin: false,
             cwr_due: false,
-            detour: if config.recovery.is_plain() { 0 } else { REFINED },
+            detour: if Refined::is_needed(config) { REFINED } else { 0 },
             rescued: false,
             probing: false,
             probe_due: false,
@@ -125,7 +128,11 @@ impl Sender {
             rto_deadline: Time::MAX,
             rtt: Rtt::new(&config.rto),
             cc: CongestionControl::new(&config.congestion_control),
-            scoreboard: Scoreboard::default(),
+            scoreboard: if config.recovery.count_packets {
+                Scoreboard::counting_packets(mss)
+            } else {
+                Scoreboard::default()
+            },
             inflation: 0,
             recover: 0,
             cwr_end: 0,
@@ -133,17 +140,13 @@ impl Sender {
             flight_max: 0,
             usage_end: 0,
             last_sent: Time::ZERO,
-            refined: Refined::new(&config.recovery),
+            refined: Refined::new(config),
         }
-    }
-
-    /// More data to send.
-    pub(crate) fn append(&mut self, bytes: u64) {
-        self.snd_end = self.snd_end.saturating_add(bytes);
     }
 
     /// Drops what was never sent.
     pub(crate) fn truncate(&mut self) {
+        self.stop_writing();
         self.snd_end = self.snd_nxt;
         self.probe_due = false;
         if self.scoreboard.is_empty() {
@@ -167,7 +170,7 @@ impl Sender {
 
     /// Bytes that the peer has yet to acknowledge.
     pub(crate) fn remaining(&self) -> u64 {
-        self.snd_end - self.snd_una
+        self.data_end().saturating_add(self.waiting()).saturating_sub(self.snd_una)
     }
 
     /// Whether all data are sent and acknowledged.
@@ -176,15 +179,32 @@ impl Sender {
         self.snd_una == self.snd_end
     }
 
+    /// Whether a segment has PSH.
+    #[inline]
+    pub(crate) fn is_pushed(&mut self, what: Outgoing) -> bool {
+        let end = what.offset + u64::from(what.len);
+        match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
+            None => self.is_last(end),
+            Some(writer) if what.kind == Kind::Retransmission => writer.has_mark(what.offset, what.len),
+            Some(writer) => writer.passes(end),
+        }
+    }
+
     /// Whether the send buffer empties with the byte before `end`.
     #[inline]
     pub(crate) fn is_last(&self, end: u64) -> bool {
-        end == self.snd_end
+        end >= self.data_end()
+    }
+
+    /// End of the data, without the FIN.
+    #[inline]
+    pub(crate) fn data_end(&self) -> u64 {
+        self.snd_end - u64::from(self.fin)
     }
 
     /// Whether everything that the application handed over was sent.
     pub(crate) fn is_all_sent(&self) -> bool {
-        self.snd_nxt == self.snd_end
+        self.snd_nxt == self.snd_end && self.waiting() == 0
     }
 
     /// The length of the next new segment, if there is one and the peer's window holds it.
@@ -203,11 +223,16 @@ impl Sender {
     /// SACK says, so limited transmit stays a setting of its own.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
+        self.pipe_of(self.scoreboard.flight(self.flight_size()))
+    }
+
+    #[inline]
+    fn pipe_of(&self, flight: u64) -> u64 {
         let absent = match self.phase {
             Phase::Open | Phase::Cwr => self.inflation,
             Phase::Recovery | Phase::Loss => self.inflation + self.scoreboard.absent(),
         };
-        self.flight_size().saturating_sub(absent)
+        flight.saturating_sub(absent)
     }
 
     /// Takes in the acknowledgement of a segment. False: it acknowledges what was never sent.
@@ -235,7 +260,9 @@ impl Sender {
         config: &Config,
         stats: &mut Stats,
     ) -> bool {
-        self.on_ack_as::<true>(segment, ece, now, config, stats)
+        let valid = self.on_ack_as::<true>(segment, ece, now, config, stats);
+        self.write_on();
+        valid
     }
 
     /// `REFINES`: refinements of recovery are on, and every ACK is looked at closely.
@@ -278,7 +305,7 @@ impl Sender {
         self.rto_deadline =
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
         let sample = AckSample {
-            acked,
+            acked: if REFINES { self.newly_delivered(acked) } else { acked },
             ece,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
@@ -367,8 +394,7 @@ impl Sender {
 
     /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.
     #[inline]
-    fn note_usage(&mut self, limited: bool) {
-        let flight = self.flight_size();
+    fn note_usage(&mut self, limited: bool, flight: u64) {
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
             self.cwnd_limited = limited;
             self.flight_max = flight;
@@ -397,6 +423,7 @@ impl Sender {
     }
 
     /// The next segment without what [`Self::next_refined`] adds.
+    #[inline]
     pub(crate) fn next_plain(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.must_retransmit() || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return self.next_in_recovery(now, config, stats);
@@ -409,28 +436,66 @@ impl Sender {
         self.detour & MUST_RETRANSMIT != 0
     }
 
+    /// What is in flight takes so much of the window.
+    #[inline]
+    fn flight_as<const PACKETS: bool>(&self) -> u64 {
+        let bytes = self.flight_size();
+        if PACKETS { self.scoreboard.flight(bytes) } else { bytes }
+    }
+
+    #[inline]
+    fn charge_as<const PACKETS: bool>(&self, len: u64) -> u64 {
+        if PACKETS { self.scoreboard.weigh(len) } else { len }
+    }
+
     /// A new segment, if the windows have room.
     #[inline]
     pub(crate) fn next_new(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+        self.next_new_as::<true>(now, config)
+    }
+
+    /// The same; `PACKETS`: refinements may be on, and windows count packets.
+    #[inline]
+    pub(crate) fn next_new_as<const PACKETS: bool>(
+        &mut self,
+        now: Time,
+        config: &Config,
+    ) -> Option<Outgoing> {
         let unsent = self.snd_end - self.snd_nxt;
         if unsent == 0 {
             return None;
         }
         let len = unsent.min(u64::from(self.window.mss));
-        let pipe = self.pipe();
-        if pipe + len > self.window.cwnd && pipe > 0 {
-            self.note_usage(true);
+        if PACKETS && len < u64::from(self.window.mss) && self.holds_back(len) {
+            return self.next_held_back(len, now, config);
+        }
+        let flight = self.flight_as::<PACKETS>();
+        let pipe = self.pipe_of(flight);
+        if pipe + self.charge_as::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
+            self.note_usage(true, flight);
             return None;
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         if len > room {
             return self.next_in_small_window(room, now, config);
         }
-        Some(self.transmit_new(len, Kind::New, pipe, now, config))
+        Some(self.transmit_as::<PACKETS>(len, Kind::New, pipe, now, config))
+    }
+
+    /// Sends `len` new bytes with `pipe` in flight.
+    pub(crate) fn transmit_new(
+        &mut self,
+        len: u64,
+        kind: Kind,
+        pipe: u64,
+        now: Time,
+        config: &Config,
+    ) -> Outgoing {
+        self.transmit_as::<true>(len, kind, pipe, now, config)
     }
 
     #[inline]
-    pub(crate) fn transmit_new(
+    fn transmit_as<const PACKETS: bool>(
         &mut self,
         len: u64,
         kind: Kind,
@@ -448,8 +513,26 @@ impl Sender {
         if self.rto_deadline == Time::MAX {
             self.rto_deadline = self.rtt.deadline(now, &config.rto);
         }
-        self.note_usage(pipe + len + u64::from(self.window.mss) > self.window.cwnd);
+        let pipe = pipe + self.charge_as::<PACKETS>(len);
+        let flight = self.flight_as::<PACKETS>();
+        self.note_usage(pipe + u64::from(self.window.mss) > self.window.cwnd, flight);
         Outgoing { offset, len: len as u32, kind }
+    }
+
+    /// The rest of the data waits for more to come; at the latest the probe timer sends it, as a closed window is probed.
+    #[cold]
+    fn next_held_back(&mut self, len: u64, now: Time, config: &Config) -> Option<Outgoing> {
+        if self.snd_una < self.snd_nxt {
+            return None;
+        }
+        if std::mem::take(&mut self.probe_due) {
+            self.rto_deadline = Time::MAX;
+            return Some(self.transmit_new(len, Kind::New, 0, now, config));
+        }
+        if self.rto_deadline == Time::MAX {
+            self.rto_deadline = self.rtt.deadline(now, &config.rto);
+        }
+        None
     }
 
     /// The peer's window holds less than a segment: `room` bytes.
@@ -476,6 +559,7 @@ impl Sender {
 
     /// What goes out in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
+    #[inline(never)]
     fn next_in_recovery(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.probe_path_due {
             self.probe_path_due = false;
@@ -487,7 +571,8 @@ impl Sender {
         }
         if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
             let pipe = self.pipe();
-            let fits = pipe == 0 || pipe + u64::from(lost.len) <= self.window.cwnd;
+            let len = self.scoreboard.weigh(u64::from(lost.len));
+            let fits = pipe == 0 || pipe + len <= self.window.cwnd;
             if !fits && !self.must_retransmit() {
                 return None;
             }

@@ -48,10 +48,22 @@ fn any_receiver() -> impl Strategy<Value = Config> {
         CachePolicy::Cee,
     ]);
     let limit = prop_oneof![2 => Just(0u32), 1 => 1u32..20];
+    let writing = (
+        prop_oneof![
+            1 => Just(SendBuffer::Unlimited),
+            1 => (12u32..18, 0u32..6).prop_map(|(initial, doublings)| SendBuffer::Linux {
+                initial: 1 << initial,
+                max: 1 << (initial + doublings),
+            }),
+        ],
+        prop::sample::select(vec![SmallSegments::AtOnce, SmallSegments::Nagle, SmallSegments::Cork]),
+    );
     // Down to a segment in 8 ms, far below what the sender could do.
     let rate = prop_oneof![3 => Just(0u64), 1 => 1_000_000u64..1_000_000_000];
-    (buffer, form, cache, limit, rate, any::<[bool; 2]>()).prop_map(
-        |(buffer, form, cache, limit, rate, [dsack, fin])| Config {
+    (buffer, form, cache, limit, rate, any::<[bool; 2]>(), writing).prop_map(
+        |(buffer, form, cache, limit, rate, [dsack, fin], (send_buffer, small_segments))| Config {
+            send_buffer,
+            small_segments,
             receive_buffer: buffer,
             delayed_ack_form: form,
             cache,
@@ -71,14 +83,26 @@ fn any_config() -> impl Strategy<Value = Config> {
 
 /// Every switch of recovery by itself, and plain and Linux more often than chance would give them.
 fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
-    let switches = prop::array::uniform9(any::<bool>());
+    let switches = prop::array::uniform10(any::<bool>());
     let any =
         (switches, 0u8..3, 0u64..200, 50u32..400, 1u32..5).prop_map(|(on, idle, slack, percent, burst)| {
-            let [rack, tlp, prr, undo, frto, delivered, pacing, ecn_hides_loss, window_validation] = on;
+            let [
+                rack,
+                tlp,
+                count_packets,
+                prr,
+                undo,
+                frto,
+                delivered,
+                pacing,
+                ecn_hides_loss,
+                window_validation,
+            ] = on;
             RecoveryConfig {
                 rack,
                 tlp,
                 timer_slack: Span::from_us(slack),
+                count_packets,
                 prr,
                 undo,
                 frto,

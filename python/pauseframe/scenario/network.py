@@ -56,6 +56,15 @@ class SlowReceiver(Part):
     buffer: str | None = None
 
 
+@dataclass(frozen=True)
+class WireJitter(Part):
+    """A host whose link is unsteady: frames take up to so much longer, in order."""
+
+    host: str
+    to_switch: str | None = None
+    to_host: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Host(Part):
     """Hosts and their NICs."""
@@ -64,6 +73,7 @@ class Host(Part):
     tx_delay: str | None = None
     tx_jitter: str | None = None
     wire_jitter: str | None = None
+    wire_jitters: Sequence[WireJitter] | None = None
     ticks_apart: bool | None = None
     rx_delay: str | None = None
     nic_buffer: str | None = None
@@ -199,6 +209,7 @@ class Switch(Part):
     pfc: Pfc | bool | None = None
     model: str | None = None
     queue: str | None = None
+    queue_packets: int | None = None
     scheduler: Ets | Strict | str | None = None
     priority_of_dscp: Sequence[Sequence[int]] | None = None
     classes: Mapping[str, SwitchClass] | None = None

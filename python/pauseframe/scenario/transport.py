@@ -43,6 +43,7 @@ class Transport(Part):
     rack: bool | None = None
     tlp: bool | None = None
     recovery_slack: str | None = None
+    count_packets: bool | None = None
     prr: bool | None = None
     undo: bool | None = None
     frto: bool | None = None
@@ -72,6 +73,10 @@ class Transport(Part):
     receive_buffer_initial: str | None = None
     receive_buffer_max: str | None = None
     receive_buffer_step: str | None = None
+    send_buffer: str | None = None
+    send_buffer_initial: str | None = None
+    send_buffer_max: str | None = None
+    small_segments: str | None = None
     reassembly_limit: int | None = None
     dsack: bool | None = None
     read_rate: str | None = None

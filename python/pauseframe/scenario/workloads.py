@@ -164,6 +164,10 @@ class Requests(_Workload):
     pause: str | None = None
     persistent: bool | None = None
     start: str | None = None
+    connect_ahead: str | None = None
+    spacing: str | None = None
+    reply_delay: str | None = None
+    reply_law: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

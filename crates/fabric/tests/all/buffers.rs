@@ -46,6 +46,24 @@ fn a_fixed_limit_drops_the_packet_that_would_exceed_it() {
     }
 }
 
+/// A limit in packets holds for full ones and for short ones (Linux pfifo), and bytes still count.
+#[test]
+fn a_limit_in_packets_counts_them_however_short() {
+    for (size, limit, bytes, kept) in
+        [(MSS, 5, 1 << 20, 5), (100, 5, 1 << 20, 5), (100, 19, 1 << 20, 19), (MSS, 5, 3 * FRAME, 3)]
+    {
+        let (topology, flows) = burst(20, 0);
+        let flows: Vec<_> = flows.into_iter().map(|flow| FlowSpec { size, ..flow }).collect();
+        let settings = Settings {
+            buffer: BufferPolicy::PerPort(Bytes(bytes)),
+            queue_packets: Some(limit),
+            ..settings(config())
+        };
+        let (network, ending) = run_until(&topology, &settings, &flows, SOON);
+        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0], "{limit} packets of {size} bytes");
+    }
+}
+
 /// Choudhury and Hahne 1998: of n congested queues each gets alpha / (1 + n alpha) of the pool.
 #[test]
 fn a_shared_pool_gives_queues_their_dynamic_threshold() {

@@ -9,7 +9,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm,
+    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -74,6 +74,8 @@ pub(crate) fn config() -> Config {
         delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
         receive_buffer: ReceiveBuffer::Fixed,
+        send_buffer: SendBuffer::Unlimited,
+        small_segments: SmallSegments::AtOnce,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),
@@ -109,12 +111,14 @@ pub(crate) fn settings(config: Config) -> Settings {
         tx_delay: Span::ZERO,
         tx_jitter: Span::ZERO,
         wire_jitter: Span::ZERO,
+        wire_jitters: Vec::new(),
         ticks_apart: false,
         rx_delay: Span::ZERO,
         nic_buffer: u64::MAX,
         nic_fifo: false,
         switch_latency: Span::ZERO,
         buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
+        queue_packets: None,
         egress_pool: None,
         marker: Marker::None,
         queue: QueueDiscipline::Fifo,
@@ -168,6 +172,7 @@ pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> Flow
         workload: 0,
         query: None,
         kept: None,
+        reply_delay: Span::ZERO,
     }
 }
 

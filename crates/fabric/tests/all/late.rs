@@ -123,6 +123,7 @@ fn many_flows(rng: &mut Rng, topology: &Topology, count: u64, transports: u64) -
                 workload: 0,
                 query: None,
                 kept: None,
+                reply_delay: Span::ZERO,
             }
         })
         .collect()

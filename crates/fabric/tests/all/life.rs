@@ -1,7 +1,9 @@
 //! The life of connections: kept ones, refused and unanswered ones, FIN, and what the next connection inherits.
 
-use crate::common::{MSS, config, fct, flow, goodputs, link, port, report, run, settings};
-use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings};
+use crate::common::{
+    MSS, build_with, config, fct, flow, goodputs, link, port, proceed, report, run, settings,
+};
+use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
 use pauseframe_transport::{CachePolicy, Config, Failure};
@@ -49,6 +51,49 @@ fn a_kept_connection_is_opened_once() {
     assert_eq!((fct(&records[1]).0, fct(&records[2]).0), (exchange, exchange));
 }
 
+/// The server thinks for 7 us, no more and no less; the idle network's time has them too.
+#[test]
+fn a_reply_comes_after_its_delay() {
+    let topology = star_10g();
+    let settings = settings(Config { handshake: true, ..config() });
+    let [at_once, late] = [Span::ZERO, Span::from_us(7)].map(|reply_delay| {
+        let flow = FlowSpec { reply_delay, ..request(&topology) };
+        let (mut network, ending) = run(&topology, &settings, &[flow]);
+        network.flow_records(ending.now)[0]
+    });
+    assert_eq!(fct(&late), fct(&at_once) + Span::from_us(7));
+    assert_eq!((late.ideal, late.status), (fct(&late), FlowStatus::Finished));
+}
+
+/// One flow that is asked for before its time.
+#[derive(Debug)]
+struct Early(Option<FlowSpec>);
+
+impl Workload for Early {
+    fn next_start(&self) -> Option<Time> {
+        self.0.map(|_| Time::ZERO)
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        self.0.take().unwrap()
+    }
+}
+
+/// A connection that is opened ahead: the request leaves at its time, and pays for no handshake.
+#[test]
+fn a_connection_can_be_opened_ahead() {
+    let topology = star_10g();
+    let settings = settings(Config { handshake: true, ..config() });
+    let start = Time(100 * US);
+    let flow = FlowSpec { start, kept: Some(kept(0, false, true)), ..request(&topology) };
+    let (mut network, mut queue) = build_with(&topology, &settings, vec![Box::new(Early(Some(flow)))]);
+    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let record = network.flow_records(ending.now)[0];
+    assert!(record.connected.is_some_and(|at| at < start), "{record:?}");
+    assert_eq!(fct(&record).0, (2 * FULL + 174_400 + 2 * US) + (21 * FULL + 2 * US));
+    assert_eq!(record.ideal, fct(&record));
+}
+
 /// What a kept connection carries is the goodput of the flow that has it, each byte once.
 #[test]
 fn the_goodput_of_kept_flows_adds_up() {
@@ -92,10 +137,10 @@ fn refused_and_unanswered_flows_fail_and_say_why() {
     assert_eq!(fct(&record), initial * 7, "1 + 2 + 4 times the initial RTO");
 }
 
-/// The receiver's FIN rides on the ACK that it owes, the sender's FIN on its ACK of that; the last ACK is a packet of its own. One
-/// packet more from each side, and the flow is over no later.
+/// Both applications close when the data are in, and the FINs cross: the receiver's rides on the ACK that it owes, the sender's waits for
+/// nothing and is a packet of its own; each side acknowledges the other's. The flow is over no later.
 #[test]
-fn fin_costs_one_packet_a_side_and_no_time() {
+fn fin_costs_three_packets_and_no_time() {
     let topology = star_10g();
     let ends = |fin: bool| {
         let settings = settings(Config { fin, ..config() });
@@ -107,7 +152,7 @@ fn fin_costs_one_packet_a_side_and_no_time() {
     };
     let (without, with) = (ends(false), ends(true));
     assert_eq!(without.0, with.0);
-    assert_eq!((with.1 - without.1, with.2 - without.2), (1, 1));
+    assert_eq!((with.1 - without.1, with.2 - without.2), (2, 1));
 }
 
 /// The second connection starts from half of the window of the first, as cee's kernel does.

@@ -126,12 +126,14 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         } else {
             Span(1 + seed % 20_000_000)
         },
+        wire_jitters: vec![],
         ticks_apart: seed.is_multiple_of(2),
         rx_delay: stack(rng),
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_fifo: coin(rng),
         switch_latency: Span(rng.below(2) * rng.below(800_000)),
         buffer,
+        queue_packets: None,
         egress_pool: None,
         marker: if coin(rng) { marker } else { Marker::None },
         queue: QueueDiscipline::Fifo,
@@ -223,6 +225,7 @@ fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSp
                 workload: 0,
                 query: None,
                 kept: None,
+                reply_delay: Span::ZERO,
             }
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
 use crate::common::{MSS, config, fct, flow, link, run, run_until, settings, star_of};
-use pauseframe_fabric::{BufferPolicy, FlowSpec, Settings};
+use pauseframe_fabric::{BufferPolicy, FlowSpec, Settings, WireJitter};
 use pauseframe_transport::Config;
 use pauseframe_units::{Bytes, Span, Time};
 
@@ -26,6 +26,28 @@ fn packets_are_late_within_the_bound_and_in_order() {
         assert!(fct(&late) > fct(&exact), "{late:?}");
         assert!(fct(&late) <= fct(&exact) + JITTER + Span(100), "{late:?}");
     }
+}
+
+/// A host of its own kind: steady in both directions as if there were no jitter, or unsteady only towards it.
+#[test]
+fn each_direction_of_a_host_has_its_own_jitter() {
+    let wire = link(100, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    let host = |name| topology.find(name).unwrap();
+    let own = |name, to_switch, to_host| WireJitter { host: host(name), to_switch, to_host };
+    let flows = [flow(&topology, "a", "b", 100 * MSS)];
+    let time = |wire_jitter, wire_jitters| {
+        let settings = Settings { wire_jitter, wire_jitters, ..settings(config()) };
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        fct(&network.flow_records(ending.now)[0])
+    };
+    let steady = time(Span::ZERO, vec![]);
+    let both = ["a", "b"].map(|name| own(name, Span::ZERO, Span::ZERO));
+    assert_eq!(time(JITTER, both.to_vec()), steady);
+    let late = time(Span::ZERO, vec![own("b", Span::ZERO, JITTER)]);
+    assert!(late > steady && late <= steady + JITTER + Span(100), "{late:?} {steady:?}");
+    // The window holds all: ACKs that are late change nothing.
+    assert_eq!(time(Span::ZERO, vec![own("b", JITTER, Span::ZERO)]), steady);
 }
 
 /// Two hosts with five flows each share a link of their own rate through a short queue. Without noise one host's packets always find

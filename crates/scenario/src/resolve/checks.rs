@@ -48,9 +48,14 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
 
 /// Headroom is computed from the links' delays, without jitter.
 pub(crate) fn steady_links(ledger: &mut Ledger, host: &HostSpec, switch: &SwitchSpec) {
-    if host.wire_jitter > Span::ZERO && switch.pfc.is_some() {
-        let message = "with PFC the headroom does not cover it".to_owned();
-        ledger.problem("host.wire_jitter", message, "use tx_jitter, or switch PFC off");
+    let of_some = host.wire_jitters.iter().any(|own| own.to_switch.max(own.to_host) > Span::ZERO);
+    for (key, unsteady) in
+        [("host.wire_jitter", host.wire_jitter > Span::ZERO), ("host.wire_jitters", of_some)]
+    {
+        if unsteady && switch.pfc.is_some() {
+            let message = "with PFC the headroom does not cover it".to_owned();
+            ledger.problem(key, message, "use tx_jitter, or switch PFC off");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::hosts::Hosts;
 use super::ledger::Origin;
 use super::reader::Table;
-use crate::spec::{HostSpec, NicQueue, SlowReceiver, WireOverhead};
+use crate::spec::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 use pauseframe_units::{BitRate, Bytes, Span};
 
 pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
@@ -28,6 +28,7 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
             Span::ZERO..=second,
             "Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC",
         ),
+        wire_jitters: wire_jitters(t, hosts),
         ticks_apart: t.or(
             "ticks_apart",
             false,
@@ -62,17 +63,41 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
     }
 }
 
+fn wire_jitters(t: &mut Table, hosts: Option<&Hosts>) -> Vec<WireJitterSpec> {
+    let doc = "Hosts whose links are unsteady in another way than wire_jitter says";
+    let mut names: Vec<String> = Vec::new();
+    let rows = t.rows("wire_jitters", "[]", doc, |t| {
+        let host = host_of_row(t, &mut names, hosts);
+        let range = Span::ZERO..=Span::from_secs(1);
+        let doc = "Up to this much later what it sends reaches its switch, at random, in order";
+        let to_switch = t.or_in("to_switch", Span::ZERO, range.clone(), doc);
+        let doc = "Up to this much later what its switch sends reaches it";
+        let to_host = t.or_in("to_host", Span::ZERO, range, doc);
+        Some(WireJitterSpec { host: host?, to_switch, to_host })
+    });
+    if !t.has("wire_jitters") && !t.is_documenting() {
+        t.ledger.entry(t.at("wire_jitters"), "[]".to_owned(), Origin::Default);
+    }
+    rows.unwrap_or_default()
+}
+
+/// The host that a row is about: one of the topology, in one row only.
+fn host_of_row(t: &mut Table, names: &mut Vec<String>, hosts: Option<&Hosts>) -> Option<String> {
+    let host: Option<String> = t.required("host", "Name of the host");
+    let twice = host.as_ref().is_some_and(|name| names.contains(name));
+    t.check(!twice, "host", || "is in an earlier row too".to_owned(), "one row a host");
+    names.extend(host.clone());
+    if let (Some(name), Some(hosts)) = (&host, hosts) {
+        t.check(hosts.contains(name), "host", || hosts.complaint(name), &hosts.suggestion(name));
+    }
+    host
+}
+
 fn slow_receivers(t: &mut Table, hosts: Option<&Hosts>) -> Vec<SlowReceiver> {
     let doc = "Hosts that take frames out of a receive buffer of their own at a rate of their own";
     let mut names: Vec<String> = Vec::new();
     let rows = t.rows("slow_receivers", "[]", doc, |t| {
-        let host: Option<String> = t.required("host", "Name of the host");
-        let twice = host.as_ref().is_some_and(|name| names.contains(name));
-        t.check(!twice, "host", || "is in an earlier row too".to_owned(), "one row a host");
-        names.extend(host.clone());
-        if let (Some(name), Some(hosts)) = (&host, hosts) {
-            t.check(hosts.contains(name), "host", || hosts.complaint(name), &hosts.suggestion(name));
-        }
+        let host = host_of_row(t, &mut names, hosts);
         let rates = BitRate(1000)..=BitRate::gbps(10_000);
         let rate = t.required_in("rate", rates, "Rate at which it takes frames out of the buffer");
         // As much as a NIC holds on its way out: cee Table I, 512 KB.

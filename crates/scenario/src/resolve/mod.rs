@@ -29,6 +29,7 @@ mod recovery;
 mod routing;
 mod scatter_gather;
 mod scheduler;
+mod send;
 mod shorthand;
 mod sizes;
 mod switch;

@@ -20,6 +20,7 @@ pub(crate) fn recovery(t: &mut Table, sack: bool, fast_retransmit: bool) -> Reco
     let tlp = t.or("tlp", false, "Tail loss probe (RFC 8985 §7); with sack only");
     let slack = "Added to RACK's reordering timer and to the probe timeout (Linux: two jiffies)";
     let prr = "Proportional rate reduction (RFC 9937), after ECE too; off: the window is cut at once";
+    let packets = "Windows and what is in flight count segments, however short (Linux); off: bytes";
     let undo = "Take a reduction back when D-SACK shows that its retransmissions were needless (RFC 3708); with sack only";
     let hides = "Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged (FreeBSD 9); without sack only";
     let validation = "A window that is not filled does not grow (RFC 7661 §4.1); off: it grows up to the peer's window (FreeBSD 9)";
@@ -40,6 +41,7 @@ pub(crate) fn recovery(t: &mut Table, sack: bool, fast_retransmit: bool) -> Reco
             Span::ZERO..=Span::from_secs(3600),
             slack,
         ),
+        count_packets: t.or("count_packets", false, packets),
         prr: t.or("prr", false, prr),
         undo: t.or("undo", false, undo),
         frto: t.or("frto", false, "Find spurious timeouts and take them back: F-RTO (RFC 5682)"),

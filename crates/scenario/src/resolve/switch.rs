@@ -44,6 +44,12 @@ pub(crate) fn switch(t: &mut Table, demands: &Demands) -> SwitchSpec {
         marker: t.section("marker", |t| marker(t, demands.ecn.as_deref())),
         pfc: pfc_or_none(t, demands),
         queue: t.or("queue", QueueName::Fifo, QUEUE_DOC),
+        queue_packets: t.optional_in(
+            "queue_packets",
+            1..=10_000_000,
+            "none: bytes alone count",
+            "Packets that a lossy queue holds at most, however short (Linux pfifo: limit)",
+        ),
         scheduler: t.section("scheduler", scheduler),
         priority_of_dscp: priority_of_dscp(t),
         classes: t.named_and_documented("classes", "What holds for some priorities instead", class),

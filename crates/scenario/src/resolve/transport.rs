@@ -4,6 +4,7 @@ use super::congestion_control::congestion_control;
 use super::ledger::{Entry, Ledger, Origin};
 use super::reader::Table;
 use super::receive::Receive;
+use super::send::Send;
 use super::value::{Setting, did_you_mean};
 use crate::presets::{self, PRESETS, Preset};
 use crate::recovery::RecoverySpec;
@@ -36,6 +37,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
     let recovery = Recovery::read(t, reorders);
     let rto = Rto::read(t);
     let receive = Receive::read(t);
+    let send = Send::read(t);
     let spec = TransportSpec {
         preset: name,
         stack,
@@ -71,6 +73,10 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         receive_buffer_initial: receive.buffer_initial,
         receive_buffer_max: receive.buffer_max,
         receive_buffer_step: receive.buffer_step,
+        send_buffer: send.buffer,
+        send_buffer_initial: send.initial,
+        send_buffer_max: send.max,
+        small_segments: send.small_segments,
         reassembly_limit: receive.reassembly_limit,
         dsack: receive.dsack,
         read_rate: receive.read_rate,

@@ -4,9 +4,9 @@ use super::hosts::Hosts;
 use super::ledger::Origin;
 use super::nested::list_of_rows;
 use super::reader::Table;
-use super::value::{Setting, did_you_mean, quoted};
+use super::value::{Choice, Setting, did_you_mean, quoted};
 use super::{application, hotspot, scatter_gather, sizes, udp};
-use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, WorkloadKind};
+use crate::spec::{ArrivalsSpec, FlowEntry, LongFlowEntry, ReplyDelay, ReplyLaw, WorkloadKind};
 use crate::{presets, workload::flow_dag::needs, workload::read_flow_list};
 use pauseframe_units::{Bytes, Span};
 use std::collections::BTreeSet;
@@ -372,8 +372,44 @@ fn requests(t: &mut Table, context: &Context) -> Option<WorkloadKind> {
     let pause = t.or_in("pause", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
     let persistent = t.or("persistent", true, "All on one connection, or each on its own");
     let start = start(t);
+    let doc =
+        "How long before that kept connections are opened, so that the first request needs no handshake";
+    let connect_ahead = t.or_in("connect_ahead", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
+    let message = || "needs connections that are kept".to_owned();
+    t.check(connect_ahead == Span::ZERO || persistent, "connect_ahead", message, "set persistent = true");
+    let message = || format!("{connect_ahead} is more than start ({start})");
+    t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
+    let doc = "From the request to one of several servers to that to the next";
+    let spacing = t.or_in("spacing", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
+    let doc = "From a request to its response: see reply_law";
+    let time = t.or_in("reply_delay", Span::ZERO, Span::ZERO..=TIME_MAX, doc);
+    let doc = "What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each server to \
+               the next (staggered)";
+    let law = t.or("reply_law", ReplyLaw::Constant, doc);
+    let reply_delay = ReplyDelay { law, time };
     let (client, servers) = (client?, servers?);
-    Some(WorkloadKind::Requests { client, servers, request, response, count, pause, persistent, start })
+    Some(WorkloadKind::Requests {
+        client,
+        servers,
+        request,
+        response,
+        count,
+        pause,
+        persistent,
+        start,
+        connect_ahead,
+        spacing,
+        reply_delay,
+    })
+}
+
+impl Choice for ReplyLaw {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("constant", Self::Constant),
+        ("uniform", Self::Uniform),
+        ("exponential", Self::Exponential),
+        ("staggered", Self::Staggered),
+    ];
 }
 
 /// `server` or `servers`: other hosts than the client, each once.

@@ -227,6 +227,7 @@ mod tests {
             workload: 0,
             query: None,
             kept: None,
+            reply_delay: Span::ZERO,
         };
         let end = Time::ZERO + Span::from_us(us);
         FlowRecord {

@@ -293,6 +293,7 @@ mod tests {
                 workload: 1,
                 query,
                 kept: None,
+                reply_delay: Span::ZERO,
             },
             status,
             end: Time::ZERO + Span::from_us(40),

@@ -89,9 +89,32 @@ pub fn build(
             let jobs = incast::Jobs { fan_in: *fan_in, response: response.clone(), request: *request };
             Box::new(incast::Incast::new(jobs, *rate, at(*start)..at(*stop), &maker))
         }
-        WorkloadKind::Requests { client, servers, request, response, count, pause, persistent, start } => {
-            let exchange = requests::Exchange { request: *request, response: *response, pause: *pause };
-            let series = requests::Series { exchange, count: *count, persistent: *persistent };
+        WorkloadKind::Requests {
+            client,
+            servers,
+            request,
+            response,
+            count,
+            pause,
+            persistent,
+            start,
+            connect_ahead,
+            spacing,
+            reply_delay,
+        } => {
+            let exchange = requests::Exchange {
+                request: *request,
+                response: *response,
+                pause: *pause,
+                reply_delay: *reply_delay,
+                spacing: *spacing,
+            };
+            let series = requests::Series {
+                exchange,
+                count: *count,
+                persistent: *persistent,
+                connect_ahead: *connect_ahead,
+            };
             Box::new(requests::Requests::new(series, client, servers, at(*start), &maker))
         }
         WorkloadKind::Background { sizes, arrivals, intra_rack, hosts, start, stop } => {
@@ -137,6 +160,7 @@ impl Maker<'_> {
             workload: self.workload,
             query: None,
             kept: None,
+            reply_delay: Span::ZERO,
         }
     }
 

@@ -6,7 +6,10 @@
 //! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
 //! table. Left out: pipelining.
 
+use super::random::exponential;
 use super::{Maker, QueryNumbers};
+use crate::spec::{ReplyDelay, ReplyLaw};
+use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
 use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
@@ -18,6 +21,10 @@ pub(super) struct Exchange {
     pub(super) response: Bytes,
     /// From the response to the next request.
     pub(super) pause: Span,
+    /// From the request to one server to that to the next.
+    pub(super) spacing: Span,
+    /// From the request to the response.
+    pub(super) reply_delay: ReplyDelay,
 }
 
 /// All of them.
@@ -26,6 +33,8 @@ pub(super) struct Series {
     pub(super) exchange: Exchange,
     pub(super) count: u32,
     pub(super) persistent: bool,
+    /// How long before the first request the connections are opened.
+    pub(super) connect_ahead: Span,
 }
 
 /// The workload.
@@ -46,6 +55,8 @@ pub(super) struct Requests {
     /// Of a round after the first: on connections that are kept there is no handshake any more.
     later_ideal: Span,
     next_query: QueryNumbers,
+    /// Draws reply delays, one stream a server.
+    delays: Vec<Rng>,
     finished: Vec<QueryRecord>,
 }
 
@@ -61,7 +72,9 @@ impl Requests {
             |name: &str| maker.context.topology.find(name).expect("resolve has checked the host's name");
         let template = |server: &String| {
             let flow = maker.flow(host(client), host(server), series.exchange.request, start);
-            FlowSpec { reply: series.exchange.response.0, ..flow }
+            let ReplyDelay { law, time } = series.exchange.reply_delay;
+            let reply_delay = if law == ReplyLaw::Constant { time } else { Span::ZERO };
+            FlowSpec { reply: series.exchange.response.0, reply_delay, ..flow }
         };
         let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
         let ideal_of_round = |first: bool| {
@@ -70,7 +83,8 @@ impl Requests {
             let flows: Vec<FlowSpec> = templates.iter().enumerate().map(flow).collect();
             if flows.len() > 1 { (maker.context.ideal_of_query)(&flows) } else { Span::ZERO }
         };
-        let (first_ideal, later_ideal) = (ideal_of_round(true), ideal_of_round(false));
+        let (first_ideal, later_ideal) =
+            (ideal_of_round(series.connect_ahead == Span::ZERO), ideal_of_round(false));
         let query = (templates.len() > 1).then(|| QueryRecord {
             query: 0,
             workload: maker.workload,
@@ -84,6 +98,7 @@ impl Requests {
         });
         Requests {
             start: (series.count > 0).then_some(start),
+            delays: maker.streams("reply delay", templates.len()),
             series,
             templates,
             rounds: 0,
@@ -94,6 +109,20 @@ impl Requests {
             later_ideal,
             next_query: maker.context.query_numbers.clone(),
             finished: Vec::new(),
+        }
+    }
+
+    /// How long server `number` takes for its next reply.
+    fn reply_delay(&mut self, number: usize) -> Span {
+        let ReplyDelay { law, time } = self.series.exchange.reply_delay;
+        match law {
+            _ if time == Span::ZERO => Span::ZERO,
+            ReplyLaw::Constant => time,
+            ReplyLaw::Uniform => Span(self.delays[number].below(time.0 + 1)),
+            ReplyLaw::Exponential => {
+                Span((exponential(&mut self.delays[number]) * time.0 as f64).round() as u64)
+            }
+            ReplyLaw::Staggered => time * number as u64,
         }
     }
 
@@ -113,14 +142,19 @@ impl Requests {
 
 impl Workload for Requests {
     fn next_start(&self) -> Option<Time> {
-        self.start
+        let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
+        let offset = self.series.exchange.spacing * self.asked as u64;
+        self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
     }
 
     fn next_flow(&mut self) -> FlowSpec {
         let start = self.start.expect("asked for a flow only while next_start gives a time");
         let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
         let number = self.asked;
+        // Opened earlier: none of its requests pays for the handshake.
+        let first = first && self.series.connect_ahead == Span::ZERO;
         let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
+        let reply_delay = self.reply_delay(number);
         if let Some(query) = self.query.as_mut().filter(|_| number == 0) {
             (query.start, query.query) = (start, self.next_query.take());
         }
@@ -130,7 +164,8 @@ impl Workload for Requests {
             self.start = None;
         }
         let query = self.query.map(|query| query.query);
-        FlowSpec { start, kept, query, ..self.templates[number] }
+        let start = start + self.series.exchange.spacing * number as u64;
+        FlowSpec { start, kept, query, reply_delay, ..self.templates[number] }
     }
 
     fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
@@ -182,6 +217,9 @@ mod tests {
             pause: Span::from_us(5),
             persistent,
             start: Span::from_us(10),
+            connect_ahead: Span::ZERO,
+            spacing: Span::ZERO,
+            reply_delay: ReplyDelay { law: ReplyLaw::Constant, time: Span::ZERO },
         }
     }
 
@@ -217,21 +255,38 @@ mod tests {
     #[test]
     fn rounds_of_several_servers_do_not_overlap() {
         let topology = racks(1, 4);
-        let WorkloadKind::Requests { client, request, response, pause, .. } = requests(true) else {
+        let WorkloadKind::Requests { client, request, response, pause, reply_delay, .. } = requests(true)
+        else {
             panic!()
         };
+        let (connect_ahead, spacing) = (Span::from_us(4), Span::from_us(1));
         let servers: Vec<String> = ["h0", "h2", "h3"].map(String::from).into();
         let (count, persistent, start) = (2, true, Span::from_us(10));
-        let kind =
-            WorkloadKind::Requests { client, servers, request, response, count, pause, persistent, start };
+        let kind = WorkloadKind::Requests {
+            client,
+            servers,
+            request,
+            response,
+            count,
+            pause,
+            persistent,
+            start,
+            connect_ahead,
+            spacing,
+            reply_delay,
+        };
         let mut workload = make(kind, &topology);
         let mut now = Time::ZERO + Span::from_us(10);
         for round in 0..2 {
             let flows: Vec<FlowSpec> = (0..3)
                 .map(|number| {
-                    assert_eq!(workload.next_start(), Some(now));
+                    // The connections of the first round are there earlier.
+                    let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
+                    let due = now + spacing * u64::from(number);
+                    assert_eq!(workload.next_start(), Some(Time(due.0 - ahead.0)));
                     let flow = workload.next_flow();
-                    assert_eq!(flow.kept, Some(Kept { number, first: round == 0, last: round == 1 }));
+                    assert_eq!(flow.start, due);
+                    assert_eq!(flow.kept, Some(Kept { number, first: false, last: round == 1 }));
                     assert_eq!(flow.query, Some(round));
                     flow
                 })

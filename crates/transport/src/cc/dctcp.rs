@@ -51,7 +51,7 @@ impl Dctcp {
         if self.fixed_point {
             self.end_window_in_fixed_point();
         } else {
-            let m = self.bytes_marked as f64 / self.bytes_acked as f64;
+            let m = self.bytes_marked as f64 / self.bytes_acked.max(1) as f64;
             self.alpha = (self.alpha * (1.0 - self.g) + self.g * m).clamp(0.0, 1.0);
         }
         self.bytes_acked = 0;
@@ -115,6 +115,11 @@ impl Algorithm for Dctcp {
         };
         // A floor above the window in use does not open it.
         reduced.max(window.segments(self.floor_segments).min(window.cwnd.max(window.segments(2))))
+    }
+
+    /// Linux `dctcp_react_to_loss`: half of the window as it is now.
+    fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+        (window.cwnd / 2).max(window.segments(2))
     }
 
     fn alpha(&self) -> Option<f64> {

@@ -91,6 +91,11 @@ pub(crate) trait Algorithm {
     /// in use when it struck. Called at most once per window and cause.
     fn reduced(&mut self, window: &Window, cause: Congestion) -> u64;
 
+    /// The window after a loss in a window of data that ECE has reduced already (Linux): it stays as it is now.
+    fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+        window.ssthresh
+    }
+
     /// The retransmission timer expired; after [`Self::reduced`] if that is due.
     fn on_timeout(&mut self) {}
 
@@ -191,6 +196,9 @@ macro_rules! registry {
             }
             fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
                 match self { $(CongestionControl::$variant(algorithm) => algorithm.reduced(window, cause),)+ }
+            }
+            fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+                match self { $(CongestionControl::$variant(algorithm) => algorithm.loss_after_ecn(window),)+ }
             }
             fn on_timeout(&mut self) {
                 match self { $(CongestionControl::$variant(algorithm) => algorithm.on_timeout(),)+ }

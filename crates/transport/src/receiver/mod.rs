@@ -55,6 +55,8 @@ pub(crate) struct Receiver {
     /// What ECE says: whether the last packet had CE (RFC 8257), or CE came and no CWR since (RFC 3168).
     echo: bool,
     ack_now: bool,
+    /// The ACK that is due goes by itself.
+    alone: bool,
 }
 
 impl Receiver {
@@ -76,6 +78,7 @@ impl Receiver {
             ecn,
             echo: false,
             ack_now: false,
+            alone: false,
         }
     }
 
@@ -212,11 +215,11 @@ impl Receiver {
         !self.ranges.is_empty() || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate())
     }
 
-    /// Whether an ACK may not wait for data to travel with: there is a gap or a duplicate to report, or one is owed for
-    /// what came before a change of CE.
+    /// Whether an ACK may not wait for data to travel with: there is a gap or a duplicate to report, it was due before the data were there,
+    /// or one is owed for what came before a change of CE.
     #[inline]
     pub(crate) fn owes_separate_ack(&self) -> bool {
-        self.before_change != NONE || (self.ack_now && !self.ranges.is_empty())
+        self.before_change != NONE || (self.ack_now && (self.alone || !self.ranges.is_empty()))
     }
 
     /// Whether an ACK is due.
@@ -234,6 +237,12 @@ impl Receiver {
     pub(crate) fn on_fin(&mut self) {
         self.before_change = NONE;
         self.space = self.space.after_fin();
+    }
+
+    /// The application is about to write. In Linux an ACK that is due by now has gone out, before the application was woken: the ACK of
+    /// a request does not wait for the reply.
+    pub(crate) fn part_ack(&mut self) {
+        self.alone = self.ack_now && self.adaptive.as_ref().is_some_and(|adaptive| adaptive.acks.is_some());
     }
 
     /// Asks for an ACK at once.
@@ -262,6 +271,7 @@ impl Receiver {
         }
         self.acked = self.rcv_nxt;
         self.ack_now = false;
+        self.alone = false;
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
             self.after_ack();

@@ -33,10 +33,14 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// The next ACK comes. `high_ack`: the highest byte reported so far.
     pub(crate) fn begin(&mut self, now: Time, high_ack: u64, recover: u64) {
-        *self = Delivery { now, high_ack, recover, min_rtt: self.min_rtt, ..Delivery::default() };
+        (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
+        (self.latest, self.bytes) = (None, 0);
+        (self.original, self.reordered, self.loss, self.dsack, self.probe_dsack) =
+            (false, false, false, false, false);
     }
 
     /// A segment is delivered; `ambiguous`: it was sent more than once.
+    #[inline]
     pub(crate) fn note(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
@@ -51,6 +55,8 @@ impl Delivery {
                 self.min_rtt = rtt;
             }
         }
-        self.latest = self.latest.max(Some((sent_at, end)));
+        if self.latest.is_none_or(|(at, highest)| sent_at > at || (sent_at == at && end > highest)) {
+            self.latest = Some((sent_at, end));
+        }
     }
 }

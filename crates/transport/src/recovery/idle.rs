@@ -51,7 +51,7 @@ impl Sender {
         let mut cwnd = self.window.cwnd;
         while idle > rto && cwnd > floor {
             idle -= rto;
-            cwnd /= 2;
+            cwnd = self.scoreboard.whole(cwnd / 2);
         }
         self.window.cwnd = cwnd.max(floor);
     }
@@ -59,8 +59,6 @@ impl Sender {
     /// Data were sent.
     pub(super) fn validate_window(&mut self, now: Time, config: &Config) {
         let limited = self.is_cwnd_limited();
-        let flight = self.flight_size();
-        let rto = self.rtt.rto(&config.rto);
         let Some(refined) = self.refined.as_deref_mut() else { return };
         let usage = &mut refined.usage;
         usage.last_sent = now;
@@ -71,6 +69,8 @@ impl Sender {
             (usage.since, usage.used) = (now, 0);
             return;
         }
+        let flight = self.scoreboard.flight(self.snd_nxt - self.snd_una);
+        let rto = self.rtt.rto(&config.rto);
         usage.used = usage.used.max(flight);
         if now.saturating_since(usage.since) < rto {
             return;
@@ -79,7 +79,7 @@ impl Sender {
         (usage.since, usage.used) = (now, 0);
         if self.phase == Phase::Open && used < self.window.cwnd {
             self.window.ssthresh = self.current_ssthresh();
-            self.window.cwnd = self.window.cwnd.midpoint(used);
+            self.window.cwnd = self.scoreboard.whole(self.window.cwnd.midpoint(used));
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use rack::Detected;
 pub(crate) use refined::Refined;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
-use crate::cc::{AckSample, Algorithm, Congestion};
+use crate::cc::{AckSample, Algorithm, Congestion, Window};
 use crate::config::Config;
 use crate::segment::Segment;
 use crate::sender::{MUST_RETRANSMIT, Sender};
@@ -198,22 +198,31 @@ impl Sender {
         }
     }
 
-    /// The window that a loss reduces. In a window that ECE reduced already, the one before that: a window of data
+    /// The window that a loss leaves. In a window that ECE reduced already, half of the one before that: a window of data
     /// shrinks once, by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE
-    /// can be slight).
-    fn reduce_for_loss(&mut self, config: &Config) -> u64 {
+    /// can be slight). Linux: the cut for ECE stands, but DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
+    pub(super) fn reduce_for_loss(&mut self, config: &Config) -> u64 {
         let mut struck = self.window;
+        if self.phase == Phase::Cwr && config.recovery.count_packets {
+            let reduced = self.cc.loss_after_ecn(&struck);
+            return self.scoreboard.whole(reduced).max(u64::from(self.window.mss));
+        }
         if self.phase == Phase::Cwr {
             struck.cwnd = self.prior_cwnd;
-            self.cc.reduced(&struck, Congestion::Loss).min(self.window.ssthresh)
-        } else {
-            // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window. Under PRR cwnd, as
-            // Linux: the reduction is a proportion of it.
-            if !config.recovery.prr {
-                struck.cwnd = self.flight_size().min(self.window.cwnd);
-            }
-            self.cc.reduced(&struck, Congestion::Loss)
+            return self.reduced(struck, Congestion::Loss).min(self.window.ssthresh);
         }
+        // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window. Under PRR cwnd, as
+        // Linux: the reduction is a proportion of it.
+        if !config.recovery.prr {
+            struck.cwnd = self.scoreboard.flight(self.flight_size()).min(self.window.cwnd);
+        }
+        self.reduced(struck, Congestion::Loss)
+    }
+
+    /// What congestion control makes of the window `struck`, in whole segments where they are counted.
+    pub(super) fn reduced(&mut self, struck: Window, cause: Congestion) -> u64 {
+        let reduced = self.cc.reduced(&struck, cause);
+        self.scoreboard.whole(reduced).max(u64::from(self.window.mss))
     }
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
@@ -226,10 +235,15 @@ impl Sender {
             self.begin_proportional();
         }
         self.window.ssthresh = reduced;
+        // Linux: a reduction that is under way goes on, and ends where it would have (`tcp_enter_recovery`).
+        let goes_on = self.phase == Phase::Cwr && config.recovery.count_packets;
+        self.recover = if goes_on { self.cwr_end } else { self.snd_nxt };
         self.phase = Phase::Recovery;
-        self.recover = self.snd_nxt;
         self.cwr_due = true;
-        self.detour |= MUST_RETRANSMIT;
+        if !goes_on {
+            // One of its own is due by PRR at once.
+            self.detour |= MUST_RETRANSMIT;
+        }
         self.rescued = false;
         self.inflation = 0;
         self.end_probe();
@@ -272,7 +286,7 @@ impl Sender {
     /// Congestion experienced: reduce the window, once for the data now in flight (RFC 3168 §6.1.2).
     fn on_ece(&mut self, config: &Config, stats: &mut Stats) {
         self.prior_cwnd = self.window.cwnd;
-        let reduced = self.cc.reduced(&self.window, Congestion::Ecn);
+        let reduced = self.reduced(self.window, Congestion::Ecn);
         self.window.ssthresh = reduced;
         if config.recovery.prr {
             self.begin_proportional();
@@ -300,7 +314,9 @@ impl Sender {
         }
         stats.timeouts += 1;
         let again = match self.phase {
-            Phase::Open | Phase::Cwr => false,
+            Phase::Open => false,
+            // Linux: once a window, whatever the cause (`tcp_enter_loss`).
+            Phase::Cwr => config.recovery.count_packets && self.snd_una < self.cwr_end,
             // RFC 5681 §3.1: ssthresh is not lowered twice for the same segment or the same window.
             Phase::Recovery => true,
             Phase::Loss => self.retries > 1,

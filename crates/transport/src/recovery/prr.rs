@@ -3,13 +3,20 @@
 //!
 //! Below ssthresh the window grows back by what is delivered, and by a segment more where the ACK advanced and
 //! nothing else was lost (slow start reduction bound); else by what is delivered alone (conservative bound).
-// Deviates from RFC 9937 §6.1: RecoverFS is cwnd at entry, not FlightSize less what was sacked; as Linux.
+//!
+//! The RFC counts bytes. Linux counts packets (`tcp_cwnd_reduction`), and so does `count_packets`: a short segment is as good as a
+//! full one, both when it is sent and when it is delivered.
+//! What is reduced is the RFC's `RecoverFS`, what is in flight; in Linux 6.1 it is cwnd (`prior_cwnd`). Where a timeout was
+//! taken back under ECE a window of one or two stands against many more in flight, and while every ACK has ECE each reduction of
+//! Linux then keeps what is in flight: its proportion is one.
 
 use crate::sender::Sender;
 
-/// Counters of one reduction, bytes.
+/// Counters of one reduction, bytes, or with `count_packets` as if every segment were full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Prr {
+    /// What was in flight when it began, or in Linux the window.
+    from: u64,
     /// Delivered since it began.
     delivered: u64,
     /// Sent since it began.
@@ -17,12 +24,16 @@ pub(crate) struct Prr {
 }
 
 impl Sender {
-    /// A reduction from the present cwnd to ssthresh begins. One that is under way goes on.
+    /// A reduction to ssthresh begins. One that is under way goes on.
     pub(super) fn begin_proportional(&mut self) {
-        if let Some(refined) = self.refined.as_deref_mut() {
-            refined.prr = Prr::default();
-        }
+        let in_flight = self.scoreboard.flight(self.flight_size()) - self.scoreboard.sacked();
+        let packets = self.scoreboard.counts_packets();
         self.prior_cwnd = self.window.cwnd;
+        if let Some(refined) = self.refined.as_deref_mut() {
+            // RFC 9937 §6.1: with what this ACK delivers.
+            let from = if packets { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
+            refined.prr = Prr { from, ..Prr::default() };
+        }
     }
 
     /// Sets cwnd after an ACK that delivered `delivered` bytes. `clean`: `snd_una` moved on and nothing was newly lost.
@@ -40,7 +51,7 @@ impl Sender {
         let mut send = if pipe > ssthresh {
             // Whole segments, rounded up, as Linux counts.
             let share = u128::from(ssthresh) * u128::from(prr.delivered);
-            let whole = share.div_ceil(u128::from(self.prior_cwnd.max(1)) * u128::from(mss));
+            let whole = share.div_ceil(u128::from(prr.from.max(1)) * u128::from(mss));
             (whole as u64 * mss).saturating_sub(prr.out)
         } else {
             (ssthresh - pipe).min(due.max(delivered) + if clean { mss } else { 0 })

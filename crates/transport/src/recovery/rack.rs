@@ -55,7 +55,9 @@ impl Rack {
     pub(super) fn advance(&mut self, news: &Delivery, now: Time, snd_una: u64, snd_nxt: u64) {
         if let Some((sent_at, end)) = news.latest {
             self.rtt = now.saturating_since(sent_at);
-            self.latest = self.latest.max((sent_at, end));
+            if sent_at > self.latest.0 || (sent_at == self.latest.0 && end > self.latest.1) {
+                self.latest = (sent_at, end);
+            }
         }
         self.reordering_seen |= news.reordered;
         if self.dsack_round.is_some_and(|round| snd_una >= round) {

@@ -8,14 +8,15 @@ use super::idle::Usage;
 use super::pacing::Pacer;
 use super::prr::Prr;
 use super::rack::{Detected, Rack};
-use super::settings::{RecoveryConfig, RtoGrowth};
+use super::settings::RtoGrowth;
 use super::tlp::{Probe, Special};
 use super::undo::Undo;
-use crate::cc::{AckSample, Algorithm, Congestion};
+use crate::cc::{AckSample, Congestion};
 use crate::config::Config;
 use crate::segment::{Options, Segment};
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::stats::Stats;
+use crate::writing::Writer;
 use pauseframe_units::{Span, Time};
 
 /// State of the refinements that are on.
@@ -35,6 +36,7 @@ pub(crate) struct Refined {
     pub(super) frto: Frto,
     pub(super) usage: Usage,
     pub(super) pacer: Pacer,
+    pub(crate) writer: Option<Box<Writer>>,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
     /// Reductions taken back.
@@ -43,8 +45,14 @@ pub(crate) struct Refined {
 
 impl Refined {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &RecoveryConfig) -> Option<Box<Refined>> {
-        (!config.is_plain()).then(Box::default)
+    pub(crate) fn new(config: &Config) -> Option<Box<Refined>> {
+        Refined::is_needed(config)
+            .then(|| Box::new(Refined { writer: Writer::new(config), ..Refined::default() }))
+    }
+
+    /// Whether anything of it is on.
+    pub(crate) fn is_needed(config: &Config) -> bool {
+        !config.recovery.is_plain() || Writer::new(config).is_some()
     }
 }
 
@@ -58,7 +66,9 @@ impl Sender {
         let Some(refined) = self.refined.as_deref_mut() else { return };
         refined.was_special = was;
         refined.delivery.begin(now, high_ack, self.recover);
-        self.scoreboard.survey(self.snd_una, to, &mut refined.delivery);
+        if to > self.snd_una {
+            self.scoreboard.survey(self.snd_una, to, &mut refined.delivery);
+        }
     }
 
     /// After the SACK option: RACK, D-SACK, the probe, and whether the last reduction was needless.
@@ -76,9 +86,8 @@ impl Sender {
         }
         let (snd_una, snd_nxt) = (self.snd_una, self.snd_nxt);
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        let news = refined.delivery;
-        refined.rack.advance(&news, now, snd_una, snd_nxt);
-        let silent = !advanced && segment.len == 0 && news.bytes == 0;
+        refined.rack.advance(&refined.delivery, now, snd_una, snd_nxt);
+        let silent = !advanced && segment.len == 0 && refined.delivery.bytes == 0;
         if self.probe_showed_loss(silent) && matches!(self.phase, Phase::Open | Phase::Cwr) {
             self.reduce_for_probe(config);
         }
@@ -110,13 +119,17 @@ impl Sender {
         }
     }
 
-    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut as for any loss, at once.
+    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut at once. In Linux (`tcp_process_tlp_ack`) that is
+    /// a passage through CWR, which DCTCP answers by its cut for ECE, and the end of one under way.
     fn reduce_for_probe(&mut self, config: &Config) {
-        self.window.ssthresh = if self.phase == Phase::Cwr {
+        self.window.ssthresh = if config.recovery.count_packets {
+            self.phase = Phase::Open;
+            self.reduced(self.window, Congestion::Ecn)
+        } else if self.phase == Phase::Cwr {
             self.reduce_for_loss(config)
         } else {
             // Not from the flight: at the tail hardly any is left.
-            self.cc.reduced(&self.window, Congestion::Loss)
+            self.reduced(self.window, Congestion::Loss)
         };
         self.window.cwnd = self.window.ssthresh;
         self.forget_undo();
@@ -141,19 +154,29 @@ impl Sender {
     /// The last step of an ACK: the window under PRR, limited transmit, the timer.
     pub(super) fn finish_ack(&mut self, advanced: bool, detected: Detected, now: Time, config: &Config) {
         let Some(refined) = self.refined.as_deref() else { return };
-        let (news, was) = (refined.delivery, refined.was_special);
-        if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
-            self.reduce_proportionally(news.bytes, advanced && !news.loss);
-        }
+        let (bytes, loss, was) = (refined.delivery.bytes, refined.delivery.loss, refined.was_special);
         if self.uses_rack(config) && config.limited_transmit && matches!(self.phase, Phase::Open | Phase::Cwr)
         {
             // What was sacked makes room for new data (RFC 3042, without end as in Linux).
             self.inflation = self.scoreboard.absent();
         }
+        if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+            self.reduce_proportionally(bytes, advanced && !loss);
+        }
         if !advanced {
             self.restore_special(was);
         }
         self.arm_after_ack(advanced, detected.wait, was, now, config);
+    }
+
+    /// What an ACK of `acked` bytes delivers: in packets where they are counted, without those that SACK had reported (Linux
+    /// `delivered`).
+    #[inline]
+    pub(crate) fn newly_delivered(&self, acked: u64) -> u64 {
+        match self.refined.as_deref() {
+            Some(refined) if self.scoreboard.counts_packets() => refined.delivery.bytes,
+            _ => acked,
+        }
     }
 
     /// The bytes that open the window for an ACK in phase Loss.
@@ -177,10 +200,15 @@ impl Sender {
             None => self.next_unprobed(now, config, stats)?,
         };
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.prr.out += u64::from(outgoing.len);
+            refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
         }
         match outgoing.kind {
-            Kind::New => self.arm_after_sending(now, config),
+            Kind::New => {
+                if outgoing.len < self.window.mss {
+                    self.note_small();
+                }
+                self.arm_after_sending(now, config);
+            }
             Kind::Retransmission if probe.is_none() => self.count_retransmission(),
             Kind::Retransmission | Kind::WindowProbe => {}
         }

@@ -52,6 +52,8 @@ pub struct RecoveryConfig {
     pub tlp: bool,
     /// Added to the reordering timer and to the probe timeout (Linux `TCP_TIMEOUT_MIN`: two jiffies).
     pub timer_slack: Span,
+    /// Windows and what is in flight count segments, however short (Linux); off: bytes.
+    pub count_packets: bool,
     /// Proportional rate reduction in recovery and after ECE (RFC 9937); off: the window is cut at once.
     pub prr: bool,
     /// A reduction is taken back when D-SACK shows that all its retransmissions were needless (RFC 3708).
@@ -76,6 +78,7 @@ impl RecoveryConfig {
         rack: false,
         tlp: false,
         timer_slack: Span::from_ms(2),
+        count_packets: false,
         prr: false,
         undo: false,
         frto: false,
@@ -91,6 +94,7 @@ impl RecoveryConfig {
         rack: true,
         tlp: true,
         timer_slack: Span::from_ms(2),
+        count_packets: true,
         prr: true,
         undo: true,
         frto: true,
@@ -103,7 +107,8 @@ impl RecoveryConfig {
 
     /// Whether nothing here is on, so that a connection needs no state for it.
     pub(crate) fn is_plain(&self) -> bool {
-        let switches = [self.rack, self.tlp, self.prr, self.undo, self.frto, self.pacing.on];
+        let switches =
+            [self.rack, self.tlp, self.count_packets, self.prr, self.undo, self.frto, self.pacing.on];
         !switches.contains(&true)
             && self.rto_growth == RtoGrowth::Segment
             && self.idle_restart == IdleRestart::Off

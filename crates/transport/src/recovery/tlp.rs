@@ -82,7 +82,7 @@ impl Sender {
     }
 
     /// The timer stands again for what it did before the pacer took it.
-    pub(super) fn end_pacing_wait(&mut self) {
+    pub(crate) fn end_pacing_wait(&mut self) {
         if self.special() == Some(Special::Pacing)
             && let Some(refined) = self.refined.as_deref_mut()
         {
@@ -121,7 +121,8 @@ impl Sender {
     }
 
     /// Sets the timer after new data went out.
-    pub(super) fn arm_after_sending(&mut self, now: Time, config: &Config) {
+    #[inline]
+    pub(crate) fn arm_after_sending(&mut self, now: Time, config: &Config) {
         if self.may_probe(config) {
             let at = self.probe_deadline(now, self.rto_from_head(now, config), config);
             self.set_special(Special::Probe, at);

@@ -27,7 +27,11 @@ impl Sender {
     pub(super) fn current_ssthresh(&self) -> u64 {
         match self.phase {
             Phase::Cwr | Phase::Recovery => self.window.ssthresh,
-            Phase::Open | Phase::Loss => self.window.ssthresh.max(self.window.cwnd / 4 * 3),
+            Phase::Open | Phase::Loss => {
+                let (half, quarter) = (self.window.cwnd / 2, self.window.cwnd / 4);
+                let most = self.scoreboard.whole(half) + self.scoreboard.whole(quarter);
+                self.window.ssthresh.max(most)
+            }
         }
     }
 
@@ -92,8 +96,8 @@ impl Sender {
 
     /// Takes the last reduction back if all its retransmissions are known to have been needless.
     pub(super) fn try_undo(&mut self, config: &Config) {
-        let Some(undo) = self.refined.as_deref().map(|refined| refined.undo) else { return };
-        if config.recovery.undo && undo.marker.is_some() && undo.needless == Some(0) {
+        let needless = |undo: &Undo| undo.marker.is_some() && undo.needless == Some(0);
+        if config.recovery.undo && self.refined.as_deref().is_some_and(|refined| needless(&refined.undo)) {
             self.undo();
         }
     }

@@ -41,6 +41,8 @@ pub fn config() -> Config {
         delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 24,
         receive_buffer: ReceiveBuffer::Fixed,
+        send_buffer: SendBuffer::Unlimited,
+        small_segments: SmallSegments::AtOnce,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),

@@ -287,6 +287,20 @@ impl Script {
                     _ => return Err(format!("no form {value:?}")),
                 }
             }
+            "send_buffer" => {
+                config.send_buffer = match buffer(value)? {
+                    ReceiveBuffer::Linux { initial, max } => SendBuffer::Linux { initial, max },
+                    _ => SendBuffer::Unlimited,
+                }
+            }
+            "small_segments" => {
+                config.small_segments = match value {
+                    "at_once" => SmallSegments::AtOnce,
+                    "nagle" => SmallSegments::Nagle,
+                    "cork" => SmallSegments::Cork,
+                    _ => return Err(format!("no such rule {value:?}")),
+                }
+            }
             "receive_buffer" => config.receive_buffer = buffer(value)?,
             "reassembly_limit" => config.reassembly_limit = number(value)? as u32,
             "dsack" => config.dsack = on(value)?,
@@ -317,6 +331,7 @@ impl Script {
             "rack" => config.recovery.rack = on(value)?,
             "tlp" => config.recovery.tlp = on(value)?,
             "recovery_slack" => config.recovery.timer_slack = span(value)?,
+            "count_packets" => config.recovery.count_packets = on(value)?,
             "prr" => config.recovery.prr = on(value)?,
             "ecn_hides_loss" => config.recovery.ecn_hides_loss = on(value)?,
             "window_validation" => config.recovery.window_validation = on(value)?,
