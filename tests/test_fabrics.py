@@ -420,7 +420,9 @@ def test_a_tree_is_drawn_with_arrows(tmp_path):
     assert "400 hosts are not drawn" in (tmp_path / "large.svg").read_text()
     bare = pf.Topology.parse(pf.load_topology("fat_tree:k=4").write("hpcc").split("#")[0], "hpcc")
     assert {level for _, _, level in bare.nodes()} == {None}
-    assert sorted(set(bare.levels().values())) == [0, 1, 2, 3]
+    levels = bare.levels()
+    assert levels is not None
+    assert sorted(set(levels.values())) == [0, 1, 2, 3]
 
 
 def simulate(topology, tables, folder):
