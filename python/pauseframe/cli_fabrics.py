@@ -155,7 +155,8 @@ def plan(
     ] = None,
     sample_percent: Annotated[int | None, typer.Option("--sample-percent", help="order_pair: that part.")] = None,
     backup_vlans: Annotated[
-        int | None, typer.Option("--backup-vlans", help="auto, order_pair: how many of the VLANs are for failures.")
+        int | None,
+        typer.Option("--backup-vlans", help="auto, order_pair: VLANs for failures [default: a quarter of 8 or more]."),
     ] = None,
     protect: Annotated[
         Protect | None,

@@ -53,7 +53,7 @@ pub(crate) struct Cuts {
     units: Vec<Vec<u32>>,
     /// The first number of a switch.
     first_switch: u32,
-    cuts: Vec<BTreeMap<u32, Vec<Cut>>>,
+    by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
 }
 
 impl Cuts {
@@ -64,7 +64,7 @@ impl Cuts {
         let mut cuts = Cuts {
             units: units(graph, protect),
             first_switch: graph.port_count() as u32 / 2,
-            cuts: vec![BTreeMap::new(); rows],
+            by_row: vec![BTreeMap::new(); rows],
         };
         let mut routes: Vec<Vec<u32>> = Vec::new();
         for row in 0..rows as u32 {
@@ -81,7 +81,7 @@ impl Cuts {
                 }
                 let found = common(&routes, *protect == Protect::TwoLinks);
                 if !found.is_empty() {
-                    cuts.cuts[row as usize].insert(from, found);
+                    cuts.by_row[row as usize].insert(from, found);
                 }
             }
         }
@@ -90,13 +90,13 @@ impl Cuts {
 
     /// Whether no failure cuts any pair off.
     pub(crate) fn is_empty(&self) -> bool {
-        self.cuts.iter().all(BTreeMap::is_empty)
+        self.by_row.iter().all(BTreeMap::is_empty)
     }
 
     /// The source rows that something cuts off from a destination, each with what does.
     pub(crate) fn at(&self, row: u32) -> impl Iterator<Item = (u32, BTreeSet<u32>)> {
         let units = |cuts: &Vec<Cut>| cuts.iter().flatten().copied().filter(|unit| *unit != NONE).collect();
-        self.cuts[row as usize].iter().map(move |(from, cuts)| (*from, units(cuts)))
+        self.by_row[row as usize].iter().map(move |(from, cuts)| (*from, units(cuts)))
     }
 
     /// Whether a directed link is hit by one of these failures.
@@ -115,7 +115,7 @@ impl Cuts {
         avoided: &mut [bool],
     ) {
         avoided.fill(false);
-        let cuts = &self.cuts[row as usize];
+        let cuts = &self.by_row[row as usize];
         let cut: BTreeSet<u32> =
             cuts.values().flatten().flatten().copied().filter(|unit| *unit != NONE).collect();
         let arcs = graph.arcs(graph.attachments()[row as usize]);
@@ -139,20 +139,20 @@ impl Cuts {
 
     /// Whether anything cuts pairs off from this destination.
     pub(crate) fn any(&self, row: u32) -> bool {
-        !self.cuts[row as usize].is_empty()
+        !self.by_row[row as usize].is_empty()
     }
 
     /// Strikes out what the tree of `vlan` to `row` has mended.
     pub(crate) fn mend(&mut self, tables: &ForwardingTables, vlan: usize, row: u32) {
         let mut route = Vec::new();
-        let mut cuts = std::mem::take(&mut self.cuts[row as usize]);
+        let mut cuts = std::mem::take(&mut self.by_row[row as usize]);
         cuts.retain(|from, cuts| {
             if self.follow(tables, vlan, *from, row, &mut route) {
                 cuts.retain(|cut| cut.iter().any(|unit| route.contains(unit)));
             }
             !cuts.is_empty()
         });
-        self.cuts[row as usize] = cuts;
+        self.by_row[row as usize] = cuts;
     }
 
     /// The failures that take the route between two rows, if there is a route.

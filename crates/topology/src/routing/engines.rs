@@ -95,7 +95,7 @@ fn order_pair(settings: &EngineSettings) -> OrderPair {
         vlans: settings.vlans.unwrap_or(usual.vlans),
         sampled_vlans: settings.sampled_vlans.unwrap_or(usual.sampled_vlans),
         sample_percent: settings.sample_percent.unwrap_or(usual.sample_percent),
-        backup_vlans: settings.backup_vlans.unwrap_or(usual.backup_vlans),
+        backup_vlans: settings.backup_vlans,
         protect: settings.protect.clone().unwrap_or(usual.protect),
         effort: settings.effort.unwrap_or(usual.effort),
         seed: settings.seed,

@@ -68,7 +68,9 @@ impl Lash {
         let mut rank: Vec<u32> = (0..graph.len() as u32).collect();
         rank.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ (layer as u64 / 2)));
         if layer % 2 == 1 {
-            rank.iter_mut().for_each(|rank| *rank = graph.len() as u32 - 1 - *rank);
+            for rank in &mut rank {
+                *rank = graph.len() as u32 - 1 - *rank;
+            }
         }
         TurnOrder::of_ranks(graph, &rank).into_places()
     }

@@ -36,7 +36,9 @@ fn named(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
 fn by_distance(graph: &SwitchGraph) -> Option<Vec<u32>> {
     let mut level = vec![u32::MAX; graph.len()];
     let mut queue: Vec<u32> = graph.attachments().to_vec();
-    queue.iter().for_each(|switch| level[*switch as usize] = 0);
+    for switch in &queue {
+        level[*switch as usize] = 0;
+    }
     let mut head = 0;
     while let Some(at) = queue.get(head).copied() {
         head += 1;

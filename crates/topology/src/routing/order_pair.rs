@@ -47,8 +47,8 @@ pub struct OrderPair {
     pub sampled_vlans: usize,
     /// The part of the links that such a VLAN uses, in percent.
     pub sample_percent: u32,
-    /// How many of the VLANs, the last ones, are backups.
-    pub backup_vlans: usize,
+    /// How many of the VLANs, the last ones, are backups; without, every fourth of eight and more.
+    pub backup_vlans: Option<usize>,
     /// What they are for.
     pub protect: Protect,
     /// How long to look for good orders.
@@ -65,7 +65,7 @@ impl Default for OrderPair {
             vlans: 16,
             sampled_vlans: 0,
             sample_percent: 60,
-            backup_vlans: 4,
+            backup_vlans: None,
             protect: Protect::Link,
             effort: Effort::Normal,
             seed: 1,
@@ -245,7 +245,8 @@ impl OrderPair {
 
     /// As many backups as there may be beside one other VLAN a lane.
     fn backup_vlans(&self) -> usize {
-        self.backup_vlans.min(self.vlans - self.sampled_vlans - self.lanes)
+        let usual = if self.vlans < 8 { 0 } else { self.vlans / 4 };
+        self.backup_vlans.unwrap_or(usual).min(self.vlans - self.sampled_vlans - self.lanes)
     }
 
     fn add_backups(

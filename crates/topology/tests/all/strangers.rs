@@ -161,7 +161,8 @@ fn depth_is_bounded() {
     }
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for i in 1..12 {
-        bomb += &format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(", "));
+        let aliases = vec![format!("*a{}", i - 1); 10].join(", ");
+        bomb.extend([format!("a{i}: &a{i} [{aliases}]\n")]);
     }
     assert!(parse(&bomb, Format::Containerlab).unwrap_err().message.contains("aliases"));
     let json = format!("{{\"nodes\": [{{\"id\": {}", "[".repeat(deep));

@@ -91,7 +91,9 @@ fn mixture(update: &Update, rng: &mut Pcg64, failed: bool) {
             for (position, vlan) in tables.vlans().iter().enumerate() {
                 let Some(turns) = turns(tables, position, *from, *to) else { continue };
                 served = true;
-                turns.into_iter().for_each(|(a, b)| drop(buffers.add_edge(a, b, ())));
+                for (a, b) in turns {
+                    buffers.add_edge(a, b, ());
+                }
                 let there = during.vlans().iter().position(|other| other.id == vlan.id).unwrap();
                 let mut ports = [Vec::new(), Vec::new()];
                 tables.carries(position, *from, *to, &mut ports[0]);

@@ -152,13 +152,15 @@ impl<'a> Repair<'a> {
         let cyclic = "the old tables can deadlock: make a new plan and bring it in while nobody sends";
         let turns = turns.ok_or(RoutingError::Nothing(cyclic))?;
         let mut destinations: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
-        for here in union.nodes[1].iter() {
+        for here in &union.nodes[1] {
             let row = graph.attachment(*here).and_then(|switch| graph.attachment_row(switch));
             if let Some(row) = row {
                 destinations.entry(row).or_default().push(*here);
             }
         }
-        destinations.values_mut().for_each(|hosts| hosts.sort_unstable());
+        for hosts in destinations.values_mut() {
+            hosts.sort_unstable();
+        }
         Ok(Repair { union, graph, before, turns, lanes_max, destinations, notes: Vec::new() })
     }
 
@@ -177,7 +179,7 @@ impl<'a> Repair<'a> {
         for (position, vlan) in vlans.iter().enumerate() {
             watch.step("repairing trees", position as u64, vlans.len() as u64)?;
             for row in &rows {
-                trees.extend(self.mended(position, usize::from(vlan.lane), *row, &mut missing));
+                trees.push(self.mended(position, usize::from(vlan.lane), *row, &mut missing));
             }
         }
         let mut lane = 0;
@@ -204,20 +206,16 @@ impl<'a> Repair<'a> {
         }
         let used: BTreeSet<usize> = trees.iter().map(|tree| tree.vlan).collect();
         let place: BTreeMap<usize, usize> = used.iter().enumerate().map(|(new, old)| (*old, new)).collect();
-        trees.iter_mut().for_each(|tree| tree.vlan = place[&tree.vlan]);
+        for tree in &mut trees {
+            tree.vlan = place[&tree.vlan];
+        }
         let vlans =
             vlans.into_iter().enumerate().filter(|(i, _)| used.contains(i)).map(|(_, vlan)| vlan).collect();
         Ok(Tables::new(self.graph.clone(), self.union.topology.nodes().len(), vlans, trees))
     }
 
     /// The tree of a VLAN to a destination: what is left of the old one, with routes for those it does not serve.
-    fn mended(
-        &mut self,
-        vlan: usize,
-        lane: usize,
-        row: u32,
-        missing: &mut BTreeSet<(u32, u32)>,
-    ) -> Option<Tree> {
+    fn mended(&mut self, vlan: usize, lane: usize, row: u32, missing: &mut BTreeSet<(u32, u32)>) -> Tree {
         let to = self.graph.attachments()[row as usize];
         let hosts = self.destinations[&row].clone();
         let old = self.before.trees.iter().filter(|tree| tree.vlan == vlan && tree.row == row);
@@ -242,12 +240,14 @@ impl<'a> Repair<'a> {
         next[to as usize] = DELIVER;
         let bits = |senders: &[u32]| {
             let mut bits = vec![0_u64; self.graph.attachments().len().div_ceil(64)];
-            senders.iter().for_each(|from| bits[*from as usize / 64] |= 1 << (from % 64));
+            for from in senders {
+                bits[*from as usize / 64] |= 1 << (from % 64);
+            }
             bits
         };
         let all = senders.len() + 1 == self.destinations.len() && restricted.is_none();
         let senders = (!all).then(|| bits(&senders));
-        Some(Tree { vlan, hosts, row, next, senders })
+        Tree { vlan, hosts, row, next, senders }
     }
 
     /// Whether packets from a row arrive by `next`, if need be by new rows, and all turns fit.

@@ -11,7 +11,7 @@ use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Behind the name of a port that a cable of the new topology takes from one of the old topology.
-pub(super) const NEW: &str = " (new)";
+const NEW: &str = " (new)";
 
 /// Both topologies in one.
 #[derive(Clone, Debug)]
