@@ -351,7 +351,7 @@ def test_yang_models_of_the_operator(tmp_path):
     assert "sonic-*.yang" in cli("lint", path, "--yang", tmp_path).stderr
 
 
-STRANGE = [
+STRANGE: list[object] = [
     "",
     "-1",
     "0",
