@@ -73,6 +73,21 @@ def test_switches_alone_cannot_deadlock(tmp_path, name):
     assert [(f.code, f.message) for f in lint([tmp_path / "out" / "switches"]).findings] == []
 
 
+def test_rows_that_nobody_may_use_are_left_out(tmp_path):
+    """A VLAN that one pair of switches may use has the rows of that pair's way and no others."""
+    folder = planned(tmp_path / "plan", "ring:switches=6,hosts_per_switch=1", "up_down", 1, 1)
+    tables = json.loads((folder / "tables.json").read_text())
+    tables["senders"] = [{"vlan": 100, "from": "s1", "to": "s4"}]
+    (folder / "tables.json").write_text(json.dumps(tables))
+    plan = read_plan(folder, Settings())
+    routes = pf.read_routes(str(folder / "tables.json"), pf.load_topology(folder / "topology.graphml"))
+    on_the_way = way(routes, 100, "host1", "host4")[1:]
+    assert len(on_the_way) > 2
+    assert {switch: [to for _, to, _ in rows] for switch, rows in plan.rows.items() if rows} == {
+        switch: ["host4"] for switch in on_the_way
+    }
+
+
 def test_both_forms_of_static_rows_are_the_same(tmp_path):
     plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
     write_deployment(plan, tmp_path / "out", Settings())
