@@ -64,6 +64,30 @@ def test_there_and_back(tmp_path, name, target):
     assert compared >= len(deployed.hosts) * (len(deployed.hosts) - 1)
 
 
+@pytest.mark.parametrize("name", PLANS)
+def test_switches_alone_cannot_deadlock(tmp_path, name):
+    """Without the hosts' files nobody says who sends in a VLAN; the rows are safe for all."""
+    topology, engine, lanes, vlans = PLANS[name]
+    plan = planned(tmp_path / "plan", topology, engine, lanes, vlans)
+    write_deployment(plan, tmp_path / "out", Settings(priorities=(3, 4, 5, 6)))
+    assert [(f.code, f.message) for f in lint([tmp_path / "out" / "switches"]).findings] == []
+
+
+def test_rows_that_nobody_may_use_are_left_out(tmp_path):
+    """A VLAN that one pair of switches may use has the rows of that pair's way and no others."""
+    folder = planned(tmp_path / "plan", "ring:switches=6,hosts_per_switch=1", "up_down", 1, 1)
+    tables = json.loads((folder / "tables.json").read_text())
+    tables["senders"] = [{"vlan": 100, "from": "s1", "to": "s4"}]
+    (folder / "tables.json").write_text(json.dumps(tables))
+    plan = read_plan(folder, Settings())
+    routes = pf.read_routes(str(folder / "tables.json"), pf.load_topology(folder / "topology.graphml"))
+    on_the_way = way(routes, 100, "host1", "host4")[1:]
+    assert len(on_the_way) > 2
+    assert {switch: [to for _, to, _ in rows] for switch, rows in plan.rows.items() if rows} == {
+        switch: ["host4"] for switch in on_the_way
+    }
+
+
 def test_both_forms_of_static_rows_are_the_same(tmp_path):
     plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
     write_deployment(plan, tmp_path / "out", Settings())

@@ -1,6 +1,7 @@
 """The linter: rows by themselves, fragments, wiring, outputs, exit codes, and files of ill will."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import lint_fabrics
 import pytest
 from pauseframe.devices.files import LARGEST
 from pauseframe.devices.read import DeviceFileError, read_fabric
-from pauseframe.lint import lint
+from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
 from pauseframe.lint.output import explain
 from test_fabrics import cli
@@ -348,3 +349,43 @@ def test_yang_models_of_the_operator(tmp_path):
     done = cli("lint", path, "--yang", tmp_path / "models")
     assert (done.returncode, "60" in done.stderr) == (1, True)
     assert "sonic-*.yang" in cli("lint", path, "--yang", tmp_path).stderr
+
+
+STRANGE: list[object] = [
+    "",
+    "-1",
+    "0",
+    "99999999999999999999",
+    "3-4",
+    "Ethernet0",
+    "NULL",
+    "\x00",
+    "é",
+    "1e9",
+    None,
+    [],
+    {},
+    ["x"],
+    True,
+    3.5,
+]
+
+
+def test_strange_values_never_raise(tmp_path):
+    """Seeded: any field or row of a fabric becomes something else: findings, no exception."""
+    base = lint_fabrics.clos(2, 1, 1)
+    draw = random.Random(7)
+    for number in range(150):
+        devices = json.loads(json.dumps(base))
+        for _ in range(4):
+            tables = devices[draw.choice(sorted(devices))]
+            rows = tables[draw.choice([t for t in tables if isinstance(tables[t], dict) and tables[t]])]
+            key = draw.choice(sorted(rows))
+            fields = rows[key]
+            if isinstance(fields, dict) and fields and draw.random() < 0.8:
+                fields[draw.choice(sorted(fields))] = draw.choice(STRANGE)
+            else:
+                rows[key] = draw.choice(STRANGE)
+        folder = lint_fabrics.write(devices, tmp_path / str(number))
+        report = lint([folder])
+        list(output.as_text(report)), output.as_json(report), output.as_sarif(report), output.as_patch(report)

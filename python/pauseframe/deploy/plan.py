@@ -107,6 +107,21 @@ class Plan:
             for switch in _arriving(following, to) & racks:
                 if allowed is None or (switch, at[to]) in allowed:
                     self.used[vlan].add((switch, to))
+        self._keep_used_rows(onward)
+
+    def _keep_used_rows(self, onward: dict[tuple[int, str], dict[str, str]]) -> None:
+        """Drops rows on no allowed way: the rest cannot deadlock whoever sends, for any other way is a part of one."""
+        kept: set[tuple[int, str, str]] = set()
+        for vlan in self.senders.keys() & self.vlans.keys():
+            for start, to in self.used[vlan]:
+                following, place = onward[vlan, to], start
+                while place in following and (vlan, to, place) not in kept:
+                    kept.add((vlan, to, place))
+                    place = following[place]
+        for switch, rows in self.rows.items():
+            self.rows[switch] = [
+                (vlan, to, port) for vlan, to, port in rows if vlan not in self.senders or (vlan, to, switch) in kept
+            ]
 
 
 def _arriving(onward: dict[str, str], to: str) -> set[str]:

@@ -74,6 +74,12 @@ def as_text(value: Json) -> str:
     return "" if value is None else str(value)
 
 
+def number_in(text: str | None, low: int, high: int) -> int | None:
+    """A decimal whole number in a range, or None."""
+    value = whole_number(text)
+    return value if value is not None and low <= value <= high else None
+
+
 def whole_number(text: str | None) -> int | None:
     """A decimal whole number, or None."""
     if text is None or not text.isascii():

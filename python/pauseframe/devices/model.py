@@ -191,7 +191,10 @@ class FdbRow:
 
 @dataclass(frozen=True, slots=True)
 class LookupRow:
-    """A row of `pg_profile_lookup.ini`: what a port of this speed and cable gets for its lossless groups."""
+    """A row of `pg_profile_lookup.ini`: what a port of this speed and cable gets for its lossless groups.
+
+    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes there.
+    """
 
     speed: int
     cable: str

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.files import Json, as_list, as_rows, as_text, whole_number
+from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
 from pauseframe.devices.model import (
     BufferProfile,
     FdbRow,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from pauseframe.devices.sonic_db import ConfigDb, Row
 
+_LARGEST = 2**63
+"""Bytes: more is a mistake, which the schema says."""
 _LANE = re.compile(r"\bpriority ([0-7])\b")
 _MAPS = {
     "dscp_to_tc": "DSCP_TO_TC_MAP",
@@ -61,7 +63,7 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
         if row.get("name") and row.get("port"):
             switch.neighbours[row.get("local_port") or key] = (row["name"], row["port"])
     for row in db.rows("LOSSLESS_TRAFFIC_PATTERN").values():
-        switch.lossless_mtu = whole_number(row.get("mtu"))
+        switch.lossless_mtu = number_in(row.get("mtu"), 1, 9216)
         switch.small_packets = whole_number(row.get("small_packet_percentage"))
     return switch
 
@@ -69,8 +71,8 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
 def _port(name: str, row: Row) -> Port:
     return Port(
         name=name,
-        speed=whole_number(row.get("speed")),
-        mtu=whole_number(row.get("mtu")),
+        speed=number_in(row.get("speed"), 1, 1_600_000),
+        mtu=number_in(row.get("mtu"), 68, 9216),
         fec=row.get("fec"),
         alias=row.get("alias"),
         up=row.get("admin_status", "up") != "down",
@@ -79,16 +81,16 @@ def _port(name: str, row: Row) -> Port:
 
 def _read_buffers(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("BUFFER_POOL").items():
-        size, xoff = whole_number(row.get("size")), whole_number(row.get("xoff"))
+        size, xoff = (number_in(row.get(name), 0, _LARGEST) for name in ("size", "xoff"))
         switch.pools[key] = Pool(key, row.get("type", "ingress"), row.get("mode", "dynamic"), size, xoff or 0)
     for key, row in db.rows("BUFFER_PROFILE").items():
-        sizes = {name: whole_number(row.get(name)) or 0 for name in ("size", "xon", "xoff", "xon_offset")}
+        sizes = {name: number_in(row.get(name), 0, _LARGEST) or 0 for name in ("size", "xon", "xoff", "xon_offset")}
         switch.profiles[key] = BufferProfile(
             key,
             row.get("pool", ""),
             **sizes,
-            static_th=whole_number(row.get("static_th")),
-            dynamic_th=whole_number(row.get("dynamic_th")),
+            static_th=number_in(row.get("static_th"), 0, _LARGEST),
+            dynamic_th=number_in(row.get("dynamic_th"), -8, 7),
             computed=row.get("headroom_type") == "dynamic" and "xoff" not in row,
         )
     for key, row in db.rows("WRED_PROFILE").items():
@@ -142,7 +144,7 @@ def _read_ports(db: ConfigDb, switch: Switch) -> None:
             port_of(switch, name).qos = _inheriting(_qos(key, row), switch.global_qos)
     for row in db.rows("CABLE_LENGTH").values():
         for name, length in row.items():
-            metres = whole_number(length.removesuffix("m"))
+            metres = number_in(length.removesuffix("m"), 0, 9_999_999)
             port_of(switch, name).cable = None if metres is None else float(metres)
     for name, number, key, row in _port_rows(db, "BUFFER_PG"):
         profile, port = row.get("profile"), port_of(switch, name)
@@ -260,7 +262,8 @@ def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
             continue
         numbers = [whole_number(word) for word in [words[0], *words[2:]]]
         cable = words[1] if len(words) > 1 else ""
-        if not 6 <= len(words) <= 7 or None in numbers or not re.fullmatch(r"[0-9]{1,7}m", cable):
+        right = 6 <= len(words) <= 7 and None not in numbers and re.fullmatch(r"[0-9]{1,7}m", cable)
+        if not right or number_in(words[0], 1, 1_600_000) is None:
             wrong.append(f"line {number}: this is not: speed cable size xon xoff threshold [xon_offset]")
             continue
         speed, size, xon, xoff, threshold, *offset = [n for n in numbers if n is not None]

@@ -53,7 +53,9 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
         alpha, limit = profile.alpha, profile.static_th
     elif row is not None:
         pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
-        alpha, limit = 2.0**row.threshold, None
+        # Some platforms ship bytes (a static limit) where others ship the exponent of alpha.
+        dynamic = -8 <= row.threshold <= 7
+        alpha, limit = (2.0**row.threshold, None) if dynamic else (None, row.threshold)
     else:
         return None
     if limit is not None:
