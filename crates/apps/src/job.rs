@@ -2,7 +2,7 @@
 //!
 //! The owner opens a connection when the first [`Transfer`] names it, keeps it, appends the bytes of every further one to
 //! its stream, and says when the last byte of each has come ([`Job::on_delivered`]) and, where the transfer asks for it, when all
-//! of it has been acknowledged ([`Job::on_sent`]). Ranks on the same host exchange messages in no time.
+//! of it has been sent ([`Job::on_sent`]). Ranks on the same host exchange messages in no time.
 
 use crate::application::Application;
 use crate::rank::Message;
@@ -98,7 +98,7 @@ impl Job {
         self.sort(now);
     }
 
-    /// All bytes of a transfer have been acknowledged.
+    /// All bytes of a transfer have been sent.
     pub fn on_sent(&mut self, token: u32, now: Time) {
         let message = self.happened(token);
         self.replay.on_sent(&message, now, &mut self.out);

@@ -53,7 +53,7 @@ pub(crate) struct End {
     blocked: bool,
     /// The flow is over; the end goes when nothing is on its way any more.
     closing: bool,
-    /// Acknowledged bytes at which the application wants to know.
+    /// Bytes sent at which the application wants to know.
     pub(crate) tells: u64,
     /// Where messages end, on a connection that carries some.
     pub(crate) messages: Option<Box<Boundaries>>,
@@ -83,6 +83,11 @@ impl End {
             loss_probes: self.connection.loss_probes(),
             undone: self.connection.undone(),
         }
+    }
+
+    /// Bytes that TCP has sent at least once.
+    pub(crate) fn sent(&self) -> u64 {
+        self.connection.acked() + self.connection.flight_size()
     }
 
     /// In-order bytes since its flow began.
@@ -345,8 +350,8 @@ impl Network {
             self.on_expected(slot, address, now, queue);
         }
         let end = self.end(slot);
-        if end.connection.acked() >= end.tells {
-            self.on_acknowledged(slot, now, queue);
+        if end.sent() >= end.tells {
+            self.on_sent(slot, now, queue);
         }
         self.pump(slot, now, queue);
         self.arm_timer(slot, now, queue);

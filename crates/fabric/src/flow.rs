@@ -55,7 +55,7 @@ pub struct Message {
     pub bytes: u64,
     /// What the workload knows it by.
     pub token: u32,
-    /// Whether the workload wants to know when all has been acknowledged.
+    /// Whether the workload wants to know when all has been sent.
     pub notify: bool,
     /// Index of the transport, for the first of a connection.
     pub transport: u16,
@@ -150,8 +150,8 @@ pub trait Workload: std::fmt::Debug + Send {
     }
     /// The last byte of a message has reached its host.
     fn on_delivered(&mut self, _token: u32, _now: Time) {}
-    /// The last byte of a message with `notify` has been acknowledged.
-    fn on_acknowledged(&mut self, _token: u32, _now: Time) {}
+    /// The last byte of a message with `notify` has been sent; told with the acknowledgement that comes next.
+    fn on_sent(&mut self, _token: u32, _now: Time) {}
     /// No further message will come: its connections end.
     fn is_over(&self) -> bool {
         false

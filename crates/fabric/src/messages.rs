@@ -2,7 +2,8 @@
 //! there.
 //!
 //! Each end keeps where the messages that it waits for end in its stream: its application learns of one when the last byte is in
-//! order, the sender, if it asks, when the last byte is acknowledged. The first message between two opens the
+//! order; the sender, if it asks, with the first acknowledgement or timer after the last byte was sent (its own would come late, where
+//! ACKs are delayed). The first message between two opens the
 //! connection; when the workload is over, its connections end.
 
 use crate::event::Event;
@@ -17,7 +18,7 @@ use std::collections::VecDeque;
 pub(crate) struct Boundaries {
     /// Of the stream that comes.
     incoming: VecDeque<(u64, u32)>,
-    /// Of the stream that goes: those whose acknowledgement is to be told.
+    /// Of the stream that goes: those whose sender wants to know that they have gone.
     outgoing: VecDeque<(u64, u32)>,
     /// Bytes appended to the stream that goes.
     appended: u64,
@@ -134,15 +135,15 @@ impl Network {
         self.go_on(workload, now, queue);
     }
 
-    /// Messages of this end have been acknowledged.
+    /// Messages of this end have been sent.
     #[cold]
-    pub(crate) fn on_acknowledged(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn on_sent(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
         let Some(end) = self.ends[slot as usize].as_mut() else { return };
+        let sent = end.sent();
         let Some(boundaries) = end.messages.as_mut() else { return };
         let workload = self.records[end.flow as usize].spec.workload;
         let told = &mut self.workloads[usize::from(workload)];
-        let acked = end.connection.acked();
-        end.tells = passed(&mut boundaries.outgoing, acked, |token| told.on_acknowledged(token, now));
+        end.tells = passed(&mut boundaries.outgoing, sent, |token| told.on_sent(token, now));
         self.go_on(workload, now, queue);
     }
 }

@@ -1,9 +1,9 @@
 //! Applications in the packet network: times worked out by hand, jobs side by side, flows that wait for others.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
-use arrow_array::RecordBatch;
 use pauseframe_scenario::resolve::{Input, resolve};
 use pauseframe_scenario::{Control, RunOptions, RunResults, run};
 use std::path::Path;
@@ -30,17 +30,25 @@ receive_window = "100 KB"
 
 fn problems(workloads: &str) -> Vec<String> {
     let text = format!("{NETWORK}\n{workloads}");
-    let input = Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
-    resolve(&input).unwrap_err().problems.iter().map(|p| format!("{}: {} {}", p.path, p.message, p.hint)).collect()
+    let input =
+        Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
+    resolve(&input)
+        .unwrap_err()
+        .problems
+        .iter()
+        .map(|p| format!("{}: {} {}", p.path, p.message, p.hint))
+        .collect()
 }
 
 fn packets(workloads: &str) -> RunResults {
     let text = format!("{NETWORK}\n{workloads}");
-    let input = Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
+    let input =
+        Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
     // What is kept with the results stands alone.
     let again = resolved.to_toml();
-    let input = Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
+    let input =
+        Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
     let again = resolve(&input).unwrap_or_else(|error| panic!("{error}\nin\n{again}"));
     assert_eq!(again.scenario, resolved.scenario);
     run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
@@ -53,7 +61,8 @@ fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
 /// To the picosecond, as far as floats go.
 fn assert_near(table: &RecordBatch, column: &str, expected: &[f64]) {
     let found = floats(table, column);
-    let near = |(found, expected): (&Option<f64>, &f64)| found.is_some_and(|found| (found - expected).abs() < 1e-6);
+    let near =
+        |(found, expected): (&Option<f64>, &f64)| found.is_some_and(|found| (found - expected).abs() < 1e-6);
     let all = found.len() == expected.len() && found.iter().zip(expected).all(near);
     assert!(all, "{column}: {found:?}, expected {expected:?}");
 }
@@ -91,7 +100,10 @@ timeline = true
     let ideal = 5.0 + 1460.0 * 0.8e-3 + 2.0 + 1.0;
     assert_near(&results.jobs, "ideal_us", &[ideal]);
     assert_near(&results.jobs, "slowdown", &[time / ideal]);
-    assert_eq!((counts(&results.jobs, "messages"), counts(&results.flows, "size_bytes")), (vec![1], vec![1460]));
+    assert_eq!(
+        (counts(&results.jobs, "messages"), counts(&results.flows, "size_bytes")),
+        (vec![1], vec![1460])
+    );
     assert!(results.timeline.unwrap().len() > 50);
 }
 
@@ -137,8 +149,9 @@ fn a_deadlock_is_said_with_ranks_and_what_they_wait_for() {
     assert_eq!(floats(&results.jobs, "finish_us"), [None]);
     let warning = &results.summary.warnings[results.summary.warnings.len() - 1];
     assert!(
-        warning.contains("2 of 2 ranks did not finish; rank 0, line 3: waits for a message from rank 1 with tag 1")
-            || warning.contains("rank 0, line 2: waits for a message from rank 1 with tag 1"),
+        warning.contains(
+            "2 of 2 ranks did not finish; rank 0, line 3: waits for a message from rank 1 with tag 1"
+        ) || warning.contains("rank 0, line 2: waits for a message from rank 1 with tag 1"),
         "{warning}"
     );
 }
@@ -164,12 +177,25 @@ fn mistakes_say_what_to_do() {
     let wrong = |keys: &str| problems(&format!("[[workload]]\nkind = \"application\"\n{keys}\n")).join("\n");
     assert_eq!(wrong(""), "workload.0.trace: is required: a trace file, or pattern ");
     let pattern = "pattern = \"all_reduce\"\nranks = 4\nsize = \"1 KB\"\n";
-    assert!(wrong(&format!("{pattern}algorithm = \"rink\"")).contains("it has recursive_doubling, rabenseifner, ring"));
-    assert!(wrong(&format!("{pattern}algorithms = [\"alltoal = ring\"]")).contains("did you mean \"alltoall\""));
+    assert!(
+        wrong(&format!("{pattern}algorithm = \"rink\""))
+            .contains("it has recursive_doubling, rabenseifner, ring")
+    );
+    assert!(
+        wrong(&format!("{pattern}algorithms = [\"alltoal = ring\"]")).contains("did you mean \"alltoall\"")
+    );
     assert!(wrong(&format!("{pattern}hosts = [\"host0\"]")).contains("names 1 hosts for 4 ranks"));
-    assert!(wrong("pattern = \"stencil\"\nranks = 4\nsize = \"1 KB\"\ngrid = [3, 2]").contains("6 places for 4 ranks"));
-    assert!(wrong("pattern = \"pipeline\"\nranks = 5\nsize = \"1 KB\"").contains("5 ranks have no room on hosts for 4"));
-    assert!(wrong("program = \"rank 0 of 1\\n0 send 3 8 1\\nend 0\"").contains("program:2: rank 0: names rank 3"));
+    assert!(
+        wrong("pattern = \"stencil\"\nranks = 4\nsize = \"1 KB\"\ngrid = [3, 2]")
+            .contains("6 places for 4 ranks")
+    );
+    assert!(
+        wrong("pattern = \"pipeline\"\nranks = 5\nsize = \"1 KB\"")
+            .contains("5 ranks have no room on hosts for 4")
+    );
+    assert!(
+        wrong("program = \"rank 0 of 1\\n0 send 3 8 1\\nend 0\"").contains("program:2: rank 0: names rank 3")
+    );
     assert!(wrong("trace = \"missing.zst\"").contains("missing.zst"));
     let flows = "[[workload]]\nkind = \"flows\"\nflows = [{ src = \"host0\", dst = \"host1\", size = \"1 KB\", after = [\"x\"] }]\n";
     assert!(problems(flows).join("").contains("flow 1: no flow has the id \"x\" that it is after"));
@@ -183,6 +209,7 @@ fn jobs_have_the_ranks_they_were_given() {
     let ranks = results.jobs.column_by_name("ranks").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!((ranks, results.ranks.num_rows()), (8, 8));
     // Ranks on the same host do not use the network: 4 of 28 pairs.
-    let connections = results.jobs.column_by_name("connections").unwrap().as_primitive::<UInt32Type>().value(0);
+    let connections =
+        results.jobs.column_by_name("connections").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!(connections, 24);
 }

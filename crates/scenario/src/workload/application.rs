@@ -68,7 +68,7 @@ impl Workload for ApplicationWorkload {
         self.job.on_delivered(token, now);
     }
 
-    fn on_acknowledged(&mut self, token: u32, now: Time) {
+    fn on_sent(&mut self, token: u32, now: Time) {
         self.job.on_sent(token, now);
     }
 
