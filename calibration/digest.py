@@ -73,6 +73,11 @@ def line(metric: str, rows: pl.DataFrame, column: str) -> pl.DataFrame:
     )
 
 
+def rounded(value: float) -> float:
+    """To six digits."""
+    return float(f"{value:.6g}")
+
+
 def main() -> None:
     """Reads every NAME.json of the raw folder."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,8 +100,7 @@ def main() -> None:
         own = figures.noise(name, run)
         for figure, value in figures.figures(name, run).items():
             low, high = own.get(figure, (None, None))
-            row = (float(f"{value:.6g}"), *(None if end is None else float(f"{end:.6g}") for end in (low, high)))
-            figure_rows.append((name, figure, *row))
+            figure_rows.append((name, figure, rounded(value), low and rounded(low), high and rounded(high)))
         label = pl.lit(name).alias("scenario")
         if run.lines.height:
             step = max(float(settings["summary"].get("from_us", 0)), float(run.lines["t_us"].max() or 0)) / POINTS  # type: ignore[arg-type]

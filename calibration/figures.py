@@ -173,8 +173,8 @@ def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
         step = (high - low) / QUARTERS
         for part in range(QUARTERS):
             window = (low + part * step, low + (part + 1) * step)
-            names = {"queue": "queue"} | ({"cwnd": "cwnd"} if scenario[0] == "a" else {})
-            found = {k: v for name in names for k, v in quantiles(name, within(run.lines, name, window)).items()}
+            lines = ["queue", "cwnd"] if scenario[0] == "a" else ["queue"]
+            found = {k: v for name in lines for k, v in quantiles(name, within(run.lines, name, window)).items()}
             parts.append(found | shares(run.lines, window))
     names = set().union(*parts) if parts else set()
     spans = {name: [part[name] for part in parts if name in part] for name in names}
