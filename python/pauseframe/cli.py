@@ -212,6 +212,9 @@ def report(
         typer.Argument(metavar="DIR...", help="Results folders or sweeps; the first is the one compared to."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
+    lines: Annotated[
+        str | None, typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*').")
+    ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML report of one or several runs, or of sweeps."""
@@ -224,7 +227,7 @@ def report(
 
         path = build_sweep_report(compare(folders), target)
     else:
-        path = build_report([Group("", [from_folder(folder) for folder in folders])], target)
+        path = build_report([Group("", [from_folder(folder) for folder in folders])], target, lines=lines)
     print(path)
     if open_:
         typer.launch(path.resolve().as_uri())

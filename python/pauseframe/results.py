@@ -12,7 +12,7 @@ from pauseframe import _core
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks"]
+TableName = Literal["flows", "queries", "ports", "series", "throughput", "pause_tree", "deadlocks"]
 
 
 FINISHED = ("complete", "deadlock")
@@ -22,7 +22,7 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
     DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
     docs/reference/results.md.
     """
@@ -81,6 +81,11 @@ class Run:
     def series(self) -> _core.Table:
         """Time lines in long form, one row a sample."""
         return self._table("series")
+
+    @cached_property
+    def throughput(self) -> _core.Table:
+        """What hosts received, one row an interval and workload; always recorded."""
+        return self._table("throughput")
 
     @cached_property
     def pause_tree(self) -> _core.Table:
