@@ -213,7 +213,8 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
     lines: Annotated[
-        str | None, typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*').")
+        str | None,
+        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*')."),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
 ) -> None:

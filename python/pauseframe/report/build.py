@@ -203,6 +203,7 @@ def _caution(runs: Sequence[RunData]) -> str:
 
 def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
     """Flows and their times; the network. Apart, so that all columns fit on a screen."""
+
     def count(key: str) -> Callable[[RunData], Any]:
         return lambda run: run.summary[key]
 
@@ -238,7 +239,10 @@ def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
     if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
         columns = [column for column in columns if column[1] != "left"]
     network = [column for column in columns if column[0] == "network"]
-    return [_summary_table(runs, [column for column in columns if column[0] != "network"]), _summary_table(runs, network)]
+    return [
+        _summary_table(runs, [column for column in columns if column[0] != "network"]),
+        _summary_table(runs, network),
+    ]
 
 
 def _summary_table(runs: Sequence[RunData], columns: Sequence[SummaryColumn]) -> dict[str, Any]:

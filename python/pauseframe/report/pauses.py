@@ -126,11 +126,24 @@ def tree_figure(run: RunData) -> dict[str, Any] | None:
         "hovertemplate": "%{text} paused by %{customdata}<extra>depth %{x}</extra>",
         "meta": {"run": 0},
     }
-    links = {"type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip", "meta": {"run": 7}, "line": {"width": 1}}
+    links = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "hoverinfo": "skip",
+        "meta": {"run": 7},
+        "line": {"width": 1},
+    }
     deepest = max(node.depth for node in nodes.values())
     layout = {
         # Room to the right of the last depth for its names.
-        "xaxis": {"title": f"depth, at {at * 1e3:.6g} ms", "dtick": 1, "range": [-0.15, deepest + 0.9], "zeroline": False},
+        "xaxis": {
+            "title": f"depth, at {at * 1e3:.6g} ms",
+            "dtick": 1,
+            "range": [-0.15, deepest + 0.9],
+            "zeroline": False,
+        },
         "yaxis": {"visible": False, "range": [len(nodes) - 0.3, -0.7]},
         "showlegend": False,
     }
@@ -182,7 +195,9 @@ def rows_of(nodes: dict[str, Node], edges: list[tuple[str, str]]) -> dict[str, i
             caused.add(effect)
             effects.setdefault(cause, []).append(effect)
     row: dict[str, int] = {}
-    waiting = sorted((port for port in nodes if port not in caused), key=lambda port: (nodes[port].depth, natural(port)))
+    waiting = sorted(
+        (port for port in nodes if port not in caused), key=lambda port: (nodes[port].depth, natural(port))
+    )
     waiting.reverse()
     while waiting:
         port = waiting.pop()

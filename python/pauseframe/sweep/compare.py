@@ -147,7 +147,18 @@ def compare(
     ]
     cut = sum(one.values["unfinished"] > 0 for one in observations)
     labels = {axis: list(dict.fromkeys(setting[i] for setting in settings)) for i, axis in enumerate(rest)}
-    return Comparison(by, variants, labels, names, cells, len(observations), cut, level, [Path(f) for f in folders], _memory(table, variants))
+    return Comparison(
+        by,
+        variants,
+        labels,
+        names,
+        cells,
+        len(observations),
+        cut,
+        level,
+        [Path(f) for f in folders],
+        _memory(table, variants),
+    )
 
 
 def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, float | None]]:
