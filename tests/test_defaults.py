@@ -1,6 +1,8 @@
 """Defaults that may mislead: a warning says what to do, and the summary counts it."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pauseframe as pf
@@ -48,3 +50,29 @@ def test_what_the_fullest_switch_held(preset):
     largest = backlogs["backlog_max_bytes"].max()
     assert largest <= run.summary["switch_held_max_bytes"] <= backlogs["backlog_max_bytes"].sum()
     assert run.summary["nic_queue"] == "per_destination"
+
+
+@pytest.mark.parametrize("every_hop", [False, True])
+def test_a_captured_packet_is_no_retransmission(tmp_path, every_hop):
+    """A capture on all ports has each packet once; with `every_hop` its copies can be told apart by interface."""
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed, so nobody judges the capture")
+    text = """
+    topology = { kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2 }
+    workload = [{ kind = "permutation", size = "50 KB" }]
+    """
+    folder = tmp_path / "out"
+    packets = {"record.packets.ports": ["*"], "record.packets.every_hop": every_hop}
+    run = pf.run(text, set=packets, out=folder)
+    assert run.summary["drops"] == run.summary["retransmits"] == 0
+
+    def lines(*more):
+        command = ["tshark", "-r", folder / "packets.pcapng", *more]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert (lines("-Y", "tcp.analysis.retransmission") == []) != every_hop
+    fields = lines("-N", "n", "-T", "fields", "-e", "ip.src_host", "-e", "frame.interface_name", "-e", "frame.packet_flags")
+    hosts, interfaces, flags = zip(*(line.split("\t") for line in fields), strict=True)
+    assert set(hosts) == {f"host{n}" for n in range(4)}, "hosts have names"
+    assert {int(flag, 16) & 3 for flag in flags} == {2}, "outbound"
+    assert ("leaf0:2" in interfaces) == every_hop

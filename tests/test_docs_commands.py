@@ -1,8 +1,8 @@
 """Every command of every page, in order, in a folder that was empty: literally followed, the pages work.
 
-A page's scenarios (```toml blocks) are saved under the names that the page gives them. What a page takes from another page, or from
-the checkout that it speaks of, is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, stands in
-`INSTEAD` with what is run in its place and why; an entry there that no page has any more fails the test.
+A page's scenarios (```toml blocks) are saved under the names that the page gives them. What a page takes from another
+page is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, stands in `INSTEAD` with
+what is run in its place and why; an entry there that no page has any more fails the test.
 """
 
 import os
@@ -118,7 +118,8 @@ def test_commands(page, shell, capsys):
         instead, why = replacement(command)
         if why:
             with capsys.disabled():
-                print(f"\n{page.name}: {command!r}: {why}; " + (f"instead {instead!r}" if instead else "not run here"))
+                done = f"instead {instead!r}" if instead else "not run here"
+                sys.stderr.write(f"\n{page.name}: {command!r}: {why}; {done}\n")
         if instead is not None:
             shell(instead, EXIT.get(command, 0))
 
@@ -145,7 +146,7 @@ def test_every_replacement_is_used():
 
 
 def test_the_first_scenario_shows_what_it_is_for(shell):
-    """README: the lossless run pauses and drops nothing, the lossy one drops and times out; as the comments there say."""
+    """README: the lossless run pauses, the lossy one drops and times out, in the numbers said there."""
     import pauseframe as pf
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")

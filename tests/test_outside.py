@@ -8,9 +8,10 @@ import sys
 import threading
 from pathlib import Path
 
-import pauseframe as pf
 import polars as pl
 import pytest
+
+import pauseframe as pf
 from pauseframe import _core
 
 STAR = 'stop = "1 ms"\ntopology = { kind = "star", hosts = 4 }\n'
@@ -48,9 +49,7 @@ def test_damaged_parquet_is_an_error(tmp_path, damage):
     pl.DataFrame({"src": ["host0"], "dst": ["host1"], "size_bytes": [10], "start_us": [0.0]}).write_parquet(path)
     good = path.read_bytes()
     path.write_bytes({"magic": b"PAR1PAR1", "middle": good[:8] + b"\xff" * 60 + good[68:], "empty": b""}[damage])
-    done = command(
-        "validate", write(tmp_path, STAR + 'workload = { kind = "flows", file = "bad.parquet" }'), cwd=tmp_path
-    )
+    done = command("validate", write(tmp_path, STAR + 'workload = { kind = "flows", file = "bad.parquet" }'), cwd=tmp_path)
     assert done.returncode == 2
     assert "workload.0.file" in done.stderr
     assert "panicked" not in done.stderr

@@ -173,7 +173,7 @@ def test_throughput_is_what_was_measured(folders):
 
 
 def test_throughput_stays_within_the_link():
-    """One receiver at 10 Gb/s, five senders, losses and holes that are filled late: no interval shows more than the link."""
+    """One receiver at 10 Gb/s, losses and holes that are filled late: no interval shows more than the link."""
     text = """
     topology = { kind = "star", hosts = 6, link = { rate = "10 Gbps", delay = "1 us" } }
     transport = { preset = "newreno", rto_min = "2 ms" }

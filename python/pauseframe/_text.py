@@ -151,7 +151,7 @@ def _fullest(summary: dict[str, Any]) -> str:
 
 
 def lossless_caution(runs: Sequence[tuple[str, bool, float | None]]) -> str:
-    """What to know before comparing runs of which some are lossless, each (label, lossless, most that a switch held); or "".
+    """What to know before lossless runs are compared with lossy ones, each (label, lossless, most that a switch held).
 
     >>> lossless_caution([("dctcp", False, 2e5), ("bolt", True, 2.3e6)]).splitlines()[0]
     'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
@@ -163,8 +163,8 @@ def lossless_caution(runs: Sequence[tuple[str, bool, float | None]]) -> str:
     )
     return (
         f"Not the same memory: the fullest switch held {held}.\n"
-        "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of what "
-        "differs may be memory, not the protocol: give lossy runs as much, or use a shared buffer of one size for both."
+        "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
+        "what differs may be memory, not the protocol: give lossy runs as much, or use a shared buffer of one size for both."
     )
 
 

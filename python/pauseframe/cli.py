@@ -178,31 +178,32 @@ def validate(
     wrong = 0
     for file in files:
         try:
-            kind, warnings = _check_file(file)
+            kind, warnings, too_large = _check_file(file)
         except (ScenarioError, OSError) as error:
             wrong += 1
             _complain(error)
             continue
-        if scenario.too_large and not force_large:
+        if too_large and not force_large:
             wrong += 1
-            _list_problems([scenario.too_large])
+            _list_problems([too_large])
         else:
             print(f"{file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in warnings))
     if wrong:
         raise typer.Exit(2)
 
 
-def _check_file(file: Path) -> tuple[str, list[str]]:
-    """What a file is, for a sweep how many runs, and the warnings about it."""
+def _check_file(file: Path) -> tuple[str, list[str], dict[str, str] | None]:
+    """What a file is, for a sweep how many runs, the warnings about it, and whether it would record too much."""
     from pauseframe.scenario import read_scenario_file
     from pauseframe.sweep.plan import Source
     from pauseframe.sweep.spec import split_file
 
     text, _, name = read_scenario_file(file)
     if not split_file(text, name)[1]:
-        return "", resolve_file(file, None, None).warnings
+        scenario = resolve_file(file, None, None)
+        return "", scenario.warnings, scenario.too_large
     plan = Source.read(file).plan()
-    return f", a sweep of {len(plan.runs)} runs", plan.warnings
+    return f", a sweep of {len(plan.runs)} runs", plan.warnings, None
 
 
 @app.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")

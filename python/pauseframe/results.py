@@ -22,8 +22,8 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
-    DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas,
+    pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
     docs/reference/results.md.
     """
 

@@ -136,7 +136,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None) -> dict
         ],
         "slowdown": _slowdown(runs, finished, page),
         "queries": _queries(runs, page),
-        "throughput": page.add(figures.throughput_figure(runs)) if any(map(data.mean_throughput, runs)) else None,
+        "throughput": [(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
         "lines": [
             part | {"parts": [(label, page.add(figure)) for label, figure in part["parts"]]}
             for part in figures.line_figures(runs, lines)

@@ -91,8 +91,14 @@ def from_run(run: Run) -> RunData:
     if run.folder is not None:
         return from_folder(run.folder)
     names = ("flows", "queries", "ports", "series", "throughput", "pause_tree", "deadlocks")
-    tables = (pl.DataFrame(getattr(run, name)).lazy() for name in names)
-    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, *tables)
+    tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in names}
+    return RunData(
+        label=run.summary["name"],
+        status=run.status,
+        summary=run.summary,
+        scenario_toml=run.scenario_toml,
+        **tables,
+    )
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:
@@ -164,7 +170,7 @@ def busy_until(run: RunData, share: float = 0.995) -> float:
 
 def _last_finish(run: RunData, end: float) -> float:
     """When the last flow finished, where nothing says when its bytes came."""
-    last = run.flows.select(pl.col("finish_us").max()).collect().item()
+    last: float | None = run.flows.select(pl.col("finish_us").max()).collect().item()
     return end if last is None else min(last / 1e6, end)
 
 
@@ -232,7 +238,10 @@ def ports_by_number(run: RunData) -> pl.DataFrame:
 
 
 def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | None = None) -> list[str]:
-    """The entities with the highest peaks in any of the runs, at most `count`, those like the glob `pattern` alone."""
+    """The entities with the highest peaks in any of the runs, of names like the glob `pattern`.
+
+    At most `count` ports or flows; of a port all priorities, since runs may use different ones.
+    """
     peaks = pl.concat(
         [
             run.series.filter(pl.col("metric").cast(pl.String) == metric)
@@ -243,8 +252,16 @@ def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | Non
         ]
     )
     peaks = peaks.group_by("entity").agg(pl.col("value").max()).sort("value", "entity", descending=[True, False])
-    names: list[str] = peaks["entity"].to_list()
-    return [name for name in names if pattern is None or fnmatchcase(name, pattern)][:count]
+    of_one: dict[str, list[str]] = {}
+    for name in peaks["entity"].to_list():
+        if pattern is None or fnmatchcase(name, pattern) or fnmatchcase(whose(name), pattern):
+            of_one.setdefault(whose(name), []).append(name)
+    return [name for names in list(of_one.values())[:count] for name in names]
+
+
+def whose(entity: str) -> str:
+    """The port of "leaf0:3/p3", or the flow."""
+    return entity.partition("/")[0]
 
 
 def lines(

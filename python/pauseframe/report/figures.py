@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import format_bytes
+from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ LINES = {
     "alpha": ("DCTCP alpha", ""),
 }
 LINES_A_FIGURE = 8
-"""Shown at first; the others of a figure are one click away."""
+"""Ports or flows shown at first; the others of a figure are one click away."""
 LINES_IN_FIGURE = 64
+MUCH_LONGER = 4
 FIRST_KIND_COLOUR = 5  # apart from the colours of the first runs
 LINE_POINTS_IN_ALL = 90_000
 
@@ -95,9 +96,19 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
     )
 
 
-def throughput_figure(runs: Sequence[RunData]) -> Figure:
-    """Measured bits a second over the run, one line a run."""
-    until = max(map(data.busy_until, runs))
+def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
+    """Measured bits a second, one line a run; where a run is much longer than others, the beginning by itself too."""
+    whole = max(map(data.busy_until, runs))
+    if not any(map(data.mean_throughput, runs)):
+        return []
+    title = "Application bytes that reached their hosts, all flows together"
+    figures = [(title, _throughput_figure(runs, whole))]
+    if (begin := view(runs)) < whole:
+        figures.append((f"{title}: the first {format_duration(begin)}", _throughput_figure(runs, begin)))
+    return figures
+
+
+def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
     scale, x_axis = _time_axis(until)
     traces = []
     for number, run in enumerate(runs):
@@ -105,6 +116,13 @@ def throughput_figure(runs: Sequence[RunData]) -> Figure:
         trace = _line(number, run.label, _short([value * scale for value in x], 6), _short(y), "%{y:.4s}b/s")
         traces.append(trace | {"line": {"shape": "hv"}})
     return _figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
+
+
+def view(runs: Sequence[RunData]) -> float:
+    """How much of the time is shown at first: all, unless a run is over too early to be seen beside another."""
+    ends = [end for run in runs if (end := data.busy_until(run)) > 0]
+    longest, shortest = max(ends, default=0.0), min(ends, default=0.0)
+    return longest if shortest > longest / MUCH_LONGER else 1.2 * shortest
 
 
 def _time_axis(end: float) -> tuple[float, dict[str, Any]]:
@@ -145,15 +163,20 @@ def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[di
     known = [metric for metric in LINES if any(metric in table for table in sampled)]
     count = sum(min(table.get(metric, 0), LINES_IN_FIGURE) for table in sampled for metric in known)
     points = max(60, min(600, LINE_POINTS_IN_ALL // max(count, 1)))
-    until = max(map(data.busy_until, runs))
+    until, shown = max(map(data.busy_until, runs)), view(runs)
     result = []
     for metric in known:
         mine = [run for run, table in zip(runs, sampled, strict=True) if metric in table]
         entities = data.highest(mine, metric, LINES_IN_FIGURE, pattern)
         parts = [(run.label, _line_figure(run, metric, until, entities, points)) for run in mine]
         _share_range([figure for _, figure in parts])
+        for _, figure in parts:
+            figure["layout"]["xaxis"] |= {"range": [0, shown * _time_axis(until)[0]]}
         there = max(table.get(metric, 0) for table in sampled)
-        result.append({"title": LINES[metric][0], "note": _line_note(len(entities), there, pattern), "parts": parts})
+        note = _line_note(len(entities), there, pattern)
+        if shown < until:
+            note = f"the first {format_duration(shown)}: drag or double-click a figure for more. {note}"
+        result.append({"title": LINES[metric][0], "note": note, "parts": parts})
     return result
 
 
@@ -170,7 +193,8 @@ def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str
     time_scale, x_axis = _time_axis(until)
     scale = 1e-6 if metric.endswith("_us") else 1.0
     y_axis = {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
-    number = {entity: place for place, entity in enumerate(entities)}
+    places = {name: place for place, name in enumerate(dict.fromkeys(map(data.whose, entities)))}
+    number = {entity: places[data.whose(entity)] for entity in entities}
     traces = [
         _line(
             number[entity],

@@ -57,15 +57,18 @@ def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], d
 
 
 def worst_instant(pauses: pl.DataFrame) -> float:
-    """When most pauses stood; the first such instant."""
+    """When pauses had spread most: their depths add up to the most; of such instants most stand; the first."""
+    depth = pl.col("depth").cast(pl.Int64)
     steps = pl.concat(
         [
-            pauses.select(pl.col("start").alias("t"), pl.lit(1).alias("step")),
-            pauses.select(pl.col("end").alias("t"), pl.lit(-1).alias("step")),
+            pauses.select(pl.col("start").alias("t"), pl.lit(1, pl.Int64).alias("step"), depth.alias("deep")),
+            pauses.select(pl.col("end").alias("t"), pl.lit(-1, pl.Int64).alias("step"), -depth.alias("deep")),
         ]
     ).sort("t", "step")
-    standing = steps.with_columns(pl.col("step").cum_sum())
-    return float(standing["t"].to_list()[standing["step"].arg_max() or 0])
+    sums = steps.select("t", pl.col("step", "deep").cum_sum())
+    # What ends and begins at one instant is over when all of it is counted.
+    sums = sums.group_by("t", maintain_order=True).last()
+    return float(sums.sort("deep", "step", "t", descending=[True, True, False])["t"][0])
 
 
 def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
@@ -98,7 +101,7 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
 
 
 def tree_figure(run: RunData) -> dict[str, Any] | None:
-    """Who had paused whom when most were paused: a row a port, its depth on the x axis, an edge from each cause to its effect.
+    """Who had paused whom when pauses had spread most: a row a port, its depth on the x axis, an edge for each cause.
 
     What caused a pause may be over while the pause stands; it is in the tree all the same.
     """

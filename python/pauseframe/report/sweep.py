@@ -129,7 +129,7 @@ def _trace(
 
 
 def heat_maps(comparison: Comparison, metric: str) -> list[tuple[str, Figure]]:
-    """With two axes or more: the medians over the two longest of them, a map for each variant and each setting of the rest."""
+    """With two axes or more: medians over the two longest, a map for each variant and setting of the rest."""
     names = list(comparison.axes)
     x_name = _x_axis(comparison)
     others = [axis for axis in names if axis != x_name and len(comparison.axes[axis]) > 1]
