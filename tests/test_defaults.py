@@ -71,7 +71,9 @@ def test_a_captured_packet_is_no_retransmission(tmp_path, every_hop):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert (lines("-Y", "tcp.analysis.retransmission") == []) != every_hop
-    fields = lines("-N", "n", "-T", "fields", "-e", "ip.src_host", "-e", "frame.interface_name", "-e", "frame.packet_flags")
+    fields = lines(
+        "-N", "n", "-T", "fields", "-e", "ip.src_host", "-e", "frame.interface_name", "-e", "frame.packet_flags"
+    )
     hosts, interfaces, flags = zip(*(line.split("\t") for line in fields), strict=True)
     assert set(hosts) == {f"host{n}" for n in range(4)}, "hosts have names"
     assert {int(flag, 16) & 3 for flag in flags} == {2}, "outbound"

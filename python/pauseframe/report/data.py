@@ -90,14 +90,22 @@ def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
         return from_folder(run.folder)
-    names = ("flows", "queries", "ports", "series", "throughput", "pause_tree", "deadlocks")
-    tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in names}
+    flows, queries, ports, series, throughput, pauses, deadlocks = (
+        pl.DataFrame(table).lazy()
+        for table in (run.flows, run.queries, run.ports, run.series, run.throughput, run.pause_tree, run.deadlocks)
+    )
     return RunData(
-        label=run.summary["name"],
-        status=run.status,
-        summary=run.summary,
-        scenario_toml=run.scenario_toml,
-        **tables,
+        run.summary["name"],
+        run.status,
+        run.summary,
+        run.scenario_toml,
+        flows,
+        queries,
+        ports,
+        series,
+        throughput,
+        pauses,
+        deadlocks,
     )
 
 
@@ -165,7 +173,8 @@ def busy_until(run: RunData, share: float = 0.995) -> float:
     sums: list[float] = steps["bytes"].cum_sum().to_list()
     if sums[-1] <= 0:
         return end
-    return min(steps["end"].to_list()[bisect_left(sums, sums[-1] * share)], end)
+    ends: list[float] = steps["end"].to_list()
+    return min(ends[bisect_left(sums, sums[-1] * share)], end)
 
 
 def _last_finish(run: RunData, end: float) -> float:
