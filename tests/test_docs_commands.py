@@ -1,7 +1,7 @@
 """Every command of every page, in order, in a folder that was empty: literally followed, the pages work.
 
 A page's scenarios (```toml blocks) are saved under the names that the page gives them. What a page takes from another
-page is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, stands in `INSTEAD` with
+page is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, is in `INSTEAD` with
 what is run in its place and why; an entry there that no page has any more fails the test.
 """
 

@@ -138,6 +138,21 @@ def test_report_of_a_loaded_run(folders, tmp_path):
     assert path.stat().st_size > 1_000_000
 
 
+def test_in_a_notebook(folders):
+    """Tables have a length, rows and a display; a report without a path is shown in its place."""
+    run = load(folders["one"])
+    assert len(run.flows) == run.flows.num_rows == 1
+    (row,) = run.flows
+    assert row == run.flows[0] == run.flows[-1] == run.flows.rows()[0]
+    assert row["status"] == "finished"
+    with pytest.raises(IndexError, match="1 rows"):
+        run.flows[1]
+    assert "<table" in run.flows._repr_html_()
+    shown = run.report()._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert shown.count('"') == 4, "nothing of the report ends the attribute"
+
+
 def test_folders_that_are_none(tmp_path, folders):
     with pytest.raises(FileNotFoundError, match=r"no manifest\.json"):
         from_folder(tmp_path)

@@ -134,7 +134,7 @@ def test_tables(done, tmp_path):
     assert not re.search(r"(?<!\\)[%_#](?!.*seed)", latex.split("\n", 1)[1])
     html = paths[2].read_text()
     assert "switch.latency = 1 us" in html
-    assert html.count('data-figure="') == 4
+    assert html.count('data-figure="') == 6
 
 
 def test_report_of_a_sweep(done):
