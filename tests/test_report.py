@@ -4,6 +4,8 @@ import itertools
 import json
 import math
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 
 import pauseframe as pf
@@ -151,6 +153,42 @@ def test_in_a_notebook(folders):
     shown = run.report()._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
     assert shown.count('"') == 4, "nothing of the report ends the attribute"
+
+
+def test_equal_names_are_told_apart_by_their_folders(tmp_path):
+    places = [synthetic.write_folder(tmp_path / name, synthetic.make_frames(flows=20)) for name in ("bolt", "dctcp")]
+    text = report(tmp_path / "r.html", *places)[2].text
+    assert "seed 1 #2" not in text
+    assert text.count("bolt") > 3
+
+
+@pytest.mark.skipif(
+    shutil.which("chromium") is None or shutil.which("pdftotext") is None,
+    reason="chromium or pdftotext is not installed, so nobody prints the report",
+)
+def test_on_paper_every_figure_is_there(folders, tmp_path):
+    """Printed by a browser that has scrolled to nothing: each figure about time has its axis on some page."""
+    out = tmp_path / "r.html"
+    _, _, page = report(out, folders["tcp_bolt"], folders["tcp_dcb"])
+    plots = json.loads(page.scripts["figures"])
+    over_time = sum(plot["layout"]["xaxis"].get("title", "").startswith("simulated time") for plot in plots)
+    assert over_time > 4
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+    ]
+    command += [
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=10000",
+        f"--print-to-pdf={tmp_path / 'r.pdf'}",
+    ]
+    subprocess.run([*command, out.as_uri()], check=True, capture_output=True, timeout=120)
+    text = subprocess.run(["pdftotext", tmp_path / "r.pdf", "-"], check=True, capture_output=True, text=True).stdout
+    assert text.count("simulated time") == over_time
 
 
 def test_folders_that_are_none(tmp_path, folders):

@@ -8,6 +8,7 @@ deadlock; 130 interrupted, what was recorded is kept.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -510,8 +511,10 @@ def _say(text: str) -> None:
 def _complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line."""
     if not isinstance(error, ScenarioError):
+        # What the system calls an error by number says nothing to people.
+        text = re.sub(r" \(os error \d+\)", "", str(error))
         of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
-        _say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {error}")  # type: ignore[attr-defined]
+        _say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {text}")  # type: ignore[attr-defined]
         return
     problems = getattr(error, "problems", [])
     if not problems:

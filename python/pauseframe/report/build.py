@@ -150,8 +150,11 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None) -> dict
 
 
 def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
-    """Names alone where they tell runs apart, else with the seed, else numbered."""
+    """Names alone where they tell runs apart, else those of the folders, else with the seed, else numbered."""
+    folders = [run.folder.resolve().name for run in runs if run.folder is not None]
     names = Counter(run.label for run in runs)
+    if len(names) < len(runs) == len(set(folders)):
+        return [replace(run, label=folder) for run, folder in zip(runs, folders, strict=True)]
     runs = [
         run if names[run.label] == 1 else replace(run, label=f"{run.label}, seed {run.summary['seed']}") for run in runs
     ]
