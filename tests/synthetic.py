@@ -68,6 +68,12 @@ SCHEMAS = {
         "paused_us": pl.Float64,
         "paused_longest_us": pl.Float64,
     },
+    "throughput": {
+        "start_us": pl.Float64,
+        "end_us": pl.Float64,
+        "workload": pl.Categorical,
+        "received_bytes": pl.UInt64,
+    },
     "series": {
         "time_us": pl.Float64,
         "metric": pl.Categorical,
@@ -169,6 +175,18 @@ def port_row(rng, node, number, tier, lossless):
     }
 
 
+def throughput_rows(flows, intervals=500):
+    """All of a flow's bytes in the interval in which it ends, as far as the run goes."""
+    width = SIM_TIME_S * 1e6 / intervals
+    counts = [0] * intervals
+    for flow in flows:
+        if flow["finish_us"] < SIM_TIME_S * 1e6:
+            counts[int(flow["finish_us"] / width)] += flow["delivered_bytes"]
+    for number, count in enumerate(counts):
+        start = number * width
+        yield {"start_us": start, "end_us": start + width, "workload": "background", "received_bytes": count}
+
+
 def series_rows(rng, samples):
     for metric, entities, peak in [
         ("backlog_bytes", [f"edge0:{n}/p3" for n in range(10)], 225e3),
@@ -219,6 +237,10 @@ def summary_of(frames, *, name, seed, status, warnings=()):
         "drops_by_reason": drops,
         "ecn_marks": int(ports["ecn_marks"].sum()),
         "watchdog_storms": 0,
+        "syn_drops_not_ect": 0,
+        "fullest_switch": "edge0" if len(ports) else None,
+        "switch_held_max_bytes": int(ports["backlog_max_bytes"].max() or 0),
+        "nic_queue": "per_destination",
         "deadlocks": 0,
         "pfc_pauses": int(ports["pauses_received"].sum()),
         "retransmits": int(flows["retransmits"].sum()),
@@ -235,11 +257,12 @@ def summary_of(frames, *, name, seed, status, warnings=()):
 def make_frames(*, seed=1, flows=2000, queries=300, ports=True, samples=0, slow=3.0, lossless=False):
     rng = random.Random(seed)
     rows = {
-        "flows": flow_rows(rng, flows, slow),
+        "flows": list(flow_rows(rng, flows, slow)),
         "queries": query_rows(rng, queries, slow),
         "ports": port_rows(rng, lossless) if ports else [],
         "series": series_rows(rng, samples) if samples else [],
     }
+    rows["throughput"] = throughput_rows(rows["flows"]) if flows else []
     return {name: pl.DataFrame(list(rows[name]), schema=schema) for name, schema in SCHEMAS.items()}
 
 

@@ -95,7 +95,7 @@ def test_a_deadlock_is_told(tmp_path):
     file = tmp_path / "ring.toml"
     file.write_text(example("deadlock"))
     result = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out")])
-    assert result.exit_code == 0
+    assert result.exit_code == 3
     assert "can never send again" in result.output
     run = pf.load(tmp_path / "out")
     assert run.summary["deadlocks"] == 1

@@ -4,8 +4,11 @@ import itertools
 import json
 import math
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 
+import pauseframe as pf
 import polars as pl
 import pytest
 import synthetic
@@ -80,9 +83,9 @@ def test_numbers_are_those_of_the_tables(folders, tmp_path):
 def test_ratios_refer_to_the_first_run(folders):
     runs = [from_folder(folders[name]) for name in ("dctcp", "tcp_bolt")]
     means = [run.summary["fct_us"]["mean"] for run in runs]
-    from pauseframe.report.build import _summary_table
+    from pauseframe.report.build import _summary_tables
 
-    table = _summary_table(runs)
+    table = _summary_tables(runs)[0]
     column = table["columns"].index("mean")
     assert table["rows"][0][1][column][1] == ""
     assert float(table["rows"][1][1][column][1].removeprefix("× ")) == pytest.approx(means[1] / means[0], rel=0.05)
@@ -104,7 +107,7 @@ def test_long_flows_have_no_size(tmp_path):
     folder = synthetic.write_folder(tmp_path / "long", frames)
     _, _, page = report(tmp_path / "r.html", folder)
     assert "No flow finished" in page.text
-    assert max(data.goodput(from_folder(folder), synthetic.SIM_TIME_S)[1]) > 0
+    assert max(data.throughput(from_folder(folder), synthetic.SIM_TIME_S)[1]) > 0
 
 
 def test_interrupted_run_has_a_banner(folders, tmp_path):
@@ -137,6 +140,57 @@ def test_report_of_a_loaded_run(folders, tmp_path):
     assert path.stat().st_size > 1_000_000
 
 
+def test_in_a_notebook(folders):
+    """Tables have a length, rows and a display; a report without a path is shown in its place."""
+    run = load(folders["one"])
+    assert len(run.flows) == run.flows.num_rows == 1
+    (row,) = run.flows
+    assert row == run.flows[0] == run.flows[-1] == run.flows.rows()[0]
+    assert row["status"] == "finished"
+    with pytest.raises(IndexError, match="1 rows"):
+        run.flows[1]
+    assert "<table" in run.flows._repr_html_()
+    shown = run.report()._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert shown.count('"') == 4, "nothing of the report ends the attribute"
+
+
+def test_equal_names_are_told_apart_by_their_folders(tmp_path):
+    places = [synthetic.write_folder(tmp_path / name, synthetic.make_frames(flows=20)) for name in ("bolt", "dctcp")]
+    text = report(tmp_path / "r.html", *places)[2].text
+    assert "seed 1 #2" not in text
+    assert text.count("bolt") > 3
+
+
+@pytest.mark.skipif(
+    shutil.which("chromium") is None or shutil.which("pdftotext") is None,
+    reason="chromium or pdftotext is not installed, so nobody prints the report",
+)
+def test_on_paper_every_figure_is_there(folders, tmp_path):
+    """Printed by a browser that has scrolled to nothing: each figure about time has its axis on some page."""
+    out = tmp_path / "r.html"
+    _, _, page = report(out, folders["tcp_bolt"], folders["tcp_dcb"])
+    plots = json.loads(page.scripts["figures"])
+    over_time = sum(plot["layout"]["xaxis"].get("title", "").startswith("simulated time") for plot in plots)
+    assert over_time > 4
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+    ]
+    command += [
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=10000",
+        f"--print-to-pdf={tmp_path / 'r.pdf'}",
+    ]
+    subprocess.run([*command, out.as_uri()], check=True, capture_output=True, timeout=120)
+    text = subprocess.run(["pdftotext", tmp_path / "r.pdf", "-"], check=True, capture_output=True, text=True).stdout
+    assert text.count("simulated time") == over_time
+
+
 def test_folders_that_are_none(tmp_path, folders):
     with pytest.raises(FileNotFoundError, match=r"no manifest\.json"):
         from_folder(tmp_path)
@@ -159,29 +213,90 @@ def test_cdf_keeps_the_tail_in_few_points():
     assert data.cdf(pl.Series([3.0, 1.0])) == ([1.0, 3.0], [0.5, 1.0])
 
 
-def test_goodput_conserves_bytes(folders):
+def test_throughput_is_what_was_measured(folders):
+    """The area under the line is the bytes of the table, whatever the intervals are put together to."""
     run = from_folder(folders["dctcp"])
-    end = synthetic.SIM_TIME_S * 1e6
-    flows = run.flows.collect()
-    lived = ((end - flows["start_us"]) / (flows["finish_us"] - flows["start_us"])).clip(0.0, 1.0)
-    expected = (flows["delivered_bytes"].cast(pl.Float64) * lived).sum()
-    x, y = data.goodput(run, synthetic.SIM_TIME_S, points=50)
-    assert sum(y) * (synthetic.SIM_TIME_S / 50) / 8 == pytest.approx(expected, rel=1e-6)
-    assert (len(x), len(y)) == (50, 50)
+    steps = data.received(run)
+    x, y = data.throughput(run, synthetic.SIM_TIME_S)
+    area = sum(rate * (end - start) for rate, (start, end) in zip(y[:-1], itertools.pairwise(x), strict=True)) / 8
+    assert area == pytest.approx(steps["bytes"].sum(), rel=1e-9)
+    assert len(x) <= data.THROUGHPUT_POINTS + 1
+    measured = steps.filter((pl.col("start") >= x[3] - 1e-12) & (pl.col("start") < x[4] - 1e-12))["bytes"].sum()
+    assert y[3] * (x[4] - x[3]) / 8 == pytest.approx(measured)
+
+
+def test_throughput_stays_within_the_link():
+    """One receiver at 10 Gb/s, losses and holes that are filled late: no interval shows more than the link."""
+    text = """
+    topology = { kind = "star", hosts = 6, link = { rate = "10 Gbps", delay = "1 us" } }
+    transport = { preset = "newreno", rto_min = "2 ms" }
+    switch = { buffer = "60 KB" }
+    workload = [{ kind = "n_to_1", size = "400 KB" }]
+    """
+    run = pf.run(text)
+    assert run.summary["timeouts"] > 0
+    table, flows = pl.DataFrame(run.throughput), pl.DataFrame(run.flows)
+    assert table["received_bytes"].sum() == flows["delivered_bytes"].sum()
+    assert 500 <= len(table) <= 1000
+    shown = data.from_run(run)
+    _, y = data.throughput(shown, data.busy_until(shown))
+    assert 5e9 < max(y) < 10e9
+
+
+def test_lines_are_linked_between_runs(folders, tmp_path):
+    """Both runs show the same ports in the same colours on the same axes; all that were sampled can be reached."""
+    frames = synthetic.make_frames(samples=50, lossless=True)
+    frames["series"] = frames["series"].with_columns(pl.col("value") * 3)
+    other = from_folder(synthetic.write_folder(tmp_path / "other", frames))
+    (backlog,) = [
+        part["parts"]
+        for part in figures.line_figures([from_folder(folders["tcp_bolt"]), other])
+        if part["title"].startswith("Backlog")
+    ]
+    one, two = (figure for _, figure in backlog)
+    for axis in ("xaxis", "yaxis"):
+        assert one["layout"][axis]["range"] == two["layout"][axis]["range"]
+    colours = [{trace["name"]: trace["meta"]["run"] for trace in figure["data"]} for figure in (one, two)]
+    assert colours[0] == colours[1]
+    assert len(colours[0]) == 10, "those hidden at first are there"
+    assert sum(trace["visible"] is True for trace in one["data"]) == figures.LINES_A_FIGURE
+    (only,) = [p for p in figures.line_figures([other], "edge0:7*") if p["title"].startswith("Backlog")]
+    assert [trace["name"] for trace in only["parts"][0][1]["data"]] == ["edge0:7/p3"]
+
+
+def test_lossless_beside_lossy_is_said(folders, tmp_path):
+    lossless = synthetic.write_folder(tmp_path / "bolt", synthetic.make_frames(lossless=True))
+    toml = lossless / "scenario.resolved.toml"
+    toml.write_text(toml.read_text().replace('rto_min = "2 ms"', 'rto_min = "2 ms"\nlossless = true'))
+    assert "Not the same memory" in report(tmp_path / "r.html", folders["dctcp"], lossless)[2].text
+    assert "Not the same memory" not in report(tmp_path / "r2.html", folders["dctcp"], folders["tcp_dcb"])[2].text
+
+
+def test_long_lists_of_the_scenario_are_not_shown(folders, tmp_path):
+    folder = synthetic.write_folder(tmp_path / "listed", synthetic.make_frames(flows=10))
+    toml = folder / "scenario.resolved.toml"
+    flows = ", ".join(f'{{ src = "h{n}", dst = "h0", size = "1 MB" }}' for n in range(100_000))
+    toml.write_text(toml.read_text() + f"flows = [{flows}]\n")
+    html, _, page = report(tmp_path / "r.html", folder)
+    assert "a list of 100000" in page.text
+    assert len(html) < 6_000_000
 
 
 def test_idle_end_is_not_shown(folders):
     run = from_folder(folders["one"])
     finish = run.flows.collect()["finish_us"][0]
-    assert data.busy_until(run) == pytest.approx(finish / 1e6)
+    interval = synthetic.SIM_TIME_S / 500
+    assert 0 < data.busy_until(run) - finish / 1e6 <= interval
     assert data.busy_until(from_folder(folders["empty"])) == synthetic.SIM_TIME_S
 
 
 def test_lines_keep_peaks(folders):
     run = from_folder(folders["tcp_bolt"])
     metric = run.series.filter(pl.col("metric").cast(pl.String) == "backlog_bytes").collect()
-    lines = data.lines(run, "backlog_bytes", synthetic.SIM_TIME_S, 3, 100)
-    assert len(lines) == 3
+    names = data.highest([run], "backlog_bytes", 3)
+    lines = data.lines(run, "backlog_bytes", synthetic.SIM_TIME_S, names, 100)
+    assert list(lines) == names
+    assert len(names) == 3
     assert max(max(y) for _, y in lines.values()) == metric["value"].max()
     assert all(len(x) <= 101 for x, _ in lines.values())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.table import Table
 
@@ -133,6 +133,8 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("retransmits", format_count(summary["retransmits"])),
         ("packets marked CE", format_count(summary["ecn_marks"])),
         ("pause frames", format_count(summary["pfc_pauses"])),
+        ("fullest switch held", _fullest(summary)),
+        ("host's NIC queue", summary.get("nic_queue", MISSING).replace("_", " ")),
         ("simulated time", format_duration(summary["sim_time_s"])),
         ("wall time", format_duration(summary["wall_s"])),
         ("speed", f"{format_count(summary['packet_hops_per_s'])} packet hops/s"),
@@ -140,6 +142,30 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("fingerprint", summary["fingerprint"]),
     ]
     return rows
+
+
+def _fullest(summary: dict[str, Any]) -> str:
+    held = format_bytes(summary.get("switch_held_max_bytes"))
+    switch = summary.get("fullest_switch")
+    return f"{held} ({switch})" if switch and summary["switch_held_max_bytes"] else held
+
+
+def lossless_caution(runs: Sequence[tuple[str, bool, float | None]]) -> str:
+    """What to know before lossless runs are compared with lossy ones, each (label, lossless, most that a switch held).
+
+    >>> lossless_caution([("dctcp", False, 2e5), ("bolt", True, 2.3e6)]).splitlines()[0]
+    'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
+    """
+    if len({lossless for _, lossless, _ in runs}) < 2:
+        return ""
+    held = ", ".join(
+        f"{format_bytes(most)} in {label} ({'lossless' if lossless else 'lossy'})" for label, lossless, most in runs[:8]
+    )
+    return (
+        f"Not the same memory: the fullest switch held {held}.\n"
+        "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
+        "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size."
+    )
 
 
 def summary_table(summary: dict[str, Any], title: str) -> Table:

@@ -8,6 +8,7 @@ deadlock; 130 interrupted, what was recorded is kept.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -222,6 +223,10 @@ def report(
         typer.Argument(metavar="DIR...", help="Results folders or sweeps; the first is the one compared to."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*')."),
+    ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
 ) -> None:
     """Write one self-contained HTML report of one or several runs, or of sweeps."""
@@ -234,7 +239,7 @@ def report(
 
         path = build_sweep_report(compare(folders), target)
     else:
-        path = build_report([Group("", [from_folder(folder) for folder in folders])], target)
+        path = build_report([Group("", [from_folder(folder) for folder in folders])], target, lines=lines)
     print(path)
     if open_:
         typer.launch(path.resolve().as_uri())
@@ -516,8 +521,10 @@ def _say(text: str) -> None:
 def _complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line."""
     if not isinstance(error, ScenarioError):
+        # What the system calls an error by number says nothing to people.
+        text = re.sub(r" \(os error \d+\)", "", str(error))
         of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
-        _say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {error}")  # type: ignore[attr-defined]
+        _say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {text}")  # type: ignore[attr-defined]
         return
     problems = getattr(error, "problems", [])
     if not problems:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pauseframe import _core
+from pauseframe._table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks", "jobs", "ranks"]
+TableName = Literal["flows", "queries", "ports", "series", "throughput", "pause_tree", "deadlocks", "jobs", "ranks"]
 
 
 FINISHED = ("complete", "deadlock")
@@ -22,8 +23,8 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `pause_tree`, `deadlocks`, `jobs` and `ranks` are Arrow-backed: polars,
-    pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `deadlocks`, `jobs` and `ranks` are Arrow-backed:
+    polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
     docs/reference/results.md.
     """
 
@@ -45,7 +46,10 @@ class Run:
         """The scenario with every default filled in; running it again gives the same results."""
         self.folder = folder
         """The results folder, if there is one."""
-        self._table = table
+        self._core_table = table
+
+    def _table(self, name: TableName) -> Table:
+        return Table(self._core_table(name))
 
     @property
     def interrupted(self) -> bool:
@@ -63,32 +67,37 @@ class Run:
         return bool(summary["deadlocks"]) and not broken
 
     @cached_property
-    def flows(self) -> _core.Table:
+    def flows(self) -> Table:
         """One row a flow."""
         return self._table("flows")
 
     @cached_property
-    def queries(self) -> _core.Table:
+    def queries(self) -> Table:
         """One row a partition-aggregate job."""
         return self._table("queries")
 
     @cached_property
-    def ports(self) -> _core.Table:
+    def ports(self) -> Table:
         """One row a port and priority that carried, dropped or paused anything."""
         return self._table("ports")
 
     @cached_property
-    def series(self) -> _core.Table:
+    def series(self) -> Table:
         """Time lines in long form, one row a sample."""
         return self._table("series")
 
     @cached_property
-    def pause_tree(self) -> _core.Table:
+    def throughput(self) -> Table:
+        """What hosts received, one row an interval and workload; always recorded."""
+        return self._table("throughput")
+
+    @cached_property
+    def pause_tree(self) -> Table:
         """Who paused whom and because of what, one row a pause (`record.pause_tree`)."""
         return self._table("pause_tree")
 
     @cached_property
-    def deadlocks(self) -> _core.Table:
+    def deadlocks(self) -> Table:
         """Queues that wait for each other for good, one row a queue."""
         return self._table("deadlocks")
 
@@ -102,11 +111,17 @@ class Run:
         """Ranks of applications: where each ran, and how long it computed, waited and sent."""
         return self._table("ranks")
 
-    def report(self, out: str | Path) -> Path:
-        """Writes the HTML report of this run to the file `out`."""
+    @overload
+    def report(self, out: str | Path) -> Path: ...
+    @overload
+    def report(self, out: None = None) -> InlineReport: ...
+    def report(self, out: str | Path | None = None) -> Path | InlineReport:
+        """Writes the HTML report of this run to the file `out`; without one, a notebook shows it in its place."""
         from pauseframe.report import Group, build_report, from_run
+        from pauseframe.report.build import render_report
 
-        return build_report([Group("", [from_run(self)])], Path(out))
+        groups = [Group("", [from_run(self)])]
+        return InlineReport(render_report(groups)) if out is None else build_report(groups, Path(out))
 
     def __repr__(self) -> str:
         summary = self.summary
@@ -127,6 +142,22 @@ class Run:
         title = escape(f"{self.summary['name']}, seed {self.summary['seed']}")
         note = "" if not self.interrupted else f" <em>({escape(self.status)})</em>"
         return f"<table><caption><b>{title}</b>{note}</caption><tbody>{rows}</tbody></table>"
+
+
+class InlineReport:
+    """A report that a notebook shows in a frame of its own."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+    def __repr__(self) -> str:
+        return f"<report of {len(self.html) / 1e6:.1f} MB: shown in a notebook; run.report(PATH) writes it to a file>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        # A frame keeps the styles of the report from those of the notebook; what is in srcdoc needs no server.
+        return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 800px; border: 0"></iframe>'
 
 
 def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:

@@ -180,6 +180,7 @@ impl Network {
             for ((pool, size), taken) in switch.pools.iter_mut().zip(sizes).zip(taken) {
                 pool.size = size.saturating_sub(*taken);
                 if pool.size == 0 && *taken > 0 {
+                    self.overcommitted.get_or_insert((switch.node, Bytes(*taken)));
                     let name = &self.topology.nodes()[switch.node].name;
                     self.warnings.push(format!(
                         "{name}: headroom and reserved bytes take {} of a buffer of {}: nothing is left to share",

@@ -44,6 +44,7 @@ pub(crate) struct End {
     /// Path of its packets, or the destination node where switches look up the next hop.
     route: u32,
     transport: u16,
+    workload: u16,
     class: u8,
     /// Position of the VLAN of its packets, where they have one.
     vlan: u16,
@@ -244,6 +245,7 @@ impl Network {
             nic_queue: self.hosts[host as usize].queue_for(there, class),
             route: self.find_route(here, there, flow),
             transport: spec.transport,
+            workload: spec.workload,
             class,
             vlan,
             vlans: among,
@@ -335,7 +337,14 @@ impl Network {
         if slot == NIL {
             return; // A late duplicate of a flow that is over.
         }
-        self.end(slot).connection.on_segment(&segment, packet.ecn, now);
+        let end = self.end(slot);
+        let before = end.connection.received();
+        end.connection.on_segment(&segment, packet.ecn, now);
+        // A limited reassembly list may give bytes up: they will be received again.
+        let (received, workload) = (end.connection.received().saturating_sub(before), end.workload);
+        if received > 0 {
+            self.throughput.add(workload, received, now);
+        }
         if segment.flags.has(Flags::SYN) && packet.to & 1 == 0 {
             self.records[(packet.to / 2) as usize].connected.get_or_insert(now);
         }

@@ -22,6 +22,7 @@ use crate::receiver::Receiver;
 use crate::scheduler::{Ets, Turns};
 use crate::settings::Settings;
 use crate::switch::Switch;
+use crate::throughput::Throughput;
 use crate::udp::Stream;
 use crate::vlan::VlanState;
 use crate::watchdog::Watchdogs;
@@ -29,7 +30,7 @@ use pauseframe_engine::{EventQueue, Model, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::Metrics;
-use pauseframe_units::{IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -64,6 +65,13 @@ pub(crate) struct Counters {
     /// CNMs that the congestion point here has sent, and those that came to the NIC here.
     pub(crate) cnms_sent: u64,
     pub(crate) cnms_received: u64,
+}
+
+/// Bytes that wait in all queues of a switch, whatever their class.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) bytes: u64,
+    pub(crate) most: u64,
 }
 
 /// What a port did for one priority: the raw row of the `ports` table.
@@ -154,6 +162,8 @@ pub struct Network {
     /// Whether every headroom covers its link: then a drop there is our bug.
     pub(crate) headroom_covers: bool,
     pub(crate) warnings: Vec<String>,
+    /// A switch whose headroom and reserved bytes leave nothing of its shared buffer, and these bytes.
+    pub(crate) overcommitted: Option<(NodeId, Bytes)>,
     pub(crate) ends: Vec<Option<End>>,
     pub(crate) free_ends: Vec<u32>,
     /// By flow: the slots of its two ends, NIL when it is over.
@@ -170,6 +180,11 @@ pub struct Network {
     pub(crate) packet_hops: u64,
     stop_when_finished: bool,
     finished: bool,
+    pub(crate) throughput: Throughput,
+    /// By switch: what waits in it.
+    pub(crate) held: Vec<Held>,
+    /// SYNs among the packets that were dropped for [`DropReason::NotEct`].
+    pub(crate) syn_drops_not_ect: u64,
     pub(crate) sampler: Sampler,
     pub(crate) capture: Capture,
     pub(crate) pause_log: PauseLog,
@@ -202,6 +217,7 @@ impl Network {
             ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
         });
         let (hosts, switches, number) = nodes(&topology, &settings);
+        let (workload_count, switch_count) = (workloads.len(), switches.len());
         let stride = if settings.vlans.is_some() { 0 } else { longest_path(&topology, &routes) };
         let vlans = settings.vlans.as_ref();
         assert!(vlans.is_none() || settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
@@ -213,7 +229,7 @@ impl Network {
             ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
             packets: PacketPool::new(),
             ports: ports(&topology, &number),
-            lanes: vec![Lane::IDLE; lanes],
+            lanes: idle_lanes(&topology, &number, class_bits),
             accounts: vec![Account::default(); lanes],
             red: red_queues(settings.seed, &policies, &priorities, topology.port_count(), class_bits),
             policies,
@@ -237,6 +253,7 @@ impl Network {
             lossless,
             headroom_covers: true,
             warnings: Vec::new(),
+            overcommitted: None,
             ends: Vec::new(),
             free_ends: Vec::new(),
             slots: Vec::new(),
@@ -250,6 +267,9 @@ impl Network {
             packet_hops: 0,
             stop_when_finished,
             finished: false,
+            throughput: Throughput::new(workload_count),
+            held: vec![Held::default(); switch_count],
+            syn_drops_not_ect: 0,
             sampler: Sampler::default(),
             capture: Capture::default(),
             pause_log: PauseLog::default(),
@@ -281,6 +301,27 @@ impl Network {
     /// What a person should look at before trusting the run.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// A switch whose headroom and reserved bytes leave nothing to share, and how many bytes these are.
+    pub fn overcommitted(&self) -> Option<(NodeId, Bytes)> {
+        self.overcommitted
+    }
+
+    /// What hosts have received over time.
+    pub fn throughput(&self) -> &Throughput {
+        &self.throughput
+    }
+
+    /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
+    pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
+        let all = self.switches.iter().zip(&self.held).map(|(switch, held)| (switch.node, held.most));
+        all.reduce(|best, other| if other.1 > best.1 { other } else { best })
+    }
+
+    /// SYNs that a marker dropped because they are not ECN-capable.
+    pub fn syn_drops_not_ect(&self) -> u64 {
+        self.syn_drops_not_ect
     }
 
     pub(crate) fn host_of(&self, node: NodeId) -> u32 {
@@ -513,6 +554,16 @@ fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId
         }
     })
     .collect()
+}
+
+/// The lanes of all ports, each with the number of its switch.
+fn idle_lanes(topology: &Topology, number: &IndexVec<NodeId, u32>, class_bits: u32) -> Vec<Lane> {
+    let ports = topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)]);
+    let switch = |port: PortId| {
+        let owner = topology.owner(port);
+        if topology.nodes()[owner].kind == NodeKind::Switch { number[owner] } else { NIL }
+    };
+    ports.flat_map(|port| std::iter::repeat_n(Lane::idle(switch(port)), 1 << class_bits)).collect()
 }
 
 /// The largest number of links between two hosts; all hosts at a switch are alike.

@@ -4,7 +4,7 @@
 use crate::event::Event;
 use crate::flow::FlowStatus;
 use crate::network::Network;
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, NIL, Packet};
 use pauseframe_engine::EventQueue;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
@@ -168,6 +168,9 @@ pub(crate) struct Capture {
     /// By port; empty when nothing is captured.
     wanted: Vec<bool>,
     left: u64,
+    once: bool,
+    /// By place in the pool: the packet there is in the file.
+    written: Vec<bool>,
     frames: Vec<CapturedFrame>,
 }
 
@@ -199,8 +202,14 @@ impl Network {
         for port in ports {
             wanted[port.0 as usize] = true;
         }
-        self.capture = Capture { wanted, left: limit, frames: Vec::new() };
+        self.capture = Capture { wanted, left: limit, ..Capture::default() };
         self.hot.tapped = true;
+    }
+
+    /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
+    /// twice for a retransmission.
+    pub fn capture_once(&mut self) {
+        self.capture.once = true;
     }
 
     /// Hands over the samples taken since the last call.
@@ -305,12 +314,34 @@ impl Network {
     }
 
     fn capture_frame(&mut self, port: PortId, index: u32, now: Time) {
-        if self.capture.left == 0 || !self.capture.wanted[port.0 as usize] {
+        if self.capture.left == 0 {
+            return;
+        }
+        let first = self.is_first_capture(port, index);
+        if !self.capture.wanted[port.0 as usize] || !(first || !self.capture.once) {
             return;
         }
         self.capture.left -= 1;
         let content = self.content_of(&self.packets[index]);
         self.capture.frames.push(CapturedFrame { time: now, port, content });
+    }
+
+    /// Whether the packet has been on no captured wire yet, this one apart.
+    fn is_first_capture(&mut self, port: PortId, index: u32) -> bool {
+        let packet = &self.packets[index];
+        // A packet begins at a NIC; a CNM at the switch that sends it, into which it came by no port.
+        let begins = match packet.kind {
+            Kind::Cnm => packet.ingress == PortId::NONE,
+            _ => self.ports[port].from_host != NIL,
+        };
+        let Capture { written, wanted, .. } = &mut self.capture;
+        let place = index as usize;
+        if place >= written.len() {
+            written.resize(place + 1, false);
+        }
+        let first = begins || packet.kind == Kind::Pause || !written[place];
+        written[place] = wanted[port.0 as usize] || !first;
+        first
     }
 
     fn content_of(&self, packet: &Packet) -> FrameContent {

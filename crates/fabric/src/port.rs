@@ -54,6 +54,8 @@ pub(crate) struct Lane {
     pub(crate) backlog_max: u64,
     /// Packets in `queue`, where the marker counts packets.
     pub(crate) waiting: u32,
+    /// The switch whose queue this is, or NIL in a NIC.
+    pub(crate) switch: u32,
     pub(crate) tx_packets: u64,
     pub(crate) tx_bytes: u64,
     /// Sum over packets of bytes times time, plus when they left and minus when they joined, modulo 2^128, in
@@ -62,15 +64,19 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) const IDLE: Lane = Lane {
-        queue: Fifo::EMPTY,
-        backlog: 0,
-        backlog_max: 0,
-        waiting: 0,
-        tx_packets: 0,
-        tx_bytes: 0,
-        moments: 0,
-    };
+    /// Of `switch`, or in a NIC (NIL).
+    pub(crate) const fn idle(switch: u32) -> Lane {
+        Lane {
+            queue: Fifo::EMPTY,
+            backlog: 0,
+            backlog_max: 0,
+            waiting: 0,
+            switch,
+            tx_packets: 0,
+            tx_bytes: 0,
+            moments: 0,
+        }
+    }
 
     /// A packet has begun to wait.
     #[inline(always)]
@@ -165,6 +171,10 @@ impl Network {
         let lane = &mut self.lanes[((port.0 << self.class_bits) | u32::from(class)) as usize];
         lane.queue.push(&mut self.packets, index);
         lane.join(size, now);
+        if let Some(held) = self.held.get_mut(lane.switch as usize) {
+            held.bytes += size;
+            held.most = held.most.max(held.bytes);
+        }
         let state = &mut self.ports[port];
         state.ready |= 1 << class;
         if !state.tx_pending {
@@ -341,6 +351,9 @@ impl Network {
         let size = u32::from(packet.size);
         lane.count_sent(size);
         let waited = lane.leave(u64::from(size), now);
+        if let Some(held) = self.held.get_mut(lane.switch as usize) {
+            held.bytes = held.bytes.wrapping_sub(u64::from(size));
+        }
         if lane.queue.is_empty() {
             self.ports[port].ready &= !(1 << class);
         }

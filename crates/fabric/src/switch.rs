@@ -4,6 +4,7 @@ use crate::buffer::Pool;
 use crate::network::{DropReason, Network};
 use crate::packet::{Kind, Packet};
 use pauseframe_engine::{EventQueue, Rng};
+use pauseframe_transport::Flags;
 use pauseframe_units::{NodeId, PortId, Time};
 
 /// A switch's own state; its queues are its ports'.
@@ -134,6 +135,9 @@ impl Network {
         let packet = self.packets[index];
         let lane = self.lane_index(egress, packet.class);
         self.counters[lane].drops[reason as usize] += 1;
+        if reason == DropReason::NotEct && packet.kind == Kind::Data && packet.flags.has(Flags::SYN) {
+            self.syn_drops_not_ect += 1;
+        }
         if reason == DropReason::HeadroomExceeded {
             self.check_headroom_drop(&packet, now);
         }

@@ -209,6 +209,8 @@ impl Network {
         let record = &mut self.records[(packet.to / 2) as usize];
         record.delivered += u64::from(packet.len);
         record.datagrams.delivered += 1;
+        let workload = record.spec.workload;
+        self.throughput.add(workload, u64::from(packet.len), now);
         self.end_stream_if_quiet(packet.to / 2, now, queue);
     }
 

@@ -175,6 +175,11 @@ impl Run {
     }
 
     #[getter]
+    fn throughput(&self) -> Table {
+        Table { batch: self.results.throughput.clone() }
+    }
+
+    #[getter]
     fn pause_tree(&self) -> Table {
         Table { batch: self.results.pause_tree.clone() }
     }

@@ -1,6 +1,7 @@
 //! The headroom of every link of a scenario, with the terms of its arithmetic, before anything runs.
 
 use crate::build;
+use crate::error::Problem;
 use crate::resolve::build_topology;
 use crate::spec::Scenario;
 use pauseframe_fabric::{HeadroomReport, Network};
@@ -66,9 +67,23 @@ pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
     kinds.iter().map(|(report, links, count)| row(&topology, report, *links, *count)).collect()
 }
 
-/// What is to be said about the headroom before the run.
-pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
-    idle(scenario).map_or_else(Vec::new, |(_, network)| network.warnings().to_vec())
+/// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
+/// goes on would be no shared buffer.
+pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<String>, Problem> {
+    let Some((topology, network)) = idle(scenario) else { return Ok(Vec::new()) };
+    let Some((switch, taken)) = network.overcommitted() else { return Ok(network.warnings().to_vec()) };
+    let size = crate::resolve::buffer_size(&scenario.switch.buffer);
+    let name = &topology.nodes()[switch].name;
+    Err(Problem {
+        path: "switch.buffer.size".to_owned(),
+        place: file_name.to_owned(),
+        line: None,
+        value: format!("\"{size}\""),
+        message: format!(
+            "{name}: headroom and reserved bytes alone take {taken}, so nothing is left to share"
+        ),
+        hint: format!("make it larger than {taken}: with shared buffers at least twice that"),
+    })
 }
 
 /// The network of a scenario with PFC, without anything to do.

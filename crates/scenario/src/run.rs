@@ -66,6 +66,8 @@ pub struct RunResults {
     /// See there.
     pub series: RecordBatch,
     /// See there.
+    pub throughput: RecordBatch,
+    /// See there.
     pub pause_tree: RecordBatch,
     /// See there.
     pub deadlocks: RecordBatch,
@@ -223,6 +225,9 @@ fn begin_capture<'a>(
     ports.sort_unstable();
     ports.dedup();
     network.capture(&ports, spec.limit);
+    if !spec.every_hop {
+        network.capture_once();
+    }
     let file = folder.begin("packets.pcapng")?;
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))
 }
@@ -248,6 +253,17 @@ fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String>
          is cut off can not, which is no deadlock",
         some.join(", ")
     ))
+}
+
+/// A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops what it cannot mark delays connections by a second.
+fn dropped_syns(network: &Network) -> Option<String> {
+    let count = network.syn_drops_not_ect();
+    (count > 0).then(|| {
+        format!(
+            "transport.ect_on_syn: {count} SYNs were dropped by a marker because they are not ECN-capable, and each is sent \
+             again only after transport.rto_initial; set ect_on_syn = true, or switch.marker.not_ect = \"queue\""
+        )
+    })
 }
 
 /// What `[record]` asks for and does not get.
@@ -282,6 +298,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     warnings
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
+    warnings.extend(dropped_syns(&built.network));
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
@@ -306,6 +323,9 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         events: ending.events,
         packet_hops: built.network.packet_hops(),
         deadlocks: deadlocks.len() as u64,
+        syn_drops_not_ect: built.network.syn_drops_not_ect(),
+        fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
+        nic_queue: scenario.host.nic_queue,
         status: match (ending.interrupted, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,
@@ -322,7 +342,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     let queries = built.network.queries();
     let flows = built.network.flow_records(ending.now);
     let summary = Summary::new(facts, flows, &queries, &ports);
-    let record = &scenario.record;
+    let (record, end) = (&scenario.record, ending.now);
     RunResults {
         summary,
         flows: tables::flows(if record.flows { flows } else { &[] }, &names),
@@ -330,9 +350,10 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         ports: tables::ports(
             if record.ports { &ports } else { &[] },
             &names,
-            ending.now.saturating_since(Time::ZERO),
+            end.saturating_since(Time::ZERO),
         ),
         series: series.into_table(&names),
+        throughput: tables::throughput(built.network.throughput(), &names, end),
         pause_tree,
         deadlocks,
         jobs: tables_of_jobs::jobs(&results, &names),
@@ -352,6 +373,7 @@ fn write(
         ("flows.parquet", &results.flows, record.flows),
         ("queries.parquet", &results.queries, true),
         ("ports.parquet", &results.ports, record.ports),
+        ("throughput.parquet", &results.throughput, true),
         ("pause_tree.parquet", &results.pause_tree, true),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),

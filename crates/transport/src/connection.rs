@@ -315,6 +315,12 @@ impl Connection {
         self.receiver.delivered()
     }
 
+    /// Bytes that have come, each counted once, those above a gap included.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.receiver.received()
+    }
+
     /// Bytes of this side's data that the peer has acknowledged.
     #[inline]
     pub fn acked(&self) -> u64 {

@@ -18,6 +18,7 @@ from pauseframe._text import (
     format_number,
     format_rate,
     format_us,
+    lossless_caution,
 )
 from pauseframe.report import data, figures, pauses
 
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
 
     from pauseframe.report.data import RunData
 
+    SummaryColumn = tuple[str, str, Callable[[RunData], Any], Callable[[Any], str]]
+
 PERCENTILE_TITLES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 BUSIEST_PORTS = 12
+CIRCLES = 3
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,31 @@ class _Figures:
         return len(self.items) - 1
 
 
-def build_report(groups: Sequence[Group], out: Path, *, title: str | None = None, claims: Sequence[Claim] = ()) -> Path:
-    """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed."""
+def build_report(
+    groups: Sequence[Group],
+    out: Path,
+    *,
+    title: str | None = None,
+    claims: Sequence[Claim] = (),
+    lines: str | None = None,
+) -> Path:
+    """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed.
+
+    `lines` is a glob over the names of ports and flows whose time lines are wanted ("leaf0:*").
+    """
+    html = render_report(groups, title=title, claims=claims, lines=lines)
+    for run in (run for group in groups for run in group.runs):
+        run.check_unchanged()
+    return write_text(out, html)
+
+
+def render_report(
+    groups: Sequence[Group], *, title: str | None = None, claims: Sequence[Claim] = (), lines: str | None = None
+) -> str:
+    """The report as the text of its file."""
     page = _Figures()
-    contexts = [_group(number, group, page) for number, group in enumerate(groups)]
-    html = (
+    contexts = [_group(number, group, page, lines) for number, group in enumerate(groups)]
+    html: str = (
         _environment()
         .get_template("report.html.j2")
         .render(
@@ -80,9 +104,7 @@ def build_report(groups: Sequence[Group], out: Path, *, title: str | None = None
             plotly_js=_plotly_js(),
         )
     )
-    for run in (run for group in groups for run in group.runs):
-        run.check_unchanged()
-    return write_text(out, html)
+    return html
 
 
 def _title(groups: Sequence[Group]) -> str:
@@ -90,7 +112,7 @@ def _title(groups: Sequence[Group]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
 
 
-def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
+def _group(number: int, group: Group, page: _Figures, lines: str | None) -> dict[str, Any]:
     runs = _with_distinct_labels(group.runs)
     finished = [data.finished_flows(run) for run in runs]
     by_bin = [
@@ -104,7 +126,8 @@ def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
         "text": group.text,
         "runs": [_run_header(run) for run in runs],
         "differing": data.differing_settings(runs) if len(runs) > 1 else [],
-        "summary": _summary_table(runs),
+        "caution": _caution(runs),
+        "summaries": _summary_tables(runs),
         "bins": _bins(runs, finished, by_bin, page),
         "percentiles": [
             (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
@@ -113,10 +136,10 @@ def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
         ],
         "slowdown": _slowdown(runs, finished, page),
         "queries": _queries(runs, page),
-        "goodput": page.add(figures.goodput_figure(runs)) if any(map(_goodput, runs)) else None,
+        "throughput": [(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
         "lines": [
-            (title, [(label, note, page.add(figure)) for label, note, figure in parts])
-            for title, parts in figures.line_figures(runs)
+            part | {"parts": [(label, page.add(figure)) for label, figure in part["parts"]]}
+            for part in figures.line_figures(runs, lines)
         ],
         "pauses": _pauses(runs, page),
         "drops": _counts(runs, page, lambda run: run.summary["drops_by_reason"]),
@@ -127,8 +150,11 @@ def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
 
 
 def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
-    """Names alone where they tell runs apart, else with the seed, else numbered."""
+    """Names alone where they tell runs apart, else those of the folders, else with the seed, else numbered."""
+    folders = [run.folder.resolve().name for run in runs if run.folder is not None]
     names = Counter(run.label for run in runs)
+    if len(names) < len(runs) == len(set(folders)):
+        return [replace(run, label=folder) for run, folder in zip(runs, folders, strict=True)]
     runs = [
         run if names[run.label] == 1 else replace(run, label=f"{run.label}, seed {run.summary['seed']}") for run in runs
     ]
@@ -154,24 +180,40 @@ def _run_header(run: RunData) -> dict[str, Any]:
         "wall": format_duration(summary["wall_s"]),
         "speed": f"{format_count(summary['packet_hops_per_s'])} packet hops/s",
         "warnings": summary["warnings"],
-        "toml": run.scenario_toml,
+        "nic_queue": summary.get("nic_queue", MISSING).replace("_", " "),
+        "circles": _circles(run),
+        "toml": data.shortened(run.scenario_toml),
     }
 
 
-def _goodput(run: RunData) -> float:
-    """Mean over the busy part of the run: one late flow would drag the mean over all of it down."""
-    _, rates = data.goodput(run, data.busy_until(run))
-    return sum(rates) / len(rates) if rates else 0.0
+def _circles(run: RunData) -> list[list[str]]:
+    """The queues of each deadlock in the order in which they wait for each other, the first again at the end."""
+    if run.deadlocks is None or not run.summary["deadlocks"]:
+        return []
+    rows = run.deadlocks.select("deadlock", "position", "port", "priority", "bytes").collect()
+    circles: dict[int, list[str]] = {}
+    for number, _, port, priority, held in rows.sort("deadlock", "position").rows():
+        circles.setdefault(number, []).append(f"{port}/p{priority} ({format_bytes(held)})")
+    shown = list(circles.values())[:CIRCLES]
+    return [[*around, around[0]] for around in shown]
 
 
-def _summary_table(runs: Sequence[RunData]) -> dict[str, Any]:
+def _caution(runs: Sequence[RunData]) -> str:
+    """What stands above a comparison of lossless with lossy runs: under one size they have different buffers."""
+    parts = [(run.label, data.is_lossless(run), run.summary.get("switch_held_max_bytes")) for run in runs]
+    return lossless_caution(parts)
+
+
+def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
+    """Flows and their times; the network. Apart, so that all columns fit on a screen."""
+
     def count(key: str) -> Callable[[RunData], Any]:
         return lambda run: run.summary[key]
 
     def nested(outer: str, key: str) -> Callable[[RunData], Any]:
         return lambda run: run.summary[outer][key]
 
-    columns: list[tuple[str, str, Callable[[RunData], Any], Callable[[Any], str]]] = [
+    columns: list[SummaryColumn] = [
         ("flows", "finished", count("flows_finished"), format_count),
         (
             "flows",
@@ -188,16 +230,25 @@ def _summary_table(runs: Sequence[RunData]) -> dict[str, Any]:
         ("queries", "p50", nested("query_fct_us", "p50"), format_us),
         ("queries", "p99", nested("query_fct_us", "p99"), format_us),
         ("queries", "p99.9", nested("query_fct_us", "p999"), format_us),
-        ("network", "goodput", _goodput, format_rate),
+        ("network", "throughput", data.mean_throughput, format_rate),
         ("network", "drops", count("drops"), format_count),
         ("network", "time-outs", count("timeouts"), format_count),
         ("network", "CE marks", count("ecn_marks"), format_count),
         ("network", "pause frames", count("pfc_pauses"), format_count),
+        ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),
     ]
     if not any(run.summary["queries_total"] for run in runs):
         columns = [column for column in columns if column[0] != "queries"]
     if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
         columns = [column for column in columns if column[1] != "left"]
+    network = [column for column in columns if column[0] == "network"]
+    return [
+        _summary_table(runs, [column for column in columns if column[0] != "network"]),
+        _summary_table(runs, network),
+    ]
+
+
+def _summary_table(runs: Sequence[RunData], columns: Sequence[SummaryColumn]) -> dict[str, Any]:
     values = [[get(run) for run in runs] for _, _, get, _ in columns]
     heads = Counter(head for head, _, _, _ in columns)
     rows = [

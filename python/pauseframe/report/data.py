@@ -6,10 +6,12 @@ same size as one of a thousand.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -27,6 +29,10 @@ BIN_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
 BIN_NAMES = ("< 10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB")
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 CDF_POINTS = 400
+THROUGHPUT_POINTS = 200
+SHORTEST_INTERVAL = 20e-6
+LONGEST_LINE = 2000
+"""Of a scenario that is shown: a list of flows is longer."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,10 @@ class RunData:
     queries: pl.LazyFrame
     ports: pl.LazyFrame
     series: pl.LazyFrame
+    throughput: pl.LazyFrame | None = None
     pause_tree: pl.LazyFrame | None = None
-    """None in folders of a version that did not write it."""
+    deadlocks: pl.LazyFrame | None = None
+    """These three are None in folders of a version that did not write them."""
     folder: Path | None = None
     """Where it was read from."""
 
@@ -59,11 +67,22 @@ def from_folder(folder: Path) -> RunData:
     flows, queries, ports, series = (
         pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")
     )
-    tree = folder / "pause_tree.parquet"
-    pauses = pl.scan_parquet(tree) if tree.is_file() else None
+    later = [folder / f"{name}.parquet" for name in ("throughput", "pause_tree", "deadlocks")]
+    throughput, pauses, deadlocks = (pl.scan_parquet(path) if path.is_file() else None for path in later)
     summary = manifest["summary"]
     return RunData(
-        summary["name"], manifest["status"], summary, scenario, flows, queries, ports, series, pauses, folder
+        summary["name"],
+        manifest["status"],
+        summary,
+        scenario,
+        flows,
+        queries,
+        ports,
+        series,
+        throughput,
+        pauses,
+        deadlocks,
+        folder,
     )
 
 
@@ -71,12 +90,22 @@ def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
         return from_folder(run.folder)
-    flows, queries, ports, series = (
-        pl.DataFrame(table).lazy() for table in (run.flows, run.queries, run.ports, run.series)
+    flows, queries, ports, series, throughput, pauses, deadlocks = (
+        pl.DataFrame(table).lazy()
+        for table in (run.flows, run.queries, run.ports, run.series, run.throughput, run.pause_tree, run.deadlocks)
     )
-    pauses = pl.DataFrame(run.pause_tree).lazy()
     return RunData(
-        run.summary["name"], run.status, run.summary, run.scenario_toml, flows, queries, ports, series, pauses
+        run.summary["name"],
+        run.status,
+        run.summary,
+        run.scenario_toml,
+        flows,
+        queries,
+        ports,
+        series,
+        throughput,
+        pauses,
+        deadlocks,
     )
 
 
@@ -136,55 +165,63 @@ def finished_queries(run: RunData) -> pl.DataFrame:
 
 
 def busy_until(run: RunData, share: float = 0.995) -> float:
-    """When this share of all bytes had been delivered, in seconds: the idle end of a run is not worth a figure."""
-    end: float = run.summary["sim_time_s"] * 1e6
-    ends = (
-        run.flows.select(pl.col("finish_us").fill_null(end).alias("t"), pl.col("delivered_bytes").cast(pl.Float64))
-        .sort("t")
-        .with_columns(pl.col("delivered_bytes").cum_sum())
+    """When this share of all bytes had come, in seconds: the idle end of a run is not worth a figure."""
+    end: float = run.summary["sim_time_s"]
+    steps = received(run)
+    if steps.is_empty():
+        return _last_finish(run, end)
+    sums: list[float] = steps["bytes"].cum_sum().to_list()
+    if sums[-1] <= 0:
+        return end
+    ends: list[float] = steps["end"].to_list()
+    return min(ends[bisect_left(sums, sums[-1] * share)], end)
+
+
+def _last_finish(run: RunData, end: float) -> float:
+    """When the last flow finished, where nothing says when its bytes came."""
+    last: float | None = run.flows.select(pl.col("finish_us").max()).collect().item()
+    return end if last is None else min(last / 1e6, end)
+
+
+def received(run: RunData) -> pl.DataFrame:
+    """What all hosts together received, as measured: start and end of each interval in seconds, bytes."""
+    if run.throughput is None:
+        return pl.DataFrame(schema={"start": pl.Float64, "end": pl.Float64, "bytes": pl.Float64})
+    return (
+        run.throughput.group_by("start_us")
+        .agg(pl.col("end_us").first(), pl.col("received_bytes").sum().cast(pl.Float64).alias("bytes"))
+        .sort("start_us")
+        .select((pl.col("start_us") / 1e6).alias("start"), (pl.col("end_us") / 1e6).alias("end"), "bytes")
         .collect()
     )
-    delivered: list[float] = ends["delivered_bytes"].to_list()
-    times: list[float] = ends["t"].to_list()
-    if not delivered or delivered[-1] <= 0:
-        return end / 1e6
-    return min(times[bisect_left(delivered, delivered[-1] * share)], end) / 1e6
 
 
-def goodput(run: RunData, until: float, points: int = 200) -> tuple[list[float], list[float]]:
-    """Delivered bits a second up to a time, each flow's bytes spread evenly over its life: (s, b/s).
+def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
+    """Measured bits a second up to a time: (s, b/s), each value from its time to the next, the last one closing it.
 
-    The bytes delivered up to t are a sum of ramps; their slope changes where a flow starts or ends, so a running sum
-    over the sorted changes gives it at every instant, and differences over equal steps give the rate.
+    Neighbouring intervals are put together, whole, until they are a two-hundredth of the time and 20 us long: there the
+    one packet that an interval may have too much is a small part of it. Nothing is spread or smoothed.
     """
-    end = run.summary["sim_time_s"] * 1e6
-    lives = (
-        run.flows.select(
-            pl.col("start_us"),
-            pl.col("finish_us").fill_null(end).alias("end_us"),
-            pl.col("delivered_bytes").cast(pl.Float64).alias("bytes"),
-        )
-        .filter((pl.col("end_us") > pl.col("start_us")) & (pl.col("bytes") > 0))
-        .with_columns((pl.col("bytes") / (pl.col("end_us") - pl.col("start_us"))).alias("slope"))
-        .collect()
-    )
-    if lives.is_empty() or until <= 0:
+    steps = received(run).filter(pl.col("start") < until)
+    if steps.is_empty():
         return [], []
-    changes = pl.concat(
-        [
-            lives.select(pl.col("start_us").alias("t"), pl.col("slope")),
-            lives.select(pl.col("end_us").alias("t"), -pl.col("slope")),
-        ]
-    ).sort("t")
-    ramps = changes.with_columns(pl.col("slope").cum_sum()).with_columns(
-        ((pl.col("t").diff().fill_null(0.0)) * pl.col("slope").shift(1).fill_null(0.0)).cum_sum().alias("bytes")
+    least = max(until / THROUGHPUT_POINTS, min(SHORTEST_INTERVAL, until / 10))
+    width = max(1, math.ceil(least / (steps["end"][0] - steps["start"][0]) - 1e-9))
+    # A rest shorter than the others goes to the last of them: a packet in it would be a peak that never was.
+    last = max(len(steps) // width - 1, 0)
+    number = pl.min_horizontal(pl.int_range(pl.len()) // width, pl.lit(last))
+    wide = steps.group_by(number.alias("number"), maintain_order=True).agg(
+        pl.col("start").first(), pl.col("end").last(), pl.col("bytes").sum()
     )
-    step = until * 1e6 / points
-    edges = pl.DataFrame({"t": [step * i for i in range(points + 1)]})
-    at = edges.join_asof(ramps, on="t", strategy="backward", suffix="_change", coalesce=False)
-    delivered = (pl.col("bytes") + pl.col("slope") * (pl.col("t") - pl.col("t_change"))).fill_null(0.0)
-    amounts = at.select(delivered.diff().alias("d"))["d"].to_list()[1:]
-    return [step * (i + 0.5) * 1e-6 for i in range(points)], [max(amount, 0.0) * 8e6 / step for amount in amounts]
+    rates = (wide["bytes"] * 8 / (wide["end"] - wide["start"])).to_list()
+    return [*wide["start"].to_list(), wide["end"][-1]], [*rates, rates[-1]]
+
+
+def mean_throughput(run: RunData) -> float:
+    """Over the busy part of the run, in bits a second: one late flow would drag the mean over all of it down."""
+    until = busy_until(run)
+    steps = received(run).filter(pl.col("start") < until)
+    return 0.0 if steps.is_empty() else float(steps["bytes"].sum()) * 8 / float(steps["end"].to_list()[-1])
 
 
 def ports_by_number(run: RunData) -> pl.DataFrame:
@@ -209,23 +246,51 @@ def ports_by_number(run: RunData) -> pl.DataFrame:
     )
 
 
+def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | None = None) -> list[str]:
+    """The entities with the highest peaks in any of the runs, of names like the glob `pattern`.
+
+    At most `count` ports or flows; of a port all priorities, since runs may use different ones.
+    """
+    peaks = pl.concat(
+        [
+            run.series.filter(pl.col("metric").cast(pl.String) == metric)
+            .group_by(pl.col("entity").cast(pl.String))
+            .agg(pl.col("value").max())
+            .collect()
+            for run in runs
+        ]
+    )
+    peaks = peaks.group_by("entity").agg(pl.col("value").max()).sort("value", "entity", descending=[True, False])
+    of_one: dict[str, list[str]] = {}
+    for name in peaks["entity"].to_list():
+        if pattern is None or fnmatchcase(name, pattern) or fnmatchcase(whose(name), pattern):
+            of_one.setdefault(whose(name), []).append(name)
+    return [name for names in list(of_one.values())[:count] for name in names]
+
+
+def whose(entity: str) -> str:
+    """The port of "leaf0:3/p3", or the flow."""
+    return entity.partition("/")[0]
+
+
 def lines(
-    run: RunData, metric: str, until: float, entities: int, points: int
+    run: RunData, metric: str, until: float, entities: Sequence[str], points: int
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Time lines of the `entities` with the highest peaks, thinned to about `points`; peaks survive: (s, value)."""
+    """Time lines of the `entities` that this run sampled, thinned to about `points`; peaks survive: (s, value)."""
     shown = (pl.col("metric").cast(pl.String) == metric) & (pl.col("time_us") <= until * 1e6)
-    wanted = run.series.filter(shown)
-    peaks = wanted.group_by("entity").agg(pl.col("value").max()).sort("value", "entity", descending=[True, False])
-    top = peaks.head(entities).collect()["entity"].cast(pl.String).to_list()
     samples = (
-        wanted.with_columns(pl.col("entity").cast(pl.String))
-        .filter(pl.col("entity").is_in(top))
+        run.series.filter(shown)
+        .with_columns(pl.col("entity").cast(pl.String))
+        .filter(pl.col("entity").is_in(list(entities)))
         .select("entity", "time_us", "value")
         .collect()
     )
+    parts = samples.partition_by("entity", as_dict=True)
     result = {}
-    for entity in sorted(top, key=natural):
-        line = samples.filter(pl.col("entity") == entity).sort("time_us")
+    for entity in entities:
+        if (line := parts.get((entity,))) is None:
+            continue
+        line = line.sort("time_us")
         width = max(1, -(-len(line) // points))
         thin = line.group_by(pl.int_range(pl.len()) // width, maintain_order=True).agg(
             pl.col("time_us").first(), pl.col("value").max()
@@ -250,11 +315,30 @@ def _bin_of(size: pl.Expr) -> pl.Expr:
     return pl.sum_horizontal([(size >= edge).cast(pl.Int64) for edge in BIN_EDGES])
 
 
+def shortened(scenario_toml: str) -> str:
+    """The scenario without lists that nobody reads: of such a line its beginning, its length and its digest."""
+    return "\n".join(map(_short_line, scenario_toml.splitlines()))
+
+
+def _short_line(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    digest = hashlib.sha256(line.encode()).hexdigest()[:16]
+    key = line.partition(" = ")[0]
+    count = line.count("{") or line.count(",") + 1
+    return f'{key} = "a list of {count}, in scenario.resolved.toml; SHA-256 {digest}..."'
+
+
+def is_lossless(run: RunData) -> bool:
+    """Whether any transport of the run is lossless."""
+    return "\nlossless = true" in run.scenario_toml
+
+
 def settings(run: RunData) -> dict[str, str]:
     """The resolved scenario as dotted paths and values."""
     import tomllib
 
-    return dict(_flatten("", tomllib.loads(run.scenario_toml)))
+    return dict(_flatten("", tomllib.loads(shortened(run.scenario_toml))))
 
 
 def differing_settings(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import format_bytes
+from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
 
 if TYPE_CHECKING:
@@ -36,12 +36,16 @@ LINES = {
     "paused_fraction": ("Paused share of each interval", ""),
     "ingress_bytes": ("Ingress accounts (PFC)", "B"),
     "goodput_gbps": ("Goodput of flows", "Gb/s"),
+    "qcn_rate_gbps": ("Rate allowed by QCN", "Gb/s"),
     "cwnd_bytes": ("Congestion window", "B"),
     "ssthresh_bytes": ("Slow start threshold", "B"),
     "srtt_us": ("Smoothed round-trip time", "s"),
     "alpha": ("DCTCP alpha", ""),
 }
 LINES_A_FIGURE = 8
+"""Ports or flows shown at first; the others of a figure are one click away."""
+LINES_IN_FIGURE = 64
+MUCH_LONGER = 4
 FIRST_KIND_COLOUR = 5  # apart from the colours of the first runs
 LINE_POINTS_IN_ALL = 90_000
 
@@ -92,22 +96,39 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
     )
 
 
-def goodput_figure(runs: Sequence[RunData]) -> Figure:
-    """Delivered bits a second over the run, one line a run."""
-    until = max(map(data.busy_until, runs))
+def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
+    """Measured bits a second, one line a run; where a run is much longer than others, the beginning by itself too."""
+    whole = max(map(data.busy_until, runs))
+    if not any(map(data.mean_throughput, runs)):
+        return []
+    title = "Application bytes that reached their hosts, all flows together"
+    figures = [(title, _throughput_figure(runs, whole))]
+    if (begin := view(runs)) < whole:
+        figures.append((f"{title}: the first {format_duration(begin)}", _throughput_figure(runs, begin)))
+    return figures
+
+
+def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
     scale, x_axis = _time_axis(until)
     traces = []
     for number, run in enumerate(runs):
-        x, y = data.goodput(run, until)
-        hover = "%{y:.4s}b/s"
-        traces.append(_line(number, run.label, _short([value * scale for value in x]), _short(y), hover))
+        x, y = data.throughput(run, until)
+        trace = _line(number, run.label, _short([value * scale for value in x], 6), _short(y), "%{y:.4s}b/s")
+        traces.append(trace | {"line": {"shape": "hv"}})
     return _figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
+
+
+def view(runs: Sequence[RunData]) -> float:
+    """How much of the time is shown at first: all, unless a run is over too early to be seen beside another."""
+    ends = [end for run in runs if (end := data.busy_until(run)) > 0]
+    longest, shortest = max(ends, default=0.0), min(ends, default=0.0)
+    return longest if shortest > longest / MUCH_LONGER else 1.2 * shortest
 
 
 def _time_axis(end: float) -> tuple[float, dict[str, Any]]:
     """A factor for seconds and the axis on which they are then shown."""
     scale, unit = next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if end * row[0] >= 2), (1e6, "µs"))
-    return scale, {"title": f"simulated time ({unit})"}
+    return scale, {"title": f"simulated time ({unit})", "range": [0, end * scale]}
 
 
 def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
@@ -132,39 +153,58 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figur
     return figure
 
 
-def line_figures(runs: Sequence[RunData]) -> list[tuple[str, list[tuple[str, str, Figure]]]]:
-    """Per sampled metric: its title, and per run that sampled it (label, note, figure)."""
+def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[dict[str, Any]]:
+    """Per sampled metric: title, note, and per run that sampled it (label, figure).
+
+    All runs show the same entities, in the same colours and on the same axes: those that peak highest in any run, of
+    names like the glob `pattern`. More than a few are there but hidden at first.
+    """
     sampled = [data.metrics(run) for run in runs]
-    count = sum(min(entities, LINES_A_FIGURE) for table in sampled for entities in table.values())
-    points = max(60, min(600, LINE_POINTS_IN_ALL // max(count, 1)))
-    until = max(map(data.busy_until, runs))
-    result = []
     known = [metric for metric in LINES if any(metric in table for table in sampled)]
+    count = sum(min(table.get(metric, 0), LINES_IN_FIGURE) for table in sampled for metric in known)
+    points = max(60, min(600, LINE_POINTS_IN_ALL // max(count, 1)))
+    until, shown = max(map(data.busy_until, runs)), view(runs)
+    result = []
     for metric in known:
-        figures = []
-        for run, table in zip(runs, sampled, strict=True):
-            if metric in table:
-                note = "" if table[metric] <= LINES_A_FIGURE else f"highest {LINES_A_FIGURE} of {table[metric]}"
-                figures.append((run.label, note, _line_figure(run, metric, until, points)))
-        _share_range([figure for _, _, figure in figures])
-        result.append((LINES[metric][0], figures))
+        mine = [run for run, table in zip(runs, sampled, strict=True) if metric in table]
+        entities = data.highest(mine, metric, LINES_IN_FIGURE, pattern)
+        parts = [(run.label, _line_figure(run, metric, until, entities, points)) for run in mine]
+        _share_range([figure for _, figure in parts])
+        for _, figure in parts:
+            figure["layout"]["xaxis"] |= {"range": [0, shown * _time_axis(until)[0]]}
+        there = max(table.get(metric, 0) for table in sampled)
+        note = _line_note(len(entities), there, pattern)
+        if shown < until:
+            note = f"the first {format_duration(shown)}: drag or double-click a figure for more. {note}"
+        result.append({"title": LINES[metric][0], "note": note, "parts": parts})
     return result
 
 
-def _line_figure(run: RunData, metric: str, until: float, points: int) -> Figure:
+def _line_note(kept: int, there: int, pattern: str | None) -> str:
+    if pattern is not None:
+        return f"{kept} of {there} lines: those like {pattern}"
+    if kept < there:
+        return f"the {kept} of {there} lines that peak highest; pauseframe report --lines 'PATTERN' takes others"
+    return f"{kept} lines" if kept > LINES_A_FIGURE else ""
+
+
+def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str], points: int) -> Figure:
     unit = LINES[metric][1]
     time_scale, x_axis = _time_axis(until)
     scale = 1e-6 if metric.endswith("_us") else 1.0
     y_axis = {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
+    places = {name: place for place, name in enumerate(dict.fromkeys(map(data.whose, entities)))}
+    number = {entity: places[data.whose(entity)] for entity in entities}
     traces = [
         _line(
-            number,
+            number[entity],
             entity,
             _short([value * time_scale for value in x], 6),
             _short([value * scale for value in y]),
             f"%{{y:.4s}}{unit}",
         )
-        for number, (entity, (x, y)) in enumerate(data.lines(run, metric, until, LINES_A_FIGURE, points).items())
+        | {"visible": True if number[entity] < LINES_A_FIGURE else "legendonly"}
+        for entity, (x, y) in data.lines(run, metric, until, entities, points).items()
     ]
     figure = _figure(traces, x_axis, y_axis)
     figure["layout"]["showlegend"] = True

@@ -6,15 +6,20 @@ its packets back (docs/reference/results.md, pause_tree).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
+from pauseframe.report.data import natural
 
 if TYPE_CHECKING:
     from pauseframe.report.data import RunData
 
 POINTS = 300
 TREE_NODES = 200
+LABELLED = 80
+"""Up to so many ports have their names beside them."""
 FIRST_DEPTH_COLOUR = 5  # apart from the colours of the first runs
 
 
@@ -52,15 +57,18 @@ def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], d
 
 
 def worst_instant(pauses: pl.DataFrame) -> float:
-    """When most pauses stood; the first such instant."""
+    """When pauses had spread most: their depths add up to the most; of such instants most stand; the first."""
+    depth = pl.col("depth").cast(pl.Int64)
     steps = pl.concat(
         [
-            pauses.select(pl.col("start").alias("t"), pl.lit(1).alias("step")),
-            pauses.select(pl.col("end").alias("t"), pl.lit(-1).alias("step")),
+            pauses.select(pl.col("start").alias("t"), pl.lit(1, pl.Int64).alias("step"), depth.alias("deep")),
+            pauses.select(pl.col("end").alias("t"), pl.lit(-1, pl.Int64).alias("step"), -depth.alias("deep")),
         ]
     ).sort("t", "step")
-    standing = steps.with_columns(pl.col("step").cum_sum())
-    return float(standing["t"].to_list()[standing["step"].arg_max() or 0])
+    sums = steps.select("t", pl.col("step", "deep").cum_sum())
+    # What ends and begins at one instant is over when all of it is counted.
+    sums = sums.group_by("t", maintain_order=True).last()
+    return float(sums.sort("deep", "step", "t", descending=[True, True, False])["t"][0])
 
 
 def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
@@ -85,7 +93,7 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
         for depth, values in counts.items()
     ]
     layout = {
-        "xaxis": {"title": f"simulated time ({unit})"},
+        "xaxis": {"title": f"simulated time ({unit})", "range": [0, until * scale]},
         "yaxis": {"rangemode": "tozero", "title": "ports paused"},
         "showlegend": True,
     }
@@ -93,40 +101,109 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
 
 
 def tree_figure(run: RunData) -> dict[str, Any] | None:
-    """The pauses that stand when most do: a point each, by depth, a line to each of its causes that still stands."""
+    """Who had paused whom when pauses had spread most: a row a port, its depth on the x axis, an edge for each cause.
+
+    What caused a pause may be over while the pause stands; it is in the tree all the same.
+    """
     pauses = intervals(run)
     if pauses.is_empty():
         return None
     at = worst_instant(pauses)
-    standing = pauses.filter((pl.col("start") <= at) & (pl.col("end") > at)).sort("depth", "interval").head(TREE_NODES)
-    rank: dict[int, int] = {}
-    place: dict[int, tuple[int, int]] = {}
-    for number, depth in standing.select("interval", "depth").iter_rows():
-        rank[depth] = rank.get(depth, -1) + 1
-        place[number] = (depth, rank[depth])
-    x: list[int | None] = []
-    y: list[int | None] = []
-    for number, parents in standing.select("interval", "parents").iter_rows():
-        for parent in parents:
-            if parent in place:
-                x += [place[parent][0], place[number][0], None]
-                y += [place[parent][1], place[number][1], None]
-    rows = standing.select("interval", "port", "by_node").rows()
-    links = {"type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip", "meta": {"run": 0}}
+    nodes, edges = tree(pauses, at)
+    row = rows_of(nodes, edges)
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for cause, effect in edges:
+        x += [nodes[cause].depth, nodes[effect].depth, None]
+        y += [row[cause], row[effect], None]
+    labelled = len(nodes) <= LABELLED
     points = {
         "type": "scatter",
-        "mode": "markers+text" if len(rows) <= 40 else "markers",
-        "x": [place[number][0] for number, _, _ in rows],
-        "y": [place[number][1] for number, _, _ in rows],
-        "text": [port for _, port, _ in rows],
-        "textposition": "top center",
-        "customdata": [by for _, _, by in rows],
+        "mode": "markers+text" if labelled else "markers",
+        "x": [node.depth for node in nodes.values()],
+        "y": [row[port] for port in nodes],
+        "text": list(nodes),
+        "textposition": "middle right",
+        "marker": {"symbol": ["circle" if node.stands else "circle-open" for node in nodes.values()]},
+        "customdata": [f"{node.by}{'' if node.stands else ', over by then'}" for node in nodes.values()],
         "hovertemplate": "%{text} paused by %{customdata}<extra>depth %{x}</extra>",
         "meta": {"run": 0},
     }
+    links = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "hoverinfo": "skip",
+        "meta": {"run": 7},
+        "line": {"width": 1},
+    }
+    deepest = max(node.depth for node in nodes.values())
     layout = {
-        "xaxis": {"title": f"depth, at {at * 1e3:.6g} ms", "dtick": 1},
-        "yaxis": {"visible": False},
+        # Room to the right of the last depth for its names.
+        "xaxis": {
+            "title": f"depth, at {at * 1e3:.6g} ms",
+            "dtick": 1,
+            "range": [-0.15, deepest + 0.9],
+            "zeroline": False,
+        },
+        "yaxis": {"visible": False, "range": [len(nodes) - 0.3, -0.7]},
         "showlegend": False,
     }
-    return {"data": [links, points], "layout": layout, "height": 360}
+    return {"data": [links, points], "layout": layout, "height": 110 + (19 if labelled else 5) * len(nodes)}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A port in the tree."""
+
+    depth: int
+    by: str
+    """Who has paused it."""
+    stands: bool
+    """It was paused at the instant that is shown."""
+
+
+def tree(pauses: pl.DataFrame, at: float) -> tuple[dict[str, Node], list[tuple[str, str]]]:
+    """The ports paused at a time and all that led to it, with (cause, effect); at most `TREE_NODES` of them."""
+    pauses = pauses.filter(pl.col("start") <= at)
+    rows = pauses.select("interval", "port", "by_node", "depth", "parents").rows()
+    known = {number: (port, by, depth, parents) for number, port, by, depth, parents in rows}
+    standing = pauses.filter(pl.col("end") > at).sort("depth", "interval")
+    stands = set(standing["port"])
+    nodes: dict[str, Node] = {}
+    edges: dict[tuple[str, str], None] = {}
+    waiting = standing["interval"].to_list()
+    for number in waiting:
+        port, by, depth, parents = known[number]
+        if port not in nodes and len(nodes) >= TREE_NODES:
+            continue
+        if port not in nodes or depth < nodes[port].depth:
+            nodes[port] = Node(depth, by, port in stands)
+        for parent in parents:
+            cause = known[parent][0]
+            if cause not in nodes:
+                waiting.append(parent)
+            if cause != port:
+                edges[cause, port] = None
+    return nodes, [(cause, effect) for cause, effect in edges if cause in nodes and effect in nodes]
+
+
+def rows_of(nodes: dict[str, Node], edges: list[tuple[str, str]]) -> dict[str, int]:
+    """A row for each port, below the first of its causes: as files in a listing of folders."""
+    effects: dict[str, list[str]] = {}
+    caused = set()
+    for cause, effect in edges:
+        if nodes[cause].depth < nodes[effect].depth and effect not in caused:
+            caused.add(effect)
+            effects.setdefault(cause, []).append(effect)
+    row: dict[str, int] = {}
+    waiting = sorted(
+        (port for port in nodes if port not in caused), key=lambda port: (nodes[port].depth, natural(port))
+    )
+    waiting.reverse()
+    while waiting:
+        port = waiting.pop()
+        row[port] = len(row)
+        waiting += sorted(effects.get(port, []), key=natural, reverse=True)
+    return row

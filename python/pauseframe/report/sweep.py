@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import __version__
@@ -31,6 +32,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
         {
             "title": tables.title(metric),
             "values": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=False)],
+            "heat": [(name, add(figure)) for name, figure in heat_maps(comparison, metric)],
             "ratios": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=True)],
             "rows": tables.rows(comparison, metric),
         }
@@ -46,6 +48,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
             comparison=comparison,
             heads=tables.heads(comparison),
             note=tables.note(comparison),
+            caution=tables.caution(comparison),
             metrics=metrics,
             sweeps=sweeps,
             figures=_script_json(items),
@@ -86,6 +89,8 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
     categories = comparison.variants if x_name is None else comparison.axes[x_name]
     numeric = x_name is not None and all(map(tables.is_number, categories))
     scale, suffix = (1e-6, "s") if "_us" in metric and not relative else (1.0, "×" if relative else "")
+    places = [float(one) for one in categories] if numeric else list(map(float, range(len(categories))))
+    step = min((abs(b - a) for a, b in itertools.pairwise(sorted(places)) if a != b), default=1.0)
     traces = []
     for number, variant in enumerate(comparison.variants):
         mine = [cell for cell in cells if cell.variant == variant]
@@ -94,10 +99,13 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
         at = variant if x_name is None else None
         x: list[Any] = [at or cell.setting[list(comparison.axes).index(str(x_name))] for cell in mine]
         estimates = [one for cell in mine if (one := cell.ratio if relative else cell.value) is not None]
-        traces.append(_trace(number, variant, [float(v) for v in x] if numeric else x, estimates, scale, suffix))
+        # Beside one another, so that no interval hides another.
+        aside = (number - (len(comparison.variants) - 1) / 2) * min(0.08, 0.6 / len(comparison.variants)) * step
+        shifted = [places[categories.index(value)] + (aside if x_name is not None else 0.0) for value in x]
+        traces.append(_trace(number, variant, shifted, estimates, scale, suffix) | {"customdata": x})
     x_axis: dict[str, Any] = {"title": x_name or comparison.by}
     if not numeric:
-        x_axis |= {"type": "category", "categoryorder": "array", "categoryarray": categories}
+        x_axis |= {"tickvals": places, "ticktext": categories, "range": [-0.5, len(categories) - 0.5]}
     return figures._figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
 
 
@@ -105,7 +113,7 @@ def _trace(
     number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str
 ) -> dict[str, Any]:
     y = figures._short([one.median * scale for one in estimates])
-    hover = f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}"
+    hover = (f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}") + "<br>at %{customdata}"
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
         "mode": "lines+markers",
@@ -118,6 +126,54 @@ def _trace(
             "width": 3,
         },
     }
+
+
+def heat_maps(comparison: Comparison, metric: str) -> list[tuple[str, Figure]]:
+    """With two axes or more: medians over the two longest, a map for each variant and setting of the rest."""
+    names = list(comparison.axes)
+    x_name = _x_axis(comparison)
+    others = [axis for axis in names if axis != x_name and len(comparison.axes[axis]) > 1]
+    if x_name is None or not others:
+        return []
+    y_name = max(others, key=lambda axis: len(comparison.axes[axis]))
+    rest = [axis for axis in names if axis not in (x_name, y_name)]
+    panels: dict[tuple[str, ...], dict[tuple[str, str], float]] = {}
+    for cell in comparison.cells:
+        if cell.metric == metric:
+            at = dict(zip(names, cell.setting, strict=True))
+            key = (cell.variant, *(at[axis] for axis in rest))
+            panels.setdefault(key, {})[at[x_name], at[y_name]] = cell.value.median
+    top = max((value for grid in panels.values() for value in grid.values()), default=0.0)
+    return [
+        (
+            ", ".join([key[0], *(f"{axis} = {value}" for axis, value in zip(rest, key[1:], strict=True))]),
+            _heat_map(comparison, metric, (x_name, y_name), grid, top),
+        )
+        for key, grid in panels.items()
+    ]
+
+
+def _heat_map(
+    comparison: Comparison, metric: str, axes: tuple[str, str], grid: dict[tuple[str, str], float], top: float
+) -> Figure:
+    columns, rows = (comparison.axes[axis] for axis in axes)
+    form = tables.format_value(metric)
+    trace = {
+        "type": "heatmap",
+        "x": columns,
+        "y": rows,
+        "z": [figures._short([grid.get((x, y)) for x in columns]) for y in rows],
+        "text": [[form(grid.get((x, y))) for x in columns] for y in rows],
+        "texttemplate": "%{text}",
+        "zmin": 0,
+        "zmax": top or 1,
+        "showscale": False,
+        "hovertemplate": f"{axes[0]} = %{{x}}<br>{axes[1]} = %{{y}}<br>%{{text}}<extra></extra>",
+    }
+    figure = figures._figure(
+        [trace], {"title": axes[0], "type": "category"}, {"title": axes[1], "type": "category", "automargin": True}
+    )
+    return figure | {"height": 110 + 34 * len(rows)}
 
 
 def _share_range(panels: list[Figure], relative: bool) -> None:

@@ -39,9 +39,10 @@ class Series(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Packets(Part):
-    """A pcapng file of what passes these ports."""
+    """A pcapng file of what passes these ports, each packet once unless `every_hop`."""
 
     ports: Sequence[str] | None = None
+    every_hop: bool | None = None
     limit: int | None = None
 
 

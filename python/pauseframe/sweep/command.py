@@ -74,6 +74,8 @@ def show_comparison(
         console.print(table)
         console.print()
     console.print(tables.note(comparison), markup=False, highlight=False)
+    if caution := tables.caution(comparison):
+        sys.stderr.write(f"warning: {caution}\n")
 
 
 def _seeds(text: str) -> int | list[int]:

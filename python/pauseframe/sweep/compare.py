@@ -35,6 +35,7 @@ METRICS = {
     "timeouts": "time-outs",
     "ecn_marks": "packets marked CE",
     "pfc_pauses": "pause frames",
+    "switch_held_max_bytes": "most that a switch held",
 }
 SOURCE = "results"
 """What stands for an axis when several folders are compared."""
@@ -51,6 +52,8 @@ class Observation:
     values: dict[str, float]
     fingerprint: str
     """Of the trajectory: equal for two seeds if the seed decides nothing in this run."""
+    lossless: bool = False
+    """Whether any of its transports is."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ class Comparison:
     """Runs that left flows unfinished, which flatters their completion times."""
     level: float
     folders: list[Path]
+    memory: list[tuple[str, bool, float | None]]
+    """By variant: whether any of its runs is lossless, and the most that a switch held in one."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
         """The one cell, if there are such runs."""
@@ -142,7 +147,27 @@ def compare(
     ]
     cut = sum(one.values["unfinished"] > 0 for one in observations)
     labels = {axis: list(dict.fromkeys(setting[i] for setting in settings)) for i, axis in enumerate(rest)}
-    return Comparison(by, variants, labels, names, cells, len(observations), cut, level, [Path(f) for f in folders])
+    return Comparison(
+        by,
+        variants,
+        labels,
+        names,
+        cells,
+        len(observations),
+        cut,
+        level,
+        [Path(f) for f in folders],
+        _memory(table, variants),
+    )
+
+
+def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, float | None]]:
+    result = []
+    for variant in variants:
+        runs = [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
+        held = [one.values["switch_held_max_bytes"] for one in runs if "switch_held_max_bytes" in one.values]
+        result.append((variant, any(one.lossless for one in runs), max(held, default=None)))
+    return result
 
 
 def long_table(comparison: Comparison) -> list[dict[str, Any]]:
@@ -163,17 +188,19 @@ def _read(folder: Path) -> list[Observation]:
         manifest = read_manifest(folder)
         if manifest["status"] not in FINISHED:
             raise InputError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
-        return [_observation(folder, {}, manifest)]
+        return [_observation(folder, folder, {}, manifest)]
     sweep = load_sweep(folder)
     return [
-        _observation(folder, {axis: row["axes"][axis] for axis in sweep.axes}, read_manifest(folder / row["path"]))
+        _observation(folder, place, {axis: row["axes"][axis] for axis in sweep.axes}, read_manifest(place))
         for row in sweep.finished
+        for place in [folder / row["path"]]
     ]
 
 
-def _observation(source: Path, axes: dict[str, Any], manifest: dict[str, Any]) -> Observation:
+def _observation(source: Path, place: Path, axes: dict[str, Any], manifest: dict[str, Any]) -> Observation:
     summary = manifest["summary"]
-    return Observation(str(source), axes, summary["seed"], _values(summary), summary["fingerprint"])
+    lossless = "\nlossless = true" in (place / "scenario.resolved.toml").read_text(encoding="utf-8")
+    return Observation(str(source), axes, summary["seed"], _values(summary), summary["fingerprint"], lossless)
 
 
 def _values(summary: dict[str, Any]) -> dict[str, float]:

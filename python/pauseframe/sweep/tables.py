@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import MISSING, format_count, format_number, format_us
+from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us, lossless_caution
 from pauseframe.sweep.compare import METRICS, long_table
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def format_value(metric: str) -> Callable[[float | None], str]:
     """How values of a metric are written."""
     if "_us" in metric:
         return format_us
+    if metric.endswith("_bytes"):
+        return format_bytes
     return format_number if "slowdown" in metric else format_count
 
 
@@ -110,6 +112,11 @@ def note(comparison: Comparison) -> str:
         f"{comparison.level * 100:g} % or more{wide}]. Δ: the same of "
         "the differences between runs of one seed, relative to the first where that is not zero."
     )
+
+
+def caution(comparison: Comparison) -> str:
+    """What to know before lossless variants are compared with lossy ones, or ""."""
+    return lossless_caution(comparison.memory)
 
 
 def terminal_tables(comparison: Comparison) -> list[Any]:

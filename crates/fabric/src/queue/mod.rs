@@ -54,6 +54,9 @@ impl Network {
         if !state.leave(size, now) {
             self.overdrawn("backlog", port);
         }
+        if let Some(held) = self.held.get_mut(self.lanes[lane].switch as usize) {
+            held.bytes = held.bytes.wrapping_sub(size);
+        }
         if self.lanes[lane].queue.is_empty() {
             self.ports[port].ready &= !(1 << class);
         }

@@ -129,7 +129,7 @@ pub(crate) fn room_for_frames(
     }
 }
 
-fn size(buffer: &BufferSpec) -> Bytes {
+pub(crate) fn size(buffer: &BufferSpec) -> Bytes {
     match buffer {
         BufferSpec::PerPort { size }
         | BufferSpec::Shared { size, .. }

@@ -51,6 +51,7 @@ use crate::presets::Preset;
 use crate::spec::{EcnName, Scenario, Stop, WorkloadKind, WorkloadSpec};
 use crate::volume::{self, Asked};
 use checks::Named;
+pub(crate) use checks::size as buffer_size;
 use document::Value;
 use hosts::Hosts;
 use ledger::Ledger;
@@ -119,7 +120,9 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let (mut entries, mut warnings) = ledger.close().map_err(refused)?;
     entries.sort_by_key(|entry| text::rank(&entry.path));
     let (scenario, large) = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
-    warnings.extend(crate::headroom::warnings(&scenario));
+    warnings.extend(
+        crate::headroom::warnings(&scenario, input.file_name).map_err(|problem| refused(vec![problem]))?,
+    );
     Ok(Resolved { scenario, warnings, large, entries })
 }
 

@@ -42,6 +42,12 @@ pub(crate) fn record(t: &mut Table) -> RecordSpec {
                     everything(),
                     "Globs over port names; both directions of their links are captured",
                 ),
+                every_hop: t.or(
+                    "every_hop",
+                    false,
+                    "Write a packet at every such port that it crosses, not at the first only: a reader takes its copies for \
+                     retransmissions, unless it filters by interface",
+                ),
                 limit: t.or_in(
                     "limit",
                     1_000_000,

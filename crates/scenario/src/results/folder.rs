@@ -26,7 +26,7 @@ const MANIFEST: &str = "manifest.json";
 const PART: usize = 1 << 16;
 
 /// All that a results folder may hold, and all that replacing one removes. `pauseframe report` writes the last.
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -34,6 +34,7 @@ const FILES: [&str; 14] = [
     "ports.parquet",
     "links.parquet",
     "series.parquet",
+    "throughput.parquet",
     "pause_tree.parquet",
     "deadlocks.parquet",
     "packets.pcapng",

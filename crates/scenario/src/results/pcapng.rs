@@ -4,7 +4,7 @@
 //!
 //! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept)
 //! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
-//! 02:00:00 and n, and the IPv4 address 10 and n, in their last three bytes.
+//! 02:00:00 and n, and the IPv4 address 10 and n, in their last three bytes; a name resolution block names the hosts.
 //! Not simulated, so not there: TTL changes, IP identification (RFC 6864: 0 is right with DF), and the values of
 //! the timestamps option (in milliseconds, with the real echo).
 
@@ -17,10 +17,11 @@ use pauseframe_topology::Topology;
 use pauseframe_transport::{Config, Ecn, Flags, Options, ReceiveBuffer, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::pcapng::blocks::name_resolution::{Ipv4Record, NameResolutionBlock, Record};
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, Endianness, PcapError};
 use std::borrow::Cow;
@@ -33,6 +34,8 @@ const MIN_FRAME: usize = 60;
 /// Longest that a frame can be: far above every MTU.
 const SNAP_LENGTH: u32 = 65_535;
 const NANOSECONDS: u8 = 9;
+/// `epb_flags`: the interface sent it. (A frame that comes in is one that the port at the other end sends.)
+const OUTBOUND: u32 = 0b10;
 /// IEEE 802.1Qbb: destination, type and opcode of a PFC frame.
 const PFC_DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 const MAC_CONTROL: EtherType = EtherType(0x8808);
@@ -105,6 +108,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
             out.write_pcapng_block(interface).map_err(io_error)?;
             interfaces.insert(*port, interfaces.len() as u32);
         }
+        out.write_pcapng_block(host_names(topology)).map_err(io_error)?;
         Ok(PacketWriter { out, topology, interfaces })
     }
 
@@ -146,10 +150,19 @@ impl<'a, W: Write> PacketWriter<'a, W> {
             timestamp: Duration::from_nanos(time.0 / 1000),
             original_len: length as u32,
             data: Cow::Borrowed(bytes),
-            options: Vec::new(),
+            options: vec![EnhancedPacketOption::Flags(OUTBOUND)],
         };
         self.out.write_pcapng_block(packet).map(|_| ()).map_err(io_error)
     }
+}
+
+/// The names of the hosts beside their addresses, so that readers need no resolver.
+fn host_names(topology: &Topology) -> NameResolutionBlock<'_> {
+    let record = |host: NodeId| {
+        let names = vec![Cow::Borrowed(topology.nodes()[host].name.as_str())];
+        Record::Ipv4(Ipv4Record { ip_addr: Cow::Owned(ipv4(host).to_vec()), names })
+    };
+    NameResolutionBlock { records: topology.hosts().map(record).collect(), options: Vec::new() }
 }
 
 /// A frame of which nothing is left out, and its length.

@@ -3,6 +3,7 @@
 use super::VERSION;
 use super::rows::DropsByReason;
 use super::tables::{completion_time, flow_slowdown, query_time};
+use crate::spec::NicQueue;
 use pauseframe_fabric::{FlowRecord, FlowStatus, PortReport, QueryRecord};
 use pauseframe_units::{Span, Time};
 use serde::Serialize;
@@ -41,6 +42,12 @@ pub struct RunFacts {
     pub packet_hops: u64,
     /// Deadlocks found.
     pub deadlocks: u64,
+    /// SYNs among the packets dropped for not being ECN-capable.
+    pub syn_drops_not_ect: u64,
+    /// The switch that held the most bytes at once, and how many.
+    pub fullest_switch: Option<(String, u64)>,
+    /// How NICs queue what their host sends.
+    pub nic_queue: NicQueue,
     /// How it ended.
     pub status: RunStatus,
     /// What the user should look at before trusting the results.
@@ -89,6 +96,7 @@ pub struct Summary {
     pub queries_finished: u64,
     pub drops: u64,
     pub drops_by_reason: DropsByReason,
+    pub syn_drops_not_ect: u64,
     pub ecn_marks: u64,
     pub pfc_pauses: u64,
     pub watchdog_storms: u64,
@@ -96,6 +104,10 @@ pub struct Summary {
     pub retransmits: u64,
     pub timeouts: u64,
     pub cnms: u64,
+    /// Null without a switch.
+    pub fullest_switch: Option<String>,
+    pub switch_held_max_bytes: u64,
+    pub nic_queue: NicQueue,
     pub datagrams_sent: u64,
     pub datagrams_lost: u64,
     pub fct_us: CompletionTimes,
@@ -132,6 +144,7 @@ impl Summary {
             queries_finished: queries.iter().filter(|query| query.finish.is_some()).count() as u64,
             drops: drops_by_reason.total(),
             drops_by_reason,
+            syn_drops_not_ect: facts.syn_drops_not_ect,
             ecn_marks: ports.iter().map(|port| port.ecn_marks).sum(),
             pfc_pauses: ports.iter().map(|port| port.pauses_sent).sum(),
             watchdog_storms: ports.iter().map(|port| port.watchdog_storms).sum(),
@@ -139,6 +152,9 @@ impl Summary {
             retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum(),
             timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum(),
             cnms: ports.iter().map(|port| port.cnms_sent).sum(),
+            switch_held_max_bytes: facts.fullest_switch.as_ref().map_or(0, |(_, bytes)| *bytes),
+            fullest_switch: facts.fullest_switch.map(|(name, _)| name),
+            nic_queue: facts.nic_queue,
             datagrams_sent: flows.iter().map(|flow| flow.datagrams.sent).sum(),
             datagrams_lost: flows.iter().map(|flow| flow.datagrams.lost).sum(),
             fct_us: completion_times(flows.iter().filter_map(completion_time)),
@@ -209,6 +225,9 @@ mod tests {
             events: 10,
             packet_hops: 100,
             deadlocks: 1,
+            syn_drops_not_ect: 2,
+            fullest_switch: Some(("leaf0".into(), 1500)),
+            nic_queue: NicQueue::PerDestination,
             status: RunStatus::Complete,
             warnings: vec!["look".into()],
             out: Some("out".into()),

@@ -1,4 +1,4 @@
-//! The four tables in Arrow's memory layout, with the columns of docs/reference/results.md.
+//! The tables of flows, queries, ports and throughput in Arrow's memory layout, with the columns of docs/reference/results.md.
 //!
 //! Names are dictionary-encoded, in the order of their first row.
 
@@ -8,10 +8,10 @@ use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
     UInt64Array,
 };
-use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord, Throughput};
 use pauseframe_topology::NodeKind;
 use pauseframe_transport::Failure;
-use pauseframe_units::{NodeId, PortId, Span};
+use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,6 +86,24 @@ pub fn queries(records: &[QueryRecord], names: &Names) -> RecordBatch {
     ])
 }
 
+/// The `throughput` table of a run that ended at `end`: a row an interval and workload.
+pub fn throughput(counted: &Throughput, names: &Names, end: Time) -> RecordBatch {
+    let every = counted.every().0;
+    let us = |number: u64| Time(number.saturating_mul(every)).min(end).as_us_f64();
+    let rows: Vec<(u64, usize, u64)> = (0..)
+        .zip(counted.intervals())
+        .flat_map(|(number, row)| {
+            row.iter().enumerate().map(move |(workload, bytes)| (number, workload, *bytes))
+        })
+        .collect();
+    table(vec![
+        ("start_us", f64s(rows.iter().map(|row| us(row.0))), false),
+        ("end_us", f64s(rows.iter().map(|row| us(row.0 + 1))), false),
+        ("workload", dictionary(&rows, |row| row.1, |workload| names.workloads[workload].clone()), false),
+        ("received_bytes", u64s(rows.iter().map(|row| row.2)), false),
+    ])
+}
+
 /// The `ports` table after a run of length `run`: a row a report.
 pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> RecordBatch {
     let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
@@ -126,7 +144,7 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> RecordBatch {
 }
 
 impl Names<'_> {
-    pub(super) fn node(&self, node: NodeId) -> String {
+    pub(crate) fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
 
@@ -249,7 +267,7 @@ mod tests {
     use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
     use pauseframe_fabric::FlowSpec;
     use pauseframe_topology::{Channel, Topology};
-    use pauseframe_units::{BitRate, Time};
+    use pauseframe_units::BitRate;
 
     fn topology() -> Topology {
         let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };

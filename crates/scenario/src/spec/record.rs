@@ -19,6 +19,8 @@ pub struct SeriesSpec {
 pub struct PacketsSpec {
     /// Globs over port names; both directions of their links are captured.
     pub ports: Vec<String>,
+    /// A packet is written at every such port that it crosses, not at the first only.
+    pub every_hop: bool,
     /// Stop capturing after this many packets.
     pub limit: u64,
 }

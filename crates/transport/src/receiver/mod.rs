@@ -91,6 +91,12 @@ impl Receiver {
         }
     }
 
+    /// Bytes that have come, each counted once, those above a gap included.
+    #[inline]
+    pub(crate) fn received(&self) -> u64 {
+        self.rcv_nxt + self.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
+    }
+
     /// The acknowledgement number of `offset`.
     #[inline]
     pub(crate) fn wire(&self, offset: u64) -> u32 {

@@ -50,7 +50,9 @@ function withAxis(axis, given, values) {
   const ticks = given.type === "log" ? logTicks(values, given.ticksuffix || "") : { nticks: narrow() ? 5 : 8 };
   const names = given.categoryarray // long names on two lines
     ? { tickangle: 0, tickvals: given.categoryarray, ticktext: given.categoryarray.map(name => name.length > 6 ? name.replace(/ (?=\S+$)/, "<br>") : name) } : {};
-  return { ...axis, exponentformat: "SI", minexponent: 1, ...given, ...names, ...ticks, ...title };
+  // A prefix belongs to a unit: beside "ms", 200 is not "0.2k".
+  const prefix = given.ticksuffix ? { exponentformat: "SI", minexponent: 1 } : { exponentformat: "none" };
+  return { ...axis, ...prefix, ...given, ...names, ...ticks, ...title };
 }
 
 function config(name) {
@@ -82,33 +84,65 @@ function saveCsv(plot, name) {
 }
 
 function coloured(trace) {
+  if (trace.type === "heatmap") return { ...trace, xgap: 1, ygap: 1, colorscale: [0, 1, 2, 3].map(index => [index / 3, colour("heat" + index)]) };
   const number = trace.meta ? trace.meta.run : 0;
   const paint = runColour(number);
   const dash = dashes[Math.floor(number / 8) % dashes.length];
   return {
     ...trace,
     line: { width: 2, dash, ...trace.line, color: paint },
-    marker: trace.type === "bar" ? { color: paint } : { size: 7, color: paint },
+    marker: trace.type === "bar" ? { color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, color: paint } },
   };
 }
 
 // About a line of legend for every three entries, two on a phone.
 const legendHeight = count => count > 1 ? 22 * Math.ceil(count / (narrow() ? 2 : 3)) : 0;
 
+const entries = figure => figure.layout.showlegend === false ? 0 : figure.data.filter(trace => trace.visible !== "legendonly").length;
+
 function draw(canvas) {
   const figure = figures[+canvas.dataset.figure];
   const many = figure.data.length > 1;
-  const layout = baseLayout(figure.height + legendHeight(figure.data.length));
+  const extra = legendHeight(entries(figure));
+  canvas.style.height = figure.height + extra + "px";
+  const layout = baseLayout(figure.height + extra);
   const { axis, ...base } = layout;
   const name = (canvas.previousElementSibling?.textContent || canvas.closest(".card")?.querySelector("h3")?.textContent || "figure").trim();
-  base.margin.b += legendHeight(figure.data.length);
-  Plotly.react(canvas, figure.data.map(coloured), {
+  base.margin.b += extra;
+  // Lines that are hidden take no place in the legend: the field above the figure shows them.
+  const traces = figure.data.map(coloured).map(trace => trace.visible === "legendonly" ? { ...trace, visible: false } : trace);
+  Plotly.react(canvas, traces, {
     ...base, showlegend: many, ...figure.layout,
     legend: { ...base.legend, y: -50 / Math.max(figure.height - 66, 60) },
     xaxis: withAxis(axis, figure.layout.xaxis, figure.data.map(trace => trace.x)),
     yaxis: withAxis(axis, figure.layout.yaxis, figure.data.map(trace => trace.y)),
   }, config(name));
+  if (!canvas.drawn) canvas.on("plotly_relayout", change => follow(canvas, change));
   canvas.drawn = true;
+}
+
+// The figures of one metric show the same time, run beside run.
+function follow(canvas, change) {
+  const range = ["xaxis.range[0]", "xaxis.range[1]"].map(key => change[key]);
+  if (following || (range[0] === undefined && !change["xaxis.autorange"])) return;
+  const whole = figures[+canvas.dataset.figure].layout.xaxis.range;
+  following = true;
+  for (const other of canvas.closest(".lines")?.querySelectorAll("[data-figure]") || [])
+    if (other !== canvas && other.drawn) Plotly.relayout(other, { "xaxis.range": range[0] === undefined ? whole : range });
+  following = false;
+}
+let following = false;
+
+// Shows the lines whose name contains a text, in all runs; without one those that peak highest.
+function choose(lines, text) {
+  for (const canvas of lines.querySelectorAll("[data-figure]")) {
+    const figure = figures[+canvas.dataset.figure];
+    for (const trace of figure.data) {
+      trace.first ??= trace.visible;
+      trace.visible = text === "" ? trace.first : trace.name.includes(text) ? true : "legendonly";
+    }
+    draw(canvas);
+  }
 }
 
 function drawHeat(section) {
@@ -152,7 +186,7 @@ const seen = new IntersectionObserver(entries => {
 
 for (const canvas of document.querySelectorAll("[data-figure]")) {
   const figure = figures[+canvas.dataset.figure];
-  canvas.style.height = figure.height + legendHeight(figure.data.length) + "px";
+  canvas.style.height = figure.height + legendHeight(entries(figure)) + "px";
   seen.observe(canvas);
   resized.observe(canvas);
 }
@@ -171,9 +205,27 @@ for (const section of document.querySelectorAll(".heat")) {
   section.addEventListener("change", () => drawHeat(section));
   seen.observe(section);
 }
-paintSwatches();
-dark.addEventListener("change", () => {
+for (const field of document.querySelectorAll(".pattern"))
+  field.addEventListener("input", () => choose(field.closest(".lines"), field.value.trim()));
+
+function redraw(all) {
   paintSwatches();
-  for (const canvas of document.querySelectorAll("[data-figure]")) if (canvas.drawn) draw(canvas);
-  for (const section of document.querySelectorAll(".heat")) if (section.drawn) drawHeat(section);
+  for (const canvas of document.querySelectorAll("[data-figure]")) if (all || canvas.drawn) draw(canvas);
+  for (const section of document.querySelectorAll(".heat")) if (all || section.drawn) drawHeat(section);
+}
+paintSwatches();
+dark.addEventListener("change", () => redraw(false));
+
+// On paper every part is open and every figure drawn, in light colours and as wide as a page.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")].filter(details => details.querySelector("[data-figure]"));
+  for (const details of opened) details.open = true;
+  document.documentElement.classList.add("printing");
+  redraw(true);
+});
+addEventListener("afterprint", () => {
+  for (const details of opened) details.open = false;
+  document.documentElement.classList.remove("printing");
+  redraw(false);
 });

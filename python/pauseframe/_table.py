@@ -1,0 +1,65 @@
+"""A table of results as people meet it in a notebook: it has a length and rows, and shows itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from pauseframe import _core
+
+
+class Table:
+    """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB take it as it is.
+
+    `len(table)` is the number of rows, iteration gives them as dicts, `table[0]` is the first.
+    """
+
+    def __init__(self, core: _core.Table) -> None:
+        self._core = core
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self._core.num_rows
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return self._core.column_names
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table as a data frame."""
+        import polars as pl
+
+        return pl.DataFrame(self._core)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows as dicts."""
+        return self.to_polars().to_dicts()
+
+    def __len__(self) -> int:
+        return self._core.num_rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.to_polars().iter_rows(named=True)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"the table has {len(self)} rows, so none of number {number}")
+        return self.to_polars().row(number, named=True)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._core.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._core.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        return repr(self.to_polars())
+
+    def _repr_html_(self) -> str:
+        return self.to_polars()._repr_html_()

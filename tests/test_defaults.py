@@ -1,0 +1,80 @@
+"""Defaults that may mislead: a warning says what to do, and the summary counts it."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pauseframe as pf
+import pytest
+
+MARKING = Path(__file__).parent.parent / "docs" / "models" / "marking.md"
+
+
+def test_dropped_syns_are_counted_and_said():
+    (text,) = re.findall(r'^```toml\n(name = "syn"\n.*?)^```', MARKING.read_text(encoding="utf-8"), re.M | re.S)
+    run = pf.run(text)
+    dropped = run.summary["syn_drops_not_ect"]
+    assert 0 < dropped <= run.summary["drops_by_reason"]["not_ect"]
+    assert run.summary["fct_us"]["p99"] >= 1e6
+    (warning,) = [warning for warning in run.summary["warnings"] if "SYN" in warning]
+    assert warning.startswith(f"transport.ect_on_syn: {dropped} SYNs")
+    capable = pf.run(text, set={"transport.ect_on_syn": True})
+    assert (capable.summary["syn_drops_not_ect"], capable.summary["drops"], capable.summary["warnings"]) == (0, 0, [])
+
+
+def test_a_shared_buffer_without_anything_to_share_is_refused():
+    text = """
+    topology = { kind = "star", hosts = 4 }
+    transport = { preset = "tcp_bolt" }
+    switch = { buffer = { policy = "shared", size = "10 KB" } }
+    workload = [{ kind = "n_to_1", size = "100 KB" }]
+    """
+    with pytest.raises(pf.ScenarioError, match="nothing is left to share") as raised:
+        pf.run(text)
+    assert raised.value.problems[0]["path"] == "switch.buffer.size"
+
+
+@pytest.mark.parametrize("preset", ["newreno", "tcp_bolt"])
+def test_what_the_fullest_switch_held(preset):
+    """One switch, one queue that matters: the most that it held is about the largest backlog, and never less."""
+    import polars as pl
+
+    text = """
+    topology = { kind = "star", hosts = 9 }
+    switch = { buffer = "100 KB" }
+    workload = [{ kind = "n_to_1", size = "200 KB" }]
+    """
+    run = pf.run(text, set={"transport.preset": preset})
+    backlogs = pl.DataFrame(run.ports).filter(pl.col("node").cast(pl.String) == run.summary["fullest_switch"])
+    largest = backlogs["backlog_max_bytes"].max()
+    assert largest <= run.summary["switch_held_max_bytes"] <= backlogs["backlog_max_bytes"].sum()
+    assert run.summary["nic_queue"] == "per_destination"
+
+
+@pytest.mark.parametrize("every_hop", [False, True])
+def test_a_captured_packet_is_no_retransmission(tmp_path, every_hop):
+    """A capture on all ports has each packet once; with `every_hop` its copies can be told apart by interface."""
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed, so nobody judges the capture")
+    text = """
+    topology = { kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2 }
+    workload = [{ kind = "permutation", size = "50 KB" }]
+    """
+    folder = tmp_path / "out"
+    packets = {"record.packets.ports": ["*"], "record.packets.every_hop": every_hop}
+    run = pf.run(text, set=packets, out=folder)
+    assert run.summary["drops"] == run.summary["retransmits"] == 0
+
+    def lines(*more):
+        command = ["tshark", "-r", folder / "packets.pcapng", *more]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert (lines("-Y", "tcp.analysis.retransmission") == []) != every_hop
+    fields = lines(
+        "-N", "n", "-T", "fields", "-e", "ip.src_host", "-e", "frame.interface_name", "-e", "frame.packet_flags"
+    )
+    hosts, interfaces, flags = zip(*(line.split("\t") for line in fields), strict=True)
+    assert set(hosts) == {f"host{n}" for n in range(4)}, "hosts have names"
+    assert {int(flag, 16) & 3 for flag in flags} == {2}, "outbound"
+    assert ("leaf0:2" in interfaces) == every_hop

@@ -1,0 +1,160 @@
+"""Every command of every page, in order, in a folder that was empty: literally followed, the pages work.
+
+A page's scenarios (```toml blocks) are saved under the names that the page gives them. What a page takes from another
+page is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, is in `INSTEAD` with
+what is run in its place and why; an entry there that no page has any more fails the test.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pauseframe.reproduce.command import _chosen
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CHECKOUT = ("crates", "experiments", "benchmarks")
+"""Folders of the checkout that pages name files in."""
+NEEDS = {
+    "docs/how-to/compare-runs.md": ["docs/how-to/write-a-scenario.md"],
+    "docs/how-to/slurm.md": ["docs/how-to/sweep-on-a-laptop.md"],
+    "docs/how-to/dask-kubernetes.md": ["docs/how-to/sweep-on-a-laptop.md"],
+}
+LONG = "minutes: tests/test_reproduce.py does experiments; here the name is checked"
+INSTEAD: dict[str, tuple[str | None, str]] = {
+    "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
+    "make test": (None, "it is what runs this"),
+    "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
+    "dask scheduler --host 127.0.0.1 --port 8786 &": (None, "tests/test_sweep_cluster.py does it"),
+    "dask worker tcp://127.0.0.1:8786 --nthreads 1 --nworkers 2 &": (None, "tests/test_sweep_cluster.py does it"),
+    'pauseframe sweep load.toml --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" --quiet': (
+        "for n in 1 2 3; do pauseframe sweep load.toml --shard $n/3 --quiet; done",
+        "Slurm sets these",
+    ),
+    "pauseframe sweep load.toml --on tcp://127.0.0.1:8786": (None, "tests/test_sweep_cluster.py does it"),
+}
+EXIT = {
+    "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
+    "pauseframe run ring.toml": 3,
+    "pauseframe run experiments/bolt/ring.scenario.toml": 3,
+}
+"""What the pages say of commands that do not end with 0."""
+PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"
+
+
+def commands(text: str) -> list[str]:
+    """The shell commands of a page: indented lines that begin with a program, and what follows "$ "."""
+    found: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+            console = line.startswith("```console")
+            script = line.startswith("```bash")
+        elif inside and console and line.startswith("$ "):
+            found.append(line[2:])
+        elif inside and console and line.startswith("> "):
+            found[-1] += "\n" + line[2:]
+        elif (inside and script and re.match(PROGRAMS, line)) or (not inside and re.match(rf"    {PROGRAMS}", line)):
+            found.append(line.strip())
+    return [re.split(r"\s{2,}#", command)[0].rstrip() for command in found]
+
+
+def scenarios(text: str) -> dict[str, str]:
+    """The scenario files of a page, by name."""
+    files = {}
+    for info, body in re.findall(r"^```toml([^\n]*)\n(.*?)^```", text, re.M | re.S):
+        given = re.search(r"file=(\S+)", info) or re.match(r"# (\S+\.toml)", body)
+        named = re.search(r'^name = "(.+?)"', body, re.M)
+        if "part" not in info.split() and (given or named):
+            files[given[1] if given else f"{named[1]}.toml"] = body  # type: ignore[index]
+    return files
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Runs a command in a folder of its own with `pauseframe` on the path; a browser opens nothing."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, command in (("pauseframe", f'exec {sys.executable} -m pauseframe "$@"'), ("xdg-open", "exit 0")):
+        (tools / name).write_text(f"#!/bin/sh\n{command}\n")
+        (tools / name).chmod(0o755)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+
+    def run(script, expected=0):
+        done = subprocess.run(
+            ["bash", "-ec", script],
+            cwd=folder,
+            env=os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == expected, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        return done.stdout
+
+    run.folder = folder  # type: ignore[attr-defined]
+    return run
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_commands(page, shell, capsys):
+    text = page.read_text(encoding="utf-8")
+    for other in (*NEEDS.get(str(page.relative_to(ROOT)), ()), page):
+        for name, body in scenarios((ROOT / other).read_text(encoding="utf-8")).items():
+            (shell.folder / name).write_text(body, encoding="utf-8")
+    for name in CHECKOUT:
+        if re.search(rf"\b{name}/", text):
+            (shell.folder / name).symlink_to(ROOT / name)
+    for command in commands(text):
+        instead, why = replacement(command)
+        if why:
+            with capsys.disabled():
+                done = f"instead {instead!r}" if instead else "not run here"
+                sys.stderr.write(f"\n{page.name}: {command!r}: {why}; {done}\n")
+        if instead is not None:
+            shell(instead, EXIT.get(command, 0))
+
+
+def replacement(command: str) -> tuple[str | None, str]:
+    """What is run for a command, and why it is not the command itself, or ""."""
+    if command in INSTEAD:
+        return INSTEAD[command]
+    if command.startswith("pauseframe reproduce") and "--list" not in command:
+        names = re.sub(r" --(full|quick|out \S+)", "", command).split()[2:]
+        assert _chosen(names, ROOT / "experiments"), names
+        return None, LONG
+    if command.startswith("tshark") and not any(
+        (Path(folder) / "tshark").exists() for folder in os.environ["PATH"].split(os.pathsep)
+    ):
+        return None, "SKIPPED: tshark is not installed"
+    return command, ""
+
+
+def test_every_replacement_is_used():
+    known = {command for page in PAGES for command in commands(page.read_text(encoding="utf-8"))}
+    assert not INSTEAD.keys() - known
+    assert not EXIT.keys() - known
+
+
+def test_the_first_scenario_shows_what_it_is_for(shell):
+    """README: the lossless run pauses, the lossy one drops and times out, in the numbers said there."""
+    import pauseframe as pf
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shell.folder / "incast.toml").write_text(scenarios(text)["incast.toml"], encoding="utf-8")
+    bolt = pf.run(shell.folder / "incast.toml").summary
+    dctcp = pf.run(shell.folder / "incast.toml", set={"transport.preset": "dctcp"}).summary
+    assert (bolt["drops"], bolt["timeouts"], dctcp["pfc_pauses"]) == (0, 0, 0)
+    said = f"{bolt['pfc_pauses']} pause frames, no drop, p99 {bolt['fct_us']['p99'] / 1000:.1f} ms"
+    assert bolt["pfc_pauses"] > 0
+    assert said in text
+    assert f"{dctcp['drops']} drops, {dctcp['timeouts']} time-outs, p99 {dctcp['fct_us']['p99'] / 1000:.0f} ms" in text
