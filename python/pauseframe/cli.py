@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pauseframe import FabricError, InputError, RunError, ScenarioError, __version__, _interrupt, cli_fabrics
+from pauseframe import FabricError, InputError, RunError, ScenarioError, __version__, _interrupt, cli_fabrics, cli_view
 from pauseframe._text import none_of
 
 if TYPE_CHECKING:
@@ -429,6 +429,7 @@ def reproduce(
 
 
 cli_fabrics.add_to(app)
+cli_view.add_to(app)
 
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:

@@ -12,7 +12,7 @@ from pauseframe import _core
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "deadlocks"]
+TableName = Literal["flows", "queries", "ports", "series", "pause_tree", "states", "deadlocks"]
 
 
 FINISHED = ("complete", "deadlock")
@@ -22,7 +22,7 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `pause_tree` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
+    `flows`, `queries`, `ports`, `series`, `pause_tree`, `states` and `deadlocks` are Arrow-backed: polars, pandas, pyarrow and
     DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
     docs/reference/results.md.
     """
@@ -86,6 +86,11 @@ class Run:
     def pause_tree(self) -> _core.Table:
         """Who paused whom and because of what, one row a pause (`record.pause_tree`)."""
         return self._table("pause_tree")
+
+    @cached_property
+    def states(self) -> _core.Table:
+        """The log that `pauseframe view` plays back, one row a change (`record.states`)."""
+        return self._table("states")
 
     @cached_property
     def deadlocks(self) -> _core.Table:

@@ -21,6 +21,7 @@ use crate::qcn::Qcn;
 use crate::receiver::Receiver;
 use crate::scheduler::{Ets, Turns};
 use crate::settings::Settings;
+use crate::states::StateLog;
 use crate::switch::Switch;
 use crate::udp::Stream;
 use crate::vlan::VlanState;
@@ -173,6 +174,7 @@ pub struct Network {
     pub(crate) sampler: Sampler,
     pub(crate) capture: Capture,
     pub(crate) pause_log: PauseLog,
+    pub(crate) state_log: StateLog,
     pub(crate) detector: Detector,
     pub(crate) watchdogs: Watchdogs,
     pub(crate) failures: Failures,
@@ -253,6 +255,7 @@ impl Network {
             sampler: Sampler::default(),
             capture: Capture::default(),
             pause_log: PauseLog::default(),
+            state_log: StateLog::default(),
             detector: Detector::default(),
             watchdogs: Watchdogs::default(),
             failures: Failures::default(),
@@ -385,7 +388,7 @@ impl Network {
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
-            backlog_max: lane.backlog_max,
+            backlog_max: lane.backlog_max.max(self.state_log.backlog_max(index)),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
             ingress_max: self.accounts[index].most,
             pauses_sent: counters.pauses_sent,
@@ -440,6 +443,7 @@ impl Network {
             Event::Watchdog(lane) => self.on_watchdog(lane, now, queue),
             Event::Sample => self.on_sample(now, queue),
             Event::Detect => self.on_detect(now, queue),
+            Event::States => self.on_states(now, queue),
             _ => unreachable!("the run loop handles it itself"),
         }
     }

@@ -25,8 +25,9 @@ const MANIFEST: &str = "manifest.json";
 /// Rows between two looks at whether to go on: some milliseconds.
 const PART: usize = 1 << 16;
 
-/// All that a results folder may hold, and all that replacing one removes. `pauseframe report` writes the last.
-const FILES: [&str; 11] = [
+/// All that a results folder may hold, and all that replacing one removes. `pauseframe report`, `view` and `export` write
+/// the last three.
+const FILES: [&str; 14] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -35,9 +36,12 @@ const FILES: [&str; 11] = [
     "links.parquet",
     "series.parquet",
     "pause_tree.parquet",
+    "states.parquet",
     "deadlocks.parquet",
     "packets.pcapng",
     "report.html",
+    "view.html",
+    "trace.perfetto-trace",
 ];
 
 /// What `manifest.json` says.
