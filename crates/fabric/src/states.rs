@@ -2,14 +2,20 @@
 //! is marked and dropped.
 //!
 //! Pauses are written down as they happen. The rest is looked at once an interval, and a row is kept only where something
-//! has changed by a step, so that the log of a large fabric stays small: a queue by its largest backlog of the interval,
-//! in steps of half a doubling (1, 1.5, 2, 3, 4, 6, ...); a link by the tenth of its capacity that was in use; marks and drops
-//! by how many there were. Observation only: nothing in the network reads it back, no hop pays for it.
+//! has changed by enough, so that the log of a large fabric stays small: a queue where its largest backlog of the interval is
+//! twice what the log says, or half of it; a link where its load is two tenths of its capacity off, or has become nothing or
+//! all; marks and drops by how many there were. Observation only: nothing in the network reads it back, no hop pays for it.
 
 use crate::event::Event;
 use crate::network::Network;
+use crate::port::Lane;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{PortId, Priority, Span, Time};
+
+/// What is less than this is no queue, bytes: the packets of every day.
+const QUEUE_LEAST: u64 = 4096;
+/// Tenths of a link's capacity.
+const WHOLE: u8 = 10;
 
 /// What has changed at a port and priority.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -48,14 +54,33 @@ pub struct StateChange {
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     tx_bytes: u64,
-    busy: Span,
+    tx_packets: u64,
+    /// What was left of the frame in service at the end of the last interval, ps.
+    left: f64,
     marks: u64,
     losses: u64,
     /// Largest backlog of the run before this interval.
     backlog_max: u64,
-    /// Steps that stand in the log.
-    depth: u8,
+    /// What stands in the log: bytes, tenths.
+    depth: u64,
     load: u8,
+}
+
+impl Seen {
+    /// Whether the log must say that the largest backlog is now another.
+    fn is_another_depth(&self, peak: u64) -> bool {
+        if peak == 0 || self.depth == 0 {
+            peak != self.depth
+        } else {
+            peak >= 2 * self.depth || 2 * peak <= self.depth
+        }
+    }
+
+    /// The same of the load.
+    fn is_another_load(&self, load: u8) -> bool {
+        let is_end = load == 0 || load == WHOLE;
+        load != self.load && (is_end || load.abs_diff(self.load) > 1)
+    }
 }
 
 /// The log while it grows.
@@ -89,15 +114,6 @@ impl StateLog {
     /// The largest backlog of a lane before the interval that goes on.
     pub(crate) fn backlog_max(&self, lane: usize) -> u64 {
         self.seen.get(lane).map_or(0, |seen| seen.backlog_max)
-    }
-}
-
-/// The step of a backlog: two to a doubling.
-fn depth_step(bytes: u64) -> u8 {
-    match bytes.checked_ilog2() {
-        None => 0,
-        Some(0) => 1,
-        Some(log) => (2 * log) as u8 + u8::from(bytes >> (log - 1) & 1 == 1),
     }
 }
 
@@ -143,11 +159,12 @@ impl Network {
             let (state, counters) = (&mut self.lanes[lane], &self.counters[lane]);
             let peak = std::mem::replace(&mut state.backlog_max, state.backlog);
             seen.backlog_max = seen.backlog_max.max(peak);
+            let peak = if peak < QUEUE_LEAST { 0 } else { peak };
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
-            let idle = state.tx_bytes == seen.tx_bytes && seen.load == 0;
+            let idle = state.tx_packets == seen.tx_packets && seen.load == 0;
             if idle
                 && (losses, counters.ecn_marks) == (seen.losses, seen.marks)
-                && seen.depth == depth_step(peak)
+                && !seen.is_another_depth(peak)
             {
                 continue;
             }
@@ -175,8 +192,8 @@ impl Network {
         let (port, class) = self.port_and_class(lane as u32);
         let Some(&priority) = self.priorities.get(usize::from(class)) else { return };
         let mut add = |state| changes.push(StateChange { time: now, port, priority, state });
-        let depth = depth_step(peak);
-        if std::mem::replace(&mut seen.depth, depth) != depth {
+        if seen.is_another_depth(peak) {
+            seen.depth = peak;
             add(State::Backlog(peak));
         }
         let marks = self.counters[lane].ecn_marks;
@@ -186,13 +203,35 @@ impl Network {
         if losses > seen.losses {
             add(State::Dropped(losses - seen.losses));
         }
-        let busy = self.busy_time(port, class, now);
-        let share = (busy.0.saturating_sub(seen.busy.0) as f64 / interval.0 as f64).min(1.0);
-        let load = (share * 10.0).round() as u8;
-        if std::mem::replace(&mut seen.load, load) != load {
-            add(State::Load(f64::from(load) / 10.0));
+        let share = self.share_since(seen, lane, port, class, interval, now);
+        let load = (share * f64::from(WHOLE)).round() as u8;
+        if seen.is_another_load(load) {
+            seen.load = load;
+            add(State::Load(f64::from(load) / f64::from(WHOLE)));
         }
-        *seen = Seen { tx_bytes: self.lanes[lane].tx_bytes, busy, marks, losses, ..*seen };
+        (seen.marks, seen.losses) = (marks, losses);
+    }
+
+    /// The share of the interval in which a port was sending a class: what was begun, less what is still to be sent of it.
+    /// As `busy_time`, without a division of large integers for every interval.
+    fn share_since(
+        &self,
+        seen: &mut Seen,
+        lane: usize,
+        port: PortId,
+        class: u8,
+        interval: Span,
+        now: Time,
+    ) -> f64 {
+        let Lane { tx_bytes, tx_packets, .. } = self.lanes[lane];
+        let gaps = (tx_packets - seen.tx_packets) * u64::from(self.hot.gap);
+        let ps_per_byte = 8e3 / self.ports[port].rate.rate().as_gbps_f64();
+        let begun = (tx_bytes - seen.tx_bytes + gaps) as f64 * ps_per_byte;
+        let in_service = self.left_in_service(port, now).filter(|service| service.class == class);
+        let left = in_service.map_or(0.0, |service| service.left.0 as f64);
+        let share = (begun + seen.left - left) / interval.0 as f64;
+        *seen = Seen { tx_bytes, tx_packets, left, ..*seen };
+        share.clamp(0.0, 1.0)
     }
 
     /// The peer of a lane asks it to pause, for the first time or again.
@@ -232,12 +271,21 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
-    use super::depth_step;
+    use super::Seen;
 
     #[test]
-    fn steps_are_half_a_doubling() {
-        let steps: Vec<u8> = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16].map(depth_step).to_vec();
-        assert_eq!(steps, [0, 1, 2, 3, 4, 4, 5, 5, 6, 7, 8]);
-        assert!(depth_step(u64::MAX) > depth_step(u64::MAX / 2));
+    fn small_changes_are_none() {
+        let queue = |depth| Seen { depth, ..Seen::default() };
+        assert!(
+            queue(0).is_another_depth(5000)
+                && queue(5000).is_another_depth(0)
+                && !queue(0).is_another_depth(0)
+        );
+        assert!(!queue(5000).is_another_depth(9999) && queue(5000).is_another_depth(10_000));
+        assert!(!queue(9999).is_another_depth(5000) && queue(10_000).is_another_depth(5000));
+        let link = |load| Seen { load, ..Seen::default() };
+        assert!(!link(0).is_another_load(1) && link(1).is_another_load(0) && link(0).is_another_load(2));
+        assert!(link(9).is_another_load(10) && !link(10).is_another_load(9) && link(10).is_another_load(8));
+        assert!(!link(4).is_another_load(5) && !link(10).is_another_load(10));
     }
 }

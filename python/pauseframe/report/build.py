@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pauseframe import __version__
 from pauseframe._files import write_text
@@ -23,7 +26,6 @@ from pauseframe.report import data, figures, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from pauseframe.report.data import RunData
 
@@ -67,7 +69,7 @@ class _Figures:
 def build_report(groups: Sequence[Group], out: Path, *, title: str | None = None, claims: Sequence[Claim] = ()) -> Path:
     """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed."""
     page = _Figures()
-    contexts = [_group(number, group, page) for number, group in enumerate(groups)]
+    contexts = [_group(number, group, page, out) for number, group in enumerate(groups)]
     html = (
         _environment()
         .get_template("report.html.j2")
@@ -90,7 +92,7 @@ def _title(groups: Sequence[Group]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
 
 
-def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
+def _group(number: int, group: Group, page: _Figures, out: Path) -> dict[str, Any]:
     runs = _with_distinct_labels(group.runs)
     finished = [data.finished_flows(run) for run in runs]
     by_bin = [
@@ -103,6 +105,7 @@ def _group(number: int, group: Group, page: _Figures) -> dict[str, Any]:
         "title": group.title,
         "text": group.text,
         "runs": [_run_header(run) for run in runs],
+        "players": [(run.label, link) for run in runs if (link := _player(run, out))],
         "differing": data.differing_settings(runs) if len(runs) > 1 else [],
         "summary": _summary_table(runs),
         "bins": _bins(runs, finished, by_bin, page),
@@ -156,6 +159,17 @@ def _run_header(run: RunData) -> dict[str, Any]:
         "warnings": summary["warnings"],
         "toml": run.scenario_toml,
     }
+
+
+def _player(run: RunData, out: Path) -> str | None:
+    """Writes the page that plays the run back, where it kept a log of states; its place as seen from `out`."""
+    if run.folder is None or not (run.folder / "states.parquet").is_file():
+        return None
+    from pauseframe.view import build_view, from_folder
+
+    report = "report.html" if out.resolve() == (run.folder / "report.html").resolve() else None
+    page = build_view([from_folder(run.folder)], run.folder / "view.html", report=report)
+    return quote(Path(os.path.relpath(page.resolve(), out.resolve().parent)).as_posix())
 
 
 def _goodput(run: RunData) -> float:

@@ -103,8 +103,8 @@ def _pods(graph: Graph, levels: list[int], top: int) -> list[list[int]]:
 def _place_hosts(graph: Graph, places: list[tuple[float, float]], columns: int, begin: float) -> None:
     """Hosts in a block under their switch; the first link of a host decides which one that is."""
     own: dict[int, list[int]] = {}
-    for node, host in enumerate(graph.is_host):
-        if host and graph.neighbours[node]:
+    for node, is_host in enumerate(graph.is_host):
+        if is_host and graph.neighbours[node]:
             own.setdefault(graph.neighbours[node][0], []).append(node)
     width, height = 0.8 / columns, BOTTOM - begin
     for switch, hosts in own.items():

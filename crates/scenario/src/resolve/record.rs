@@ -72,7 +72,7 @@ pub(crate) fn record(t: &mut Table) -> RecordSpec {
             |t| StatesSpec {
                 every: t.or_in(
                     "every",
-                    Span::from_us(20),
+                    Span::from_us(50),
                     Span::from_ns(1)..=Span::from_secs(3600),
                     "Interval in which queues and links are looked at; pauses have their exact times",
                 ),

@@ -4,7 +4,7 @@
 const MARGIN = 14;
 const PAIRS_MAX = 1200;      // with more links, one line stands for both directions
 const LABELS_MAX = 70;       // nodes in view that are named
-const DEPTH_STEPS = [1, 4e3, 16e3, 64e3, 256e3, 1e6];
+const DEPTH_STEPS = [1, 16e3, 64e3, 256e3, 1e6, 4e6];
 
 class FabricMap {
   constructor(canvas, run) {
