@@ -1,7 +1,8 @@
 """Writes THIRD_PARTY_NOTICES.txt: what a wheel has of others, and their licences. `--check` tells if it is current.
 
-The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; and plotly.js,
-which goes from the Python package plotly into every report.
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; uPlot, which
+stands in the package and goes into every page of the player; and plotly.js, which goes from the Python package plotly
+into every report.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ PACKAGE = "pauseframe-python"
 PLATFORM = "x86_64-unknown-linux-gnu"
 LINE = "-" * 100
 LICENCE_NAMES = ("LICEN", "COPY", "UNLICEN")
+ASSETS = ROOT / "python" / "pauseframe" / "view" / "assets"
 PLOTLY = f"{LINE}\nplotly.js, part of every HTML report\n{LINE}\n"
 HEAD = """Third-party notices of pauseframe
 
 The compiled extension module contains the Rust crates below and parts of the Rust standard library (MIT OR Apache-2.0,
 Copyright (c) The Rust Project Contributors). Where a crate offers the MIT licence among others, it is used under that.
-HTML reports contain plotly.js. Written by `make notices`.
+HTML reports contain plotly.js, pages of the player uPlot. Written by `make notices`.
 
 """
 MIT = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
@@ -97,6 +99,13 @@ def crates_part() -> str:
     return HEAD + "\n".join(f"{LINE}\n" + "\n".join(names) + f"\n{LINE}\n{text}\n" for text, names in having.items())
 
 
+def uplot_part() -> str:
+    """The licence that stands beside the file."""
+    (licence,) = ASSETS.glob("uPlot-*.LICENSE")
+    name = licence.stem.replace("-", " ", 1)
+    return f"{LINE}\n{name}, part of every page of the player\n{LINE}\n{_tidy(licence.read_text(encoding='utf-8'))}\n"
+
+
 def plotly_part() -> str:
     """The licence of the installed package."""
     paths = [path for path in files("plotly") or [] if "dist-info" in str(path) and "LICENSE" in path.name.upper()]
@@ -105,12 +114,12 @@ def plotly_part() -> str:
 
 def main() -> int:
     """Writes the file, or compares it; the part about plotly.js is that of the version which was there then."""
-    crates = crates_part()
+    ours = f"{crates_part()}\n{uplot_part()}"
     if "--check" not in sys.argv:
-        TARGET.write_text(f"{crates}\n{plotly_part()}", encoding="utf-8")
+        TARGET.write_text(f"{ours}\n{plotly_part()}", encoding="utf-8")
         return 0
     written, marker, plotly = TARGET.read_text(encoding="utf-8").partition(PLOTLY)
-    if written.rstrip() == crates.rstrip() and marker and "MIT" in plotly.upper():
+    if written.rstrip() == ours.rstrip() and marker and "MIT" in plotly.upper():
         return 0
     print(f"{TARGET.name} is not that of Cargo.lock: run `make notices`", file=sys.stderr)
     return 1

@@ -34,6 +34,14 @@ def test_plotly_is_named():
     assert "Plotly" in NOTICES.rpartition("plotly.js, part of every HTML report")[2]
 
 
+def test_uplot_is_named_in_the_version_that_is_there():
+    (script,) = (ROOT / "python" / "pauseframe" / "view" / "assets").glob("uPlot-*.min.js")
+    version = script.name.removeprefix("uPlot-").removesuffix(".min.js")
+    assert f"(v{version})" in script.read_text(encoding="utf-8")[:200]
+    assert f"uPlot {version}, part of every page of the player" in NOTICES
+    assert "Leon Sorokin" in NOTICES
+
+
 def test_packages_have_them(tmp_path):
     """The source package; a wheel takes the same entry of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

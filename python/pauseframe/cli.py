@@ -24,6 +24,7 @@ from pauseframe import (
     _interrupt,
     cli_fabrics,
     cli_operate,
+    cli_view,
 )
 from pauseframe._text import none_of
 
@@ -445,6 +446,7 @@ def reproduce(
 
 cli_fabrics.add_to(app)
 cli_operate.add_to(app)
+cli_view.add_to(app)
 
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:

@@ -13,7 +13,9 @@ from pauseframe._table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TableName = Literal["flows", "queries", "ports", "series", "throughput", "pause_tree", "deadlocks", "jobs", "ranks"]
+TableName = Literal[
+    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks"
+]
 
 
 FINISHED = ("complete", "deadlock")
@@ -23,9 +25,9 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `deadlocks`, `jobs` and `ranks` are Arrow-backed:
-    polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of `summary`, are described in
-    docs/reference/results.md.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs` and `ranks` are
+    Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of
+    `summary`, are described in docs/reference/results.md.
     """
 
     def __init__(
@@ -97,17 +99,22 @@ class Run:
         return self._table("pause_tree")
 
     @cached_property
+    def states(self) -> Table:
+        """The log that `pauseframe view` plays back, one row a change (`record.states`)."""
+        return self._table("states")
+
+    @cached_property
     def deadlocks(self) -> Table:
         """Queues that wait for each other for good, one row a queue."""
         return self._table("deadlocks")
 
     @cached_property
-    def jobs(self) -> _core.Table:
+    def jobs(self) -> Table:
         """Applications, one row a job: its time, beside ideal hardware and beside itself alone."""
         return self._table("jobs")
 
     @cached_property
-    def ranks(self) -> _core.Table:
+    def ranks(self) -> Table:
         """Ranks of applications: where each ran, and how long it computed, waited and sent."""
         return self._table("ranks")
 

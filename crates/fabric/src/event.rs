@@ -48,6 +48,8 @@ pub enum Event {
     Sample,
     /// Time to look for deadlocks: observation as well.
     Detect,
+    /// Time to look at queues and links for the log of states: observation as well.
+    States,
 }
 
 const KIND_SHIFT: u32 = 32;
@@ -78,6 +80,7 @@ impl Event {
             Event::Watchdog(lane) => (38, lane),
             Event::Sample => (OBSERVATION >> KIND_SHIFT, 0),
             Event::Detect => (OBSERVATION >> KIND_SHIFT, 1),
+            Event::States => (OBSERVATION >> KIND_SHIFT, 2),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -105,7 +108,8 @@ impl Event {
             37 => Event::Reroute(index),
             38 => Event::Watchdog(index),
             _ if index == 0 => Event::Sample,
-            _ => Event::Detect,
+            _ if index == 1 => Event::Detect,
+            _ => Event::States,
         }
     }
 }
@@ -136,6 +140,7 @@ mod tests {
             Event::Watchdog(8),
             Event::Sample,
             Event::Detect,
+            Event::States,
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);

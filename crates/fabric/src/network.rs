@@ -21,6 +21,7 @@ use crate::qcn::Qcn;
 use crate::receiver::Receiver;
 use crate::scheduler::{Ets, Turns};
 use crate::settings::Settings;
+use crate::states::StateLog;
 use crate::switch::Switch;
 use crate::throughput::Throughput;
 use crate::udp::Stream;
@@ -188,6 +189,7 @@ pub struct Network {
     pub(crate) sampler: Sampler,
     pub(crate) capture: Capture,
     pub(crate) pause_log: PauseLog,
+    pub(crate) state_log: StateLog,
     pub(crate) detector: Detector,
     pub(crate) watchdogs: Watchdogs,
     pub(crate) failures: Failures,
@@ -273,6 +275,7 @@ impl Network {
             sampler: Sampler::default(),
             capture: Capture::default(),
             pause_log: PauseLog::default(),
+            state_log: StateLog::default(),
             detector: Detector::default(),
             watchdogs: Watchdogs::default(),
             failures: Failures::default(),
@@ -431,7 +434,7 @@ impl Network {
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
-            backlog_max: lane.backlog_max,
+            backlog_max: lane.backlog_max.max(self.state_log.backlog_max(index)),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
             ingress_max: self.accounts[index].most,
             pauses_sent: counters.pauses_sent,
@@ -486,6 +489,7 @@ impl Network {
             Event::Watchdog(lane) => self.on_watchdog(lane, now, queue),
             Event::Sample => self.on_sample(now, queue),
             Event::Detect => self.on_detect(now, queue),
+            Event::States => self.on_states(now, queue),
             _ => unreachable!("the run loop handles it itself"),
         }
     }

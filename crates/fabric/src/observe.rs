@@ -237,8 +237,8 @@ impl Network {
 
     /// Whether anything but observation is pending: observers alone keep no run alive.
     pub(crate) fn has_more(&self, queue: &EventQueue) -> bool {
-        let observers = usize::from(self.sampler.is_pending) + usize::from(self.detector.is_pending);
-        queue.holds_more_than(observers)
+        let pending = [self.sampler.is_pending, self.detector.is_pending, self.state_log.is_pending];
+        queue.holds_more_than(pending.into_iter().map(usize::from).sum())
     }
 
     fn sample_ports(&self, sampler: &mut Sampler, now: Time) {

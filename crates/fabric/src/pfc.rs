@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::settings::Overhead;
+use crate::states::State;
 use pauseframe_engine::EventQueue;
 use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -55,6 +56,7 @@ impl Network {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let lane = self.lane_index(ingress, class);
         self.log_request(ingress, class, now);
+        self.note_request(ingress, class, now);
         if !std::mem::replace(&mut self.accounts[lane].pause_sent, true) {
             self.add_to_paused(ingress, class);
         }
@@ -181,6 +183,7 @@ impl Network {
             self.ports[port].paused |= bit;
             state.since = now;
             self.log_pause(port, class, now);
+            self.note_pause(port, class, State::Paused, now);
             self.watch_for_deadlock(now, queue);
         }
         let state = &mut self.pauses[lane];
@@ -198,6 +201,7 @@ impl Network {
         if self.ports[port].paused & bit != 0 && !self.in_storm(lane) {
             self.ports[port].paused &= !bit;
             self.log_resume(port, class, now);
+            self.note_pause(port, class, State::Resumed, now);
             let state = &mut self.pauses[lane];
             let length = now - state.since;
             state.total += length;

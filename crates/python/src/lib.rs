@@ -195,6 +195,11 @@ impl Run {
     }
 
     #[getter]
+    fn states(&self) -> Table {
+        Table { batch: self.results.states.clone() }
+    }
+
+    #[getter]
     fn deadlocks(&self) -> Table {
         Table { batch: self.results.deadlocks.clone() }
     }

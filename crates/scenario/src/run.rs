@@ -9,7 +9,7 @@ use crate::results::jobs as tables_of_jobs;
 use crate::results::pcapng::{Agreement, PacketWriter};
 use crate::results::{
     Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
-    tables,
+    states, tables,
 };
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
@@ -69,6 +69,8 @@ pub struct RunResults {
     pub throughput: RecordBatch,
     /// See there.
     pub pause_tree: RecordBatch,
+    /// See there.
+    pub states: RecordBatch,
     /// See there.
     pub deadlocks: RecordBatch,
     /// See there.
@@ -145,6 +147,9 @@ fn simulate(
     if let Some(spec) = &scenario.record.series {
         built.network.sample(sample_plan(spec, scenario, &topology), &mut queue);
     }
+    if let Some(spec) = &scenario.record.states {
+        built.network.record_states(spec.every, spec.limit as usize, &mut queue);
+    }
     let mut series = Series::begin(folder, &names, series_limit)?;
     let mut packets = match (&scenario.record.packets, folder) {
         (Some(spec), Some(folder)) => Some(begin_capture(spec, &topology, &mut built.network, folder)?),
@@ -182,6 +187,7 @@ fn simulate(
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
     built.network.detect_at_end(ending.now);
+    built.network.end_states(ending.now);
     let cause = failure.or_else(|| drain(&mut built.network).err());
     let cause = cause.or_else(|| series.write_rest(&names).err().map(|cause| ("series.parquet", cause)));
     if let (Some((name, cause)), Some(folder)) = (cause, folder) {
@@ -307,6 +313,11 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
     }
     warnings.extend(jobs::warnings(scenario, &built));
+    if let Some(time) = built.network.states_full_at() {
+        warnings.push(format!(
+            "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
+        ));
+    }
     if let Some(time) = series.full() {
         warnings.push(format!(
             "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
@@ -338,6 +349,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     let deadlocks = lossless::deadlocks(deadlocks, &names);
     let results = jobs::results(scenario, &built);
     let timeline = jobs::timeline(scenario, &built.network);
+    let states = states::states(built.network.state_changes(), &names);
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
     let flows = built.network.flow_records(ending.now);
@@ -355,6 +367,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         series: series.into_table(&names),
         throughput: tables::throughput(built.network.throughput(), &names, end),
         pause_tree,
+        states,
         deadlocks,
         jobs: tables_of_jobs::jobs(&results, &names),
         ranks: tables_of_jobs::ranks(&results, &names),
@@ -375,6 +388,7 @@ fn write(
         ("ports.parquet", &results.ports, record.ports),
         ("throughput.parquet", &results.throughput, true),
         ("pause_tree.parquet", &results.pause_tree, true),
+        ("states.parquet", &results.states, record.states.is_some()),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("ranks.parquet", &results.ranks, true),

@@ -16,7 +16,7 @@ pub use application::{ApplicationSource, ApplicationSpec, PatternName, Placement
 pub use faults::{CorruptionSpec, FailedSpec, FailureSpec, WatchdogActionName, WatchdogSpec};
 pub use link_layer::{BurstSpec, QcnSpec, SlowReceiver, UdpSpec};
 pub use queries::{GapsSpec, HotspotSpec, ScatterGatherSpec};
-pub use record::{PacketsSpec, PauseTreeSpec, SeriesSpec};
+pub use record::{PacketsSpec, PauseTreeSpec, SeriesSpec, StatesSpec};
 pub use routing::{
     ChoiceName, DemandEntry, Per, PlannedTables, RoutingEngineSpec, RoutingKind, RoutingSpec, TreePacking,
     VlanRoutingSpec,
@@ -631,6 +631,8 @@ pub struct RecordSpec {
     pub packets: Option<PacketsSpec>,
     /// Who pauses whom, or nothing.
     pub pause_tree: Option<PauseTreeSpec>,
+    /// The log that a run is played back from, or nothing.
+    pub states: Option<StatesSpec>,
     /// Deadlocks are looked for when a class has been paused for this long.
     pub deadlock_after: Span,
 }

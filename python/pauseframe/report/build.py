@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pauseframe import __version__
 from pauseframe._files import write_text
@@ -24,7 +27,6 @@ from pauseframe.report import data, figures, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from pauseframe.report.data import RunData
 
@@ -80,18 +82,23 @@ def build_report(
 
     `lines` is a glob over the names of ports and flows whose time lines are wanted ("leaf0:*").
     """
-    html = render_report(groups, title=title, claims=claims, lines=lines)
+    html = render_report(groups, title=title, claims=claims, lines=lines, out=out)
     for run in (run for group in groups for run in group.runs):
         run.check_unchanged()
     return write_text(out, html)
 
 
 def render_report(
-    groups: Sequence[Group], *, title: str | None = None, claims: Sequence[Claim] = (), lines: str | None = None
+    groups: Sequence[Group],
+    *,
+    title: str | None = None,
+    claims: Sequence[Claim] = (),
+    lines: str | None = None,
+    out: Path | None = None,
 ) -> str:
-    """The report as the text of its file."""
+    """The report as the text of its file; if it is to stand at `out`, with links to the players of its runs."""
     page = _Figures()
-    contexts = [_group(number, group, page, lines) for number, group in enumerate(groups)]
+    contexts = [_group(number, group, page, lines, out) for number, group in enumerate(groups)]
     html: str = (
         _environment()
         .get_template("report.html.j2")
@@ -112,7 +119,7 @@ def _title(groups: Sequence[Group]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
 
 
-def _group(number: int, group: Group, page: _Figures, lines: str | None) -> dict[str, Any]:
+def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Path | None) -> dict[str, Any]:
     runs = _with_distinct_labels(group.runs)
     finished = [data.finished_flows(run) for run in runs]
     by_bin = [
@@ -125,6 +132,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None) -> dict
         "title": group.title,
         "text": group.text,
         "runs": [_run_header(run) for run in runs],
+        "players": [(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
         "differing": data.differing_settings(runs) if len(runs) > 1 else [],
         "caution": _caution(runs),
         "summaries": _summary_tables(runs),
@@ -196,6 +204,17 @@ def _circles(run: RunData) -> list[list[str]]:
         circles.setdefault(number, []).append(f"{port}/p{priority} ({format_bytes(held)})")
     shown = list(circles.values())[:CIRCLES]
     return [[*around, around[0]] for around in shown]
+
+
+def _player(run: RunData, out: Path) -> str | None:
+    """Writes the page that plays the run back, where it kept a log of states; its place as seen from `out`."""
+    if run.folder is None or not (run.folder / "states.parquet").is_file():
+        return None
+    from pauseframe.view import build_view, from_folder
+
+    report = "report.html" if out.resolve() == (run.folder / "report.html").resolve() else None
+    page = build_view([from_folder(run.folder)], run.folder / "view.html", report=report)
+    return quote(Path(os.path.relpath(page.resolve(), out.resolve().parent)).as_posix())
 
 
 def _caution(runs: Sequence[RunData]) -> str:

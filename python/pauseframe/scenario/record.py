@@ -54,6 +54,14 @@ class PauseTree(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class States(Part):
+    """What `pauseframe view` plays back: queues and links once in `every`, pauses exactly; up to `limit` changes."""
+
+    every: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record(Part):
     """What is written down."""
 
@@ -62,6 +70,7 @@ class Record(Part):
     series: Series | bool | None = None
     packets: Packets | bool | None = None
     pause_tree: PauseTree | bool | None = None
+    states: States | bool | None = None
     deadlock_after: str | None = None
 
 

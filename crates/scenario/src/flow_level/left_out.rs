@@ -46,6 +46,7 @@ pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
         ("record.series", record.series.is_some()),
         ("record.packets", record.packets.is_some()),
         ("record.pause_tree", record.pause_tree.is_some()),
+        ("record.states", record.states.is_some()),
         ("host.slow_receivers", is_static && !scenario.host.slow_receivers.is_empty()),
     ];
     let mut named: Vec<&str> = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();

@@ -3,7 +3,7 @@
 use super::ledger::Origin;
 use super::nested::Absent;
 use super::reader::Table;
-use crate::spec::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec};
+use crate::spec::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
 use pauseframe_units::Span;
 
 pub(crate) fn record(t: &mut Table) -> RecordSpec {
@@ -67,6 +67,26 @@ pub(crate) fn record(t: &mut Table) -> RecordSpec {
                     1_000_000,
                     1..=u64::from(u32::MAX - 1),
                     "Stop recording after so many pauses",
+                ),
+            },
+        ),
+        states: t.switchable(
+            "states",
+            Absent::Off(Origin::Default),
+            "false",
+            "What `pauseframe view` plays back, or false",
+            |t| StatesSpec {
+                every: t.or_in(
+                    "every",
+                    Span::from_us(50),
+                    Span::from_ns(1)..=Span::from_secs(3600),
+                    "Interval in which queues and links are looked at; pauses have their exact times",
+                ),
+                limit: t.or_in(
+                    "limit",
+                    2_000_000,
+                    1..=u64::from(u32::MAX - 1),
+                    "Stop recording after so many changes",
                 ),
             },
         ),

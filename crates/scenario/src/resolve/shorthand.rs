@@ -32,6 +32,7 @@ pub(crate) fn expand(root: &mut Item) {
         true_as_table(record.get_mut("series"));
         true_as_table(record.get_mut("packets"));
         true_as_table(record.get_mut("pause_tree"));
+        true_as_table(record.get_mut("states"));
     }
     if let Some(Item { value: Value::Array(links), .. }) =
         root.get_mut("topology").and_then(|t| t.get_mut("links"))

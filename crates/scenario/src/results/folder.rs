@@ -25,8 +25,9 @@ const MANIFEST: &str = "manifest.json";
 /// Rows between two looks at whether to go on: some milliseconds.
 const PART: usize = 1 << 16;
 
-/// All that a results folder may hold, and all that replacing one removes. `pauseframe report` writes the last.
-const FILES: [&str; 15] = [
+/// All that a results folder may hold, and all that replacing one removes. `pauseframe report`, `view` and `export` write
+/// the last three.
+const FILES: [&str; 18] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -36,12 +37,15 @@ const FILES: [&str; 15] = [
     "series.parquet",
     "throughput.parquet",
     "pause_tree.parquet",
+    "states.parquet",
     "deadlocks.parquet",
     "packets.pcapng",
     "jobs.parquet",
     "ranks.parquet",
     "timeline.perfetto",
     "report.html",
+    "view.html",
+    "trace.perfetto-trace",
 ];
 
 /// What `manifest.json` says.

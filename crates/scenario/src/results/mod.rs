@@ -9,6 +9,7 @@ pub mod pcapng;
 mod read;
 mod rows;
 mod series;
+pub mod states;
 mod summary;
 pub mod tables;
 

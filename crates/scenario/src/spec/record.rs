@@ -25,6 +25,15 @@ pub struct PacketsSpec {
     pub limit: u64,
 }
 
+/// `[record.states]`: what a run is played back from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct StatesSpec {
+    /// Interval in which queues and links are looked at.
+    pub every: Span,
+    /// Stop recording after this many changes.
+    pub limit: u64,
+}
+
 /// `[record.pause_tree]`: every pause, with what caused it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PauseTreeSpec {

@@ -116,6 +116,7 @@ fn what_flows_do_not_have_is_named() {
         ("record.series", "[record]\nseries = true\n"),
         ("record.packets", "[record]\npackets = true\n"),
         ("record.pause_tree", "[record]\npause_tree = true\n"),
+        ("record.states", "[record]\nstates = true\n"),
         ("qcn", "[qcn]\n"),
     ] {
         let warnings = fluid(&text(tables)).summary.warnings;

@@ -1,0 +1,119 @@
+"""Writes the page of the player: one file that needs no network, with the runs in it as packed arrays."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from array import array
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from pauseframe import InputError, __version__
+from pauseframe._files import write_text
+from pauseframe.view.layout import Graph, arrange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from pauseframe.view.data import Playback
+
+UPLOT = "uPlot-1.6.32"
+SCRIPTS = ("run.js", "causes.js", "map.js", "charts.js", "details.js", "player.js")
+RUNS_MAX = 2
+TICKS = 2**32 - 1
+
+
+def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None) -> Path:
+    """Writes the player of one run, or of two side by side, to the file `out` and returns its path.
+
+    `report`: where the report of the run is, seen from `out`. Raises InputError if there are more than two runs.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    if not 1 <= len(runs) <= RUNS_MAX:
+        raise InputError(f"the player shows one run or two side by side, not {len(runs)}")
+    loader = PackageLoader("pauseframe.view")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    text = json.dumps([_page_data(run) for run in runs], separators=(",", ":"), allow_nan=False)
+    html = environment.get_template("view.html.j2").render(
+        title=" beside ".join(run.name for run in runs),
+        version=__version__,
+        runs=[run.name for run in runs],
+        report=report,
+        data=Markup(text.replace("<", "\\u003c")),
+        uplot_css=Markup(_asset(f"{UPLOT}.min.css")),
+        scripts=Markup("\n".join([_asset(f"{UPLOT}.min.js"), *map(_script, SCRIPTS)])),
+    )
+    return write_text(out, html)
+
+
+def _asset(name: str) -> str:
+    return files("pauseframe.view").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _script(name: str) -> str:
+    return files("pauseframe.view").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _page_data(run: Playback) -> dict[str, Any]:
+    fabric = run.fabric
+    layout = arrange(Graph(fabric.is_host, fabric.links))
+    end_us = max(run.end_us, run.every_us)
+    return {
+        "name": run.name,
+        "status": run.status,
+        "warnings": run.summary["warnings"],
+        "end": end_us,
+        "every": run.every_us,
+        "nodes": fabric.names,
+        "hosts": _packed("B", fabric.is_host),
+        "places": _packed("f", (value for place in layout.places for value in place)),
+        "pods": layout.pods,
+        "links": _packed("I", (node for link in fabric.links for node in link)),
+        "rates": _packed("f", (rate / 1e9 for rate in fabric.rates)),
+        "lanePorts": _packed("I", (port for port, _ in run.lanes)),
+        "lanePriorities": _packed("B", (priority for _, priority in run.lanes)),
+        "events": _events(run.events, end_us),
+        "flows": _flows(run),
+        "flowsTotal": run.flows_total,
+        "deadlocks": run.deadlocks,
+    }
+
+
+def _events(events: pl.DataFrame, end_us: float) -> dict[str, str]:
+    """Columns; times as steps of a 2^32nd of the run."""
+    ticks = (pl.col("time_us") / end_us * TICKS).round().clip(0, TICKS).cast(pl.Int64)
+    steps = (
+        events.select(ticks.diff().fill_null(ticks.first()))["time_us"]
+        if len(events)
+        else pl.Series([], dtype=pl.Int64)
+    )
+    return {
+        "steps": _packed("I", steps),
+        "kinds": _packed("B", events["k"]),
+        "lanes": _packed("I", events["lane"]),
+        "values": _packed("f", events["value"]),
+    }
+
+
+def _flows(run: Playback) -> list[list[Any]]:
+    """Number, source, destination, bytes, start, finish, slowdown, marks, time-outs, status, workload of each."""
+    if run.flows.is_empty():
+        return []
+    number = {name: node for node, name in enumerate(run.fabric.names)}
+    columns = ("flow", "src", "dst", "size_bytes", "start_us", "finish_us", "slowdown", "ce_packets", "timeouts")
+    rows = run.flows.select(*columns, "status", "workload").rows()
+    return [[row[0], number[row[1]], number[row[2]], *row[3:]] for row in rows]
+
+
+def _packed(code: str, values: Iterable[Any]) -> str:
+    """Numbers as base64 of deflated little-endian bytes; codes of the module `array`: B, I, f."""
+    numbers = array(code, values)
+    if array("H", [1]).tobytes() != b"\1\0":
+        numbers.byteswap()
+    return base64.b64encode(zlib.compress(numbers.tobytes(), 6)).decode("ascii")

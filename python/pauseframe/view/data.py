@@ -1,0 +1,183 @@
+"""What a run is played back from: its topology, the log of states, its flows and deadlocks, as numbers for a page.
+
+A port is a number: twice its link, plus which end it sends from. A lane is a port and priority that the log speaks of.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from pauseframe import InputError
+from pauseframe.results import read_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed")
+"""In the order of their numbers in the page."""
+OF_INTERVALS = ("backlog", "load", "marks", "drops")
+FLOWS_SHOWN = 5000
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Nodes, links and ports of a run by number."""
+
+    names: list[str]
+    is_host: list[bool]
+    links: list[tuple[int, int]]
+    rates: list[int]
+    """Bits per second from the first end to the other."""
+
+    @cached_property
+    def port_names(self) -> list[str]:
+        """By number: "leaf0:3", counted at each node in the order of its links."""
+        ports, names = [0] * len(self.names), []
+        for link in self.links:
+            for node in link:
+                names.append(f"{self.names[node]}:{ports[node]}")
+                ports[node] += 1
+        return names
+
+    def owner(self, port: int) -> int:
+        """The node that sends by a port."""
+        return self.links[port // 2][port % 2]
+
+    def peer(self, port: int) -> int:
+        """The node at its other end."""
+        return self.links[port // 2][1 - port % 2]
+
+
+@dataclass(frozen=True)
+class Playback:
+    """One run, ready to be played."""
+
+    name: str
+    summary: dict[str, Any]
+    status: str
+    every_us: float
+    fabric: Fabric
+    events: pl.DataFrame
+    """time_us, kind (number in KINDS), lane, value; in the order of time. The value of asked is the port that it is
+    because of, or -1."""
+    lanes: list[tuple[int, int]]
+    """Port and priority of each lane."""
+    flows: pl.DataFrame
+    flows_total: int
+    deadlocks: list[dict[str, Any]]
+    """found_us, since_us, ports (each waits for the next), priority, flows."""
+
+    @property
+    def end_us(self) -> float:
+        """How long the run was."""
+        return float(self.summary["sim_time_s"]) * 1e6
+
+
+def from_folder(folder: Path) -> Playback:
+    """Reads a results folder. FileNotFoundError if it is none, InputError if the run kept no log of states."""
+    manifest = read_manifest(folder)
+    if not (folder / "states.parquet").is_file():
+        raise InputError(
+            f"{folder} has no log to play back: run the scenario with record = {{ states = true }}, or with "
+            "--set record.states=true"
+        )
+    text = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
+    fabric = _fabric(text, folder)
+    number = {name: port for port, name in enumerate(fabric.port_names)}
+    every_us = _every_us(text, folder)
+    events, lanes = _events(pl.read_parquet(folder / "states.parquet"), number, every_us)
+    flows, total = _flows(folder)
+    summary = manifest["summary"]
+    return Playback(
+        f"{summary['name']}, seed {summary['seed']}",
+        summary,
+        manifest["status"],
+        every_us,
+        fabric,
+        events,
+        lanes,
+        flows,
+        total,
+        _deadlocks(folder, number),
+    )
+
+
+def _fabric(text: str, folder: Path) -> Fabric:
+    from pauseframe._core import Topology
+    from pauseframe.scenario import resolve_text
+
+    resolved = resolve_text(text, base_dir=str(folder), file_name=str(folder / "scenario.resolved.toml"))
+    topology = Topology.of_scenario(resolved)
+    nodes, links = topology.nodes(), topology.links()
+    number = {name: node for node, (name, _, _) in enumerate(nodes)}
+    return Fabric(
+        [name for name, _, _ in nodes],
+        [kind == "host" for _, kind, _ in nodes],
+        [(number[a], number[b]) for a, b, _, _ in links],
+        [rate for _, _, rate, _ in links],
+    )
+
+
+def _every_us(text: str, folder: Path) -> float:
+    """The interval of the log. Resolved scenarios write times as a number and a unit."""
+    states = tomllib.loads(text).get("record", {}).get("states")
+    if not isinstance(states, dict):
+        raise InputError(f"{folder}/scenario.resolved.toml does not say how often states were recorded")
+    value, unit = str(states["every"]).split()
+    return float(value) * {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[unit]
+
+
+def _events(
+    states: pl.DataFrame, number: dict[str, int], every_us: float
+) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
+    """The log by numbers. What is about an interval is moved to its beginning: the page shows what goes on."""
+    ports = pl.DataFrame({"port": list(number), "p": list(number.values())}, schema={"port": pl.String, "p": pl.Int32})
+    causes = ports.rename({"port": "because_of", "p": "cause"})
+    kinds = pl.DataFrame({"kind": KINDS, "k": range(len(KINDS))}, schema={"kind": pl.String, "k": pl.UInt8})
+    last = (pl.col("time_us") / every_us - 1e-6).ceil() * every_us - every_us
+    rows = (
+        states.with_columns(pl.col("kind", "port", "because_of").cast(pl.String))
+        .join(ports, on="port", how="left", maintain_order="left")
+        .join(causes, on="because_of", how="left", maintain_order="left")
+        .join(kinds, on="kind", how="left", maintain_order="left")
+        .with_columns(pl.when(pl.col("kind").is_in(OF_INTERVALS)).then(last).otherwise("time_us").alias("time_us"))
+        .sort("time_us", maintain_order=True)
+    )
+    lanes = rows.select("p", "priority").unique().sort("p", "priority").with_row_index("lane")
+    rows = rows.join(lanes, on=["p", "priority"], how="left", maintain_order="left")
+    value = pl.when(pl.col("kind") == "asked").then(pl.col("cause").fill_null(-1)).otherwise("value")
+    events = rows.select("time_us", "k", "lane", value.fill_null(0.0).cast(pl.Float32).alias("value"))
+    return events, lanes.select("p", "priority").rows()
+
+
+def _flows(folder: Path) -> tuple[pl.DataFrame, int]:
+    """The flows shown, the slowest first where there are too many, and how many there are."""
+    path = folder / "flows.parquet"
+    if not path.is_file():
+        return pl.DataFrame(), 0
+    flows = pl.read_parquet(path).with_columns(pl.col("src", "dst", "workload", "status").cast(pl.String))
+    shown = flows.sort("slowdown", descending=True, nulls_last=False).head(FLOWS_SHOWN).sort("flow")
+    return shown, len(flows)
+
+
+def _deadlocks(folder: Path, number: dict[str, int]) -> list[dict[str, Any]]:
+    path = folder / "deadlocks.parquet"
+    table = pl.read_parquet(path).with_columns(pl.col("port").cast(pl.String)) if path.is_file() else pl.DataFrame()
+    found = []
+    for _, queues in table.group_by("deadlock", maintain_order=True) if len(table) else ():
+        found.append(
+            {
+                "found_us": queues["found_us"][0],
+                "since_us": queues["paused_since_us"].max(),
+                "ports": [number[port] for port in queues["port"]],
+                "priority": queues["priority"][0],
+                "victims": queues["victims"][0],
+                "flows": sorted({flow for flows in queues["flows"] for flow in flows}),
+            }
+        )
+    return found

@@ -1,0 +1,190 @@
+"""A run as a Perfetto trace: tracks of ports (queue and load as counters, pauses as slices), of flows, of deadlocks.
+
+Track events of the Perfetto trace format (perfetto.dev/docs/reference/synthetic-track-event), written with the messages
+of the package `perfetto`. Times are nanoseconds.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import RunError
+from pauseframe._files import write_bytes
+from pauseframe.view.data import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pauseframe.view.data import Playback
+
+SEQUENCE = 1
+BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED = range(len(KINDS))
+
+
+def export_perfetto(run: Playback, out: Path) -> Path:
+    """Writes the trace to the file `out` and returns its path. Raises RunError without the package perfetto."""
+    if find_spec("perfetto") is None:
+        raise RunError("export perfetto needs the package perfetto: pip install 'pauseframe[perfetto]'")
+    trace = _Trace()
+    nodes = _node_tracks(run, trace)
+    _ports(run, trace, nodes)
+    _flows(run, trace)
+    _deadlocks(run, trace)
+    return write_bytes(out, trace.content())
+
+
+def _ns(time_us: float) -> int:
+    return round(time_us * 1000)
+
+
+class _Trace:
+    """Packets of one sequence; a track is known by the number that it gets here."""
+
+    def __init__(self) -> None:
+        from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackDescriptor, TrackEvent
+        from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
+
+        self._descriptor, self._event = TrackDescriptor, TrackEvent
+        self._file = BytesIO()
+        self._builder = StreamingTraceProtoBuilder(self._file)
+        self._tracks = 0
+
+    def content(self) -> bytes:
+        return self._file.getvalue()
+
+    def track(self, name: str, parent: int | None = None, *, counter: str | None = None) -> int:
+        """A new track; `counter` is the unit of what it counts. Children stand in the order in which they are made."""
+        self._tracks += 1
+        packet = self._builder.create_packet()
+        descriptor = packet.track_descriptor
+        descriptor.uuid, descriptor.name = self._tracks, name
+        descriptor.sibling_order_rank = self._tracks
+        descriptor.child_ordering = self._descriptor.EXPLICIT
+        if parent is not None:
+            descriptor.parent_uuid = parent
+        if counter is not None:
+            descriptor.counter.unit_name = counter
+        self._builder.write_packet(packet)
+        return self._tracks
+
+    def begin(self, track: int, time_us: float, name: str, notes: dict[str, Any] | None = None) -> None:
+        self._write(track, time_us, self._event.TYPE_SLICE_BEGIN, name, notes)
+
+    def end(self, track: int, time_us: float) -> None:
+        self._write(track, time_us, self._event.TYPE_SLICE_END)
+
+    def instant(self, track: int, time_us: float, name: str, notes: dict[str, Any] | None = None) -> None:
+        self._write(track, time_us, self._event.TYPE_INSTANT, name, notes)
+
+    def count(self, track: int, time_us: float, value: float) -> None:
+        packet = self._packet(track, time_us, self._event.TYPE_COUNTER)
+        packet.track_event.double_counter_value = value
+        self._builder.write_packet(packet)
+
+    def _packet(self, track: int, time_us: float, kind: Any) -> Any:
+        packet = self._builder.create_packet()
+        packet.timestamp, packet.trusted_packet_sequence_id = _ns(time_us), SEQUENCE
+        packet.track_event.type, packet.track_event.track_uuid = kind, track
+        return packet
+
+    def _write(
+        self, track: int, time_us: float, kind: Any, name: str = "", notes: dict[str, Any] | None = None
+    ) -> None:
+        packet = self._packet(track, time_us, kind)
+        if name:
+            packet.track_event.name = name
+        for key, value in (notes or {}).items():
+            note = packet.track_event.debug_annotations.add()
+            note.name = key
+            if isinstance(value, float):
+                note.double_value = value
+            elif isinstance(value, int):
+                note.int_value = value
+            else:
+                note.string_value = str(value)
+        self._builder.write_packet(packet)
+
+
+def _node_tracks(run: Playback, trace: _Trace) -> dict[int, int]:
+    """A track for each node that the log speaks of, switches first."""
+    fabric = run.fabric
+    nodes = sorted({fabric.owner(port) for port, _ in run.lanes}, key=lambda node: (fabric.is_host[node], node))
+    return {node: trace.track(("host " if fabric.is_host[node] else "switch ") + fabric.names[node]) for node in nodes}
+
+
+def _ports(run: Playback, trace: _Trace, nodes: dict[int, int]) -> None:
+    """Each port and priority: its pauses with what happened there, its queue, its load."""
+    groups = {lane[0]: rows for lane, rows in run.events.group_by("lane", maintain_order=True)}
+    for lane, (port, priority) in enumerate(run.lanes):
+        fabric = run.fabric
+        name = f"{fabric.port_names[port]} → {fabric.names[fabric.peer(port)]}, priority {priority}"
+        parent = trace.track(name, nodes[fabric.owner(port)])
+        queue, load = (trace.track(what, parent, counter=unit) for what, unit in (("queue", "bytes"), ("load", "%")))
+        tracks = {BACKLOG: queue, LOAD: load}
+        scale = {BACKLOG: 1.0, LOAD: 100.0}
+        events = groups[lane].select("time_us", "k", "value").rows()
+        for time_us, kind, value in events:
+            if kind in tracks:
+                trace.count(tracks[kind], time_us, value * scale[kind])
+        _slices(run, trace, parent, fabric.names[fabric.peer(port)], events)
+
+
+def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterable[tuple[float, int, float]]) -> None:
+    """Pauses, requests for them, marks and drops of one port and priority."""
+    paused, because = False, ""
+    for time_us, kind, value in events:
+        if kind == ASKED:
+            because = run.fabric.port_names[int(value)] if value >= 0 else f"{asker} itself"
+            trace.instant(track, time_us, "asked to pause", {"by": asker, "because of": because})
+        elif kind == PAUSED and not paused:
+            paused = True
+            trace.begin(track, time_us, f"paused by {asker}", {"because of": because} if because else None)
+        elif kind == RESUMED and paused:
+            paused = False
+            trace.end(track, time_us)
+        elif kind in {MARKS, DROPS}:
+            trace.instant(track, time_us, KINDS[kind], {"packets in the interval": int(value)})
+    if paused:
+        trace.end(track, run.end_us)
+
+
+def _flows(run: Playback, trace: _Trace) -> None:
+    """A slice a flow, below its source; flows of a host that overlap stand on tracks of their own."""
+    if run.flows.is_empty():
+        return
+    left_out = run.flows_total - len(run.flows)
+    root = trace.track("flows" + (f" (the slowest {len(run.flows)}, {left_out} more are left out)" if left_out else ""))
+    parents: dict[str, int] = {}
+    free: dict[str, list[tuple[float, int]]] = {}
+    for flow in run.flows.sort("start_us", "flow").iter_rows(named=True):
+        source, begin = flow["src"], flow["start_us"]
+        end = run.end_us if flow["finish_us"] is None else flow["finish_us"]
+        if begin > end:
+            continue  # it was to start after the run
+        if source not in parents:
+            parents[source] = trace.track(f"from {source}", root)
+        tracks = free.setdefault(source, [])
+        place = next((place for place, (until, _) in enumerate(tracks) if until <= begin), len(tracks))
+        if place == len(tracks):
+            tracks.append((end, trace.track(f"from {source}, {place + 1}", parents[source])))
+        tracks[place] = (end, tracks[place][1])
+        notes = ("workload", "status", "size_bytes", "slowdown", "ce_packets", "timeouts", "retransmits")
+        trace.begin(
+            tracks[place][1],
+            begin,
+            f"flow {flow['flow']} to {flow['dst']}",
+            {note: flow[note] for note in notes if flow[note] is not None},
+        )
+        trace.end(tracks[place][1], end)
+
+
+def _deadlocks(run: Playback, trace: _Trace) -> None:
+    for number, deadlock in enumerate(run.deadlocks):
+        track = trace.track(f"deadlock {number}")
+        names = [run.fabric.port_names[port] for port in deadlock["ports"]]
+        trace.begin(track, deadlock["since_us"], " → ".join([*names, names[0]]), {"victims": deadlock["victims"]})
+        trace.instant(track, deadlock["found_us"], "found")
+        trace.end(track, max(run.end_us, deadlock["found_us"]))

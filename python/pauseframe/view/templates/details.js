@@ -1,0 +1,121 @@
+"use strict";
+// What is said about the port or flow that was chosen: numbers at the time that is shown, why it is paused, its time lines.
+
+function element(name, text, attributes = {}) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function rows(pairs) {
+  const list = element("dl");
+  for (const [name, value] of pairs) list.append(element("dt", name), element("dd", value));
+  return list;
+}
+
+class Details {
+  constructor(player, panel) {
+    this.player = player;
+    this.panel = panel;
+    this.live = panel.querySelector(".live");
+    this.lines = panel.querySelector(".lines");
+  }
+
+  // Something else is chosen: { view, port } or { view, flow }, or nothing.
+  show(chosen) {
+    const { player } = this;
+    this.chosen = chosen;
+    player.charts.clear(this.lines);
+    this.panel.hidden = !chosen;
+    if (!chosen) return;
+    const { run } = chosen.view;
+    this.panel.querySelector("h2").textContent = (player.views.length > 1 ? `${"AB"[chosen.view.number]}: ` : "") +
+      (chosen.flow ? `flow ${chosen.flow[0]}` : `port ${run.portName(chosen.port)}`);
+    const ports = chosen.flow ? this.endPorts(run, chosen.flow) : [chosen.port];
+    for (const port of ports) this.addLines(run, port, ports.length > 1);
+    this.update();
+  }
+
+  // The first and the last queue of a flow's way: the rest of it is not in the log.
+  endPorts(run, flow) {
+    return [run.links.indexOf(flow[1]), run.links.indexOf(flow[2]) ^ 1];
+  }
+
+  addLines(run, port, named) {
+    const { theme } = this.player, lanes = run.lanesOf.get(port) || [];
+    if (!lanes.length) {
+      this.lines.append(element("p", `${run.portName(port)} (${run.arrow(port)}): nothing was queued, sent or paused here.`, { class: "note" }));
+      return;
+    }
+    for (const lane of lanes) {
+      const { depth, load, pauses, marks, drops } = run.timeLines(lane);
+      const [times, [queue, busy]] = joined([depth, load]);
+      const title = `${run.portName(port)}, priority ${run.lanePriorities[lane]}`, until = [...times, run.end], close = (data) => [...data, data[data.length - 1]];
+      this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} pauses (shaded), ${marks} marks, ${drops} drops`));
+      const box = this.lines.appendChild(element("div", undefined, { class: "pair" }));
+      const left = box.appendChild(element("div")), right = box.appendChild(element("div"));
+      this.player.charts.add(left, { title: "queue, largest of each interval", unit: "bytes", times: until, lines: [{ label: "queue", colour: theme.queue[4], data: close(queue) }], pauses, stepped: true });
+      this.player.charts.add(right, { title: "load of the link", unit: "%", times: until, lines: [{ label: "load", colour: theme.load[theme.load.length - 2], data: close(busy) }], range: [0, 105], pauses, stepped: true });
+    }
+  }
+
+  // The time has changed.
+  update() {
+    if (!this.chosen) return;
+    const { view, flow, port } = this.chosen, { run } = view;
+    this.live.replaceChildren(...(flow ? this.aboutFlow(view, flow) : this.aboutPort(view, port)));
+  }
+
+  aboutPort(view, port) {
+    const { run, map } = view, gbps = run.rates[port >> 1];
+    return [
+      rows([
+        ["from → to", run.arrow(port)],
+        ["rate", `${+gbps.toPrecision(4)} Gb/s`],
+        ["load", `${map.load[port] * 10} %`],
+        ["queue", formatBytes(map.depth[port])],
+        ["state", map.paused[port] ? "paused" : "may send"],
+      ]),
+      ...this.chain(view, port),
+    ];
+  }
+
+  aboutFlow(view, flow) {
+    const { run } = view, [, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload] = flow;
+    return [
+      rows([
+        ["from → to", `${run.nodes[source]} → ${run.nodes[destination]}`],
+        ["workload", workload],
+        ["size", bytes === null ? "until stopped" : formatBytes(bytes)],
+        ["start", formatTime(start)],
+        ["end", finish === null ? status : `${formatTime(finish)} (${status})`],
+        ["slowdown", slowdown === null ? "–" : `× ${+slowdown.toPrecision(3)}`],
+        ["CE packets", String(marks)],
+        ["timeouts", String(timeouts)],
+      ]),
+      ...this.chain(view, this.endPorts(run, flow)[0]),
+    ];
+  }
+
+  // From the pause of a port to the queue that began it, each step to be clicked.
+  chain(view, port) {
+    const { run } = view, lanes = (run.lanesOf.get(port) || []).filter((lane) => run.pauseAt(lane, view.time) >= 0);
+    if (!lanes.length) return [element("p", `${run.portName(port)} is not paused at this time.`, { class: "note" })];
+    const list = element("ol", undefined, { class: "chain" }), links = causeChain(run, lanes[0], view.time);
+    for (const link of links) {
+      const item = list.appendChild(element("li"));
+      item.append(this.button(view, link.port), ` stopped at ${formatTime(link.started)}: `);
+      if (link.ends === "host") item.append(`${run.nodes[run.peer(link.port)]} asked for it because its own receive buffer was full. The storm begins there.`);
+      else if (link.ends === "circle") item.append("this is where we began: the queues wait for each other.");
+      else item.append(`${run.nodes[run.peer(link.port)]} asked at ${formatTime(link.asked)}, because of its queue `, this.button(view, link.because), link.ends === "queue" ? ", which no pause held back: more came in than its link carries. The storm begins there." : ", which a pause held back:");
+    }
+    return [element("h3", "Why it is paused"), list];
+  }
+
+  button(view, port) {
+    const made = element("button", view.run.portName(port), { type: "button", class: "link" });
+    made.addEventListener("click", () => this.player.choose({ view, port }));
+    return made;
+  }
+}

@@ -1,0 +1,266 @@
+"use strict";
+// The clock, the controls, and one view a run.
+
+const SPEEDS = [1 / 256, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4];   // of the whole run in PLAY_SECONDS
+const PLAY_SECONDS = 20;
+const ROOTS_EVERY_MS = 200;
+
+class View {
+  constructor(player, run, number, figure) {
+    Object.assign(this, { player, run, number, figure, roots: [], rootsAt: -1e9 });
+    this.canvas = figure.querySelector("canvas");
+    this.caption = figure.querySelector(".story");
+    this.map = new FabricMap(this.canvas, run);
+    this.listen();
+  }
+
+  draw(time) {
+    this.time = Math.min(time, this.run.end);
+    const state = this.run.seek(this.time), now = performance.now(), { player } = this;
+    if (!player.playing || now - this.rootsAt > ROOTS_EVERY_MS) {
+      this.roots = rootsOf(this.run, state);
+      this.rootsAt = now;
+    }
+    const deadlocks = deadlocksAt(this.run, this.time), { chosen } = player, own = chosen && chosen.view === this;
+    this.map.draw(state, player.theme, {
+      deadlocks, roots: deadlocks.length ? [] : this.roots, port: own && !chosen.flow ? chosen.port : -1, ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
+    });
+    this.tell(state, deadlocks);
+  }
+
+  // The same in words.
+  tell(state, deadlocks) {
+    const { run, roots } = this, paused = state.paused.reduce((sum, one) => sum + one, 0);
+    let text = paused ? `${paused} ${paused === 1 ? "queue is" : "queues are"} paused` : "nothing is paused";
+    if (deadlocks.length) text = `DEADLOCK since ${formatTime(deadlocks[0].since_us)}: ${deadlocks[0].ports.map((port) => run.portName(port)).join(" → ")} wait for each other, ${deadlocks[0].victims} further queues for them`;
+    else if (paused && roots.length) text += `${roots[0].count === paused ? "," : `; ${roots[0].count} of them`} because of ${run.portName(roots[0].port)} (${run.arrow(roots[0].port)})`;
+    if (this.time >= run.end) text += " · the run has ended";
+    if (this.caption.textContent !== text) this.caption.textContent = text;
+  }
+
+  listen() {
+    const { canvas, map, player } = this, pointers = new Map();
+    let moved = 0, gap = 0;
+    const at = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+    canvas.addEventListener("wheel", (event) => { event.preventDefault(); map.zoomAt(...at(event), Math.exp(-event.deltaY * 0.0016)); player.redraw(); }, { passive: false });
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, at(event)); moved = gap = 0; });
+    const release = (event) => pointers.delete(event.pointerId);
+    canvas.addEventListener("pointercancel", release);
+    canvas.addEventListener("pointerup", (event) => { release(event); if (moved < 5) this.click(...at(event)); });
+    canvas.addEventListener("pointermove", (event) => {
+      const [x, y] = at(event), before = pointers.get(event.pointerId);
+      if (!before) { this.hover(x, y); return; }
+      moved += Math.hypot(x - before[0], y - before[1]);
+      pointers.set(event.pointerId, [x, y]);
+      if (pointers.size === 2) {
+        const [[x1, y1], [x2, y2]] = [...pointers.values()], now = Math.hypot(x2 - x1, y2 - y1);
+        if (gap) map.zoomAt((x1 + x2) / 2, (y1 + y2) / 2, now / gap);
+        gap = now;
+      } else if (map.zoom > 1) map.moveTo(map.left + x - before[0], map.top + y - before[1]);
+      player.redraw();
+    });
+    canvas.addEventListener("dblclick", () => { map.zoomAt(0, 0, 1e-9); player.redraw(); });
+  }
+
+  click(x, y) {
+    const found = this.map.hit(x, y), { run } = this;
+    if (!found) this.player.choose(null);
+    else if ("port" in found) this.player.choose({ view: this, port: found.port });
+    else this.player.choose({ view: this, port: this.busiest(found.node) });
+  }
+
+  // Of a node's ports the one that has most to tell: paused, then by its queue, then by its load.
+  busiest(node) {
+    const { run, map } = this, rank = (port) => map.paused[port] * 1e15 + map.depth[port] * 100 + map.load[port];
+    let best = -1;
+    run.links.forEach((owner, port) => { if (owner === node && (best < 0 || rank(port) > rank(best))) best = port; });
+    return best;
+  }
+
+  hover(x, y) {
+    const found = this.map.hit(x, y), { run, map } = this;
+    let text = "";
+    if (found && "node" in found) text = run.nodes[found.node];
+    else if (found) text = `${run.portName(found.port)}, ${run.arrow(found.port)}: load ${map.load[found.port] * 10} %, queue ${formatBytes(map.depth[found.port])}${map.paused[found.port] ? ", paused" : ""}`;
+    this.canvas.title = text;
+  }
+}
+
+class Player {
+  constructor(runs) {
+    this.runs = runs;
+    this.end = Math.max(...runs.map((run) => run.end));
+    this.step = Math.min(...runs.map((run) => run.every));
+    Object.assign(this, { time: 0, playing: false, speed: SPEEDS.indexOf(1 / 8), chosen: null });
+    this.find = (id) => document.getElementById(id);
+    this.readTheme();
+    this.charts = new Charts(this);
+    this.views = runs.map((run, number) => new View(this, run, number, document.querySelectorAll("figure.map")[number]));
+    this.details = new Details(this, this.find("details"));
+    this.listen();
+    this.listFlows();
+    this.listJumps();
+    this.warn();
+    this.resize();
+    const wanted = Number(new URLSearchParams(location.hash.slice(1)).get("t"));
+    this.seek(wanted > 0 ? wanted : this.firstPause());
+  }
+
+  // What must be known of the runs: that they were cut off, or that the log was.
+  warn() {
+    const texts = this.runs.flatMap((run) => [
+      ...(["complete", "deadlock"].includes(run.status) ? [] : [`${run.name} was ${run.status}: this is part of the run.`]),
+      ...run.warnings.filter((text) => text.includes("record.states")).map((text) => `${run.name}: ${text}`),
+    ]);
+    this.find("trouble").textContent = texts.join(" ");
+    this.find("trouble").hidden = !texts.length;
+  }
+
+  readTheme() {
+    const style = getComputedStyle(document.documentElement), read = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.theme = { load: [0, 1, 2, 3, 4, 5].map((n) => read(`load${n}`)), queue: [0, 1, 2, 3, 4, 5].map((n) => read(`queue${n}`)) };
+    for (const name of ["paper", "ink", "soft", "line", "accent", "pause", "pod", "node", "host", "run0", "run1"]) this.theme[name] = read(name);
+  }
+
+  // Shortly before the first request to pause; the beginning where there is none.
+  firstPause() {
+    const first = this.runs.map((run) => run.times[run.kinds.indexOf(KIND.asked)]).filter((time) => time !== undefined);
+    return first.length ? Math.max(0, Math.min(...first) - this.step) : 0;
+  }
+
+  listen() {
+    const { find } = this, slider = find("time");
+    slider.addEventListener("input", () => this.seek((slider.value / slider.max) * this.end));
+    find("play").addEventListener("click", () => this.toggle());
+    find("slower").addEventListener("click", () => this.setSpeed(this.speed - 1));
+    find("faster").addEventListener("click", () => this.setSpeed(this.speed + 1));
+    document.addEventListener("keydown", (event) => this.key(event));
+    window.addEventListener("resize", () => this.resize());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.readTheme(); this.resize(); });
+    this.setSpeed(this.speed);
+  }
+
+  key(event) {
+    if (event.target.matches("input:not([type=range]), select") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const by = this.step * (event.shiftKey ? 10 : 1);
+    const does = {
+      " ": () => this.toggle(), ArrowRight: () => this.seek(this.time + by), ArrowLeft: () => this.seek(this.time - by),
+      Home: () => this.seek(0), End: () => this.seek(this.end), "+": () => this.setSpeed(this.speed + 1), "-": () => this.setSpeed(this.speed - 1),
+      Escape: () => this.choose(null),
+    }[event.key];
+    if (!does || (event.key === " " && event.target.matches("button, summary"))) return;
+    event.preventDefault();
+    does();
+  }
+
+  setSpeed(number) {
+    this.speed = Math.max(0, Math.min(SPEEDS.length - 1, number));
+    this.perSecond = (this.end / PLAY_SECONDS) * SPEEDS[this.speed];
+    this.find("speed").textContent = `${formatTime(this.perSecond, 2)} per second`;
+  }
+
+  toggle() {
+    this.playing = !this.playing;
+    if (this.playing && this.time >= this.end) this.time = 0;
+    this.find("play").textContent = this.playing ? "Pause" : "Play";
+    let before = performance.now();
+    const tick = (now) => {
+      if (!this.playing) return;
+      this.go(this.time + (this.perSecond * Math.min(100, now - before)) / 1000);
+      before = now;
+      if (this.time >= this.end) this.toggle(); else requestAnimationFrame(tick);
+    };
+    if (this.playing) requestAnimationFrame(tick); else this.redraw();
+  }
+
+  seek(time) {
+    this.go(time);
+    this.redraw();
+  }
+
+  go(time) {
+    this.time = Math.max(0, Math.min(this.end, time));
+    for (const view of this.views) view.draw(this.time);
+    this.find("time").value = Math.round((this.time / this.end) * this.find("time").max);
+    this.find("clock").textContent = formatTime(this.time, 6);
+    this.charts.redraw();
+    this.details.update();
+  }
+
+  redraw() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.views.forEach((view) => view.draw(this.time)); });
+  }
+
+  choose(chosen) {
+    this.chosen = chosen;
+    this.details.show(chosen);
+    this.redraw();
+  }
+
+  resize() {
+    for (const view of this.views) view.map.resize();
+    this.drawSums();
+    this.details.show(this.chosen);
+    this.go(this.time);
+  }
+
+  drawSums() {
+    const box = this.find("sums");
+    this.charts.clear(box);
+    const charts = [["queues paused", "queues", "paused"], ["waiting in switches", "bytes", "queued"], ["arriving at hosts", "Gb/s", "delivered"]];
+    const places = charts.map(() => box.appendChild(element("div")));
+    charts.forEach(([title, unit, column], number) => {
+      const [times, values] = joined(this.runs.map((run) => [run.sums.time, run.sums[column]]));
+      const lines = values.map((data, which) => ({ label: this.runs.length > 1 ? `${"AB"[which]} ${this.runs[which].name}` : title, colour: this.theme[`run${which}`], data }));
+      this.charts.add(places[number], { title, unit, times, lines });
+    });
+  }
+
+  listJumps() {
+    const add = (text, time) => {
+      const button = element("button", text, { type: "button" });
+      button.addEventListener("click", () => this.seek(time));
+      this.find("jumps").append(button);
+    };
+    if (this.firstPause() > 0) add("first pause", this.firstPause());
+    this.runs.forEach((run, number) => {
+      const name = this.runs.length > 1 ? ` of ${"AB"[number]}` : "", most = Math.max(...run.sums.paused);
+      if (most > 0) add(`most pauses${name}`, run.sums.time[run.sums.paused.indexOf(most)]);
+      run.deadlocks.slice(0, 4).forEach((deadlock, which) => add(`deadlock${run.deadlocks.length > 1 ? ` ${which + 1}` : ""}${name}`, Math.max(0, deadlock.since_us)));
+    });
+  }
+
+  listFlows() {
+    const select = this.find("flow"), search = this.find("find-flow");
+    const fill = () => {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      select.replaceChildren(element("option", "choose a flow", { value: "" }));
+      this.views.forEach(({ run, number }) => {
+        const text = (flow) => `${this.views.length > 1 ? `${"AB"[number]} ` : ""}${flow[0]}: ${run.nodes[flow[1]]} → ${run.nodes[flow[2]]}${flow[6] === null ? ` ${flow[9]}` : ` × ${+flow[6].toPrecision(3)}`}`;
+        const found = run.flows.map((flow, place) => [text(flow), place]).filter(([name]) => words.every((word) => name.toLowerCase().includes(word)));
+        for (const [name, place] of found.slice(0, 300)) select.append(element("option", name, { value: `${number} ${place}` }));
+      });
+    };
+    search.addEventListener("input", fill);
+    select.addEventListener("change", () => {
+      const [number, place] = select.value.split(" ").map(Number);
+      if (select.value) this.choose({ view: this.views[number], flow: this.views[number].run.flows[place] });
+    });
+    fill();
+  }
+}
+
+(async () => {
+  const begin = performance.now();
+  try {
+    const runs = await Promise.all(JSON.parse(document.getElementById("runs").textContent).map((raw) => Run.decode(raw)));
+    window.player = new Player(runs);
+    document.documentElement.dataset.ready = String(Math.round(performance.now() - begin));
+  } catch (error) {
+    document.getElementById("trouble").textContent = `The page could not be built: ${error.message}`;
+    document.getElementById("trouble").hidden = false;
+    throw error;
+  }
+})();

@@ -1,0 +1,182 @@
+"use strict";
+// One run: its arrays, and its state at any time. Events are in the order of time; the state at a time is the nearest key
+// frame before it and the events from there on.
+
+const KIND = { backlog: 0, load: 1, marks: 2, drops: 3, asked: 4, paused: 5, resumed: 6 };
+const KEY_FRAMES = 64;
+const TICKS = 2 ** 32 - 1;
+
+async function unpack(text, Type) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Type(await new Response(stream).arrayBuffer());
+}
+
+// The number of elements of an ascending array that are at most `value`.
+function countUpTo(array, value) {
+  let low = 0, high = array.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (array[middle] <= value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+class Run {
+  static async decode(raw) {
+    const run = new Run();
+    Object.assign(run, raw);
+    const parts = { hosts: Uint8Array, places: Float32Array, links: Uint32Array, rates: Float32Array, lanePorts: Uint32Array, lanePriorities: Uint8Array };
+    for (const [name, Type] of Object.entries(parts)) run[name] = await unpack(raw[name], Type);
+    const { steps, kinds, lanes, values } = raw.events;
+    run.kinds = await unpack(kinds, Uint8Array);
+    run.lanes = await unpack(lanes, Uint32Array);
+    run.values = await unpack(values, Float32Array);
+    run.times = new Float64Array(run.kinds.length);
+    let tick = 0;
+    (await unpack(steps, Uint32Array)).forEach((step, i) => { tick += step; run.times[i] = (tick / TICKS) * run.end; });
+    run.prepare();
+    return run;
+  }
+
+  prepare() {
+    const count = this.lanePorts.length, ports = this.links.length;
+    this.portNumbers = new Uint16Array(ports);
+    const next = new Uint16Array(this.nodes.length);
+    this.links.forEach((node, port) => { this.portNumbers[port] = next[node]++; });
+    this.lanesOf = new Map();
+    this.lanePorts.forEach((port, lane) => { (this.lanesOf.get(port) || this.lanesOf.set(port, []).get(port)).push(lane); });
+    this.state = { at: 0, load: new Uint8Array(count), depth: new Float32Array(count), paused: new Uint8Array(count), flash: new Uint8Array(count) };
+    this.indexByLane(count);
+    this.makeKeyFrames();
+    this.sumUp();
+  }
+
+  // The events of each lane: `own[first[lane]] ... own[first[lane + 1]]`, ascending.
+  indexByLane(count) {
+    this.first = new Uint32Array(count + 1);
+    for (const lane of this.lanes) this.first[lane + 1]++;
+    for (let lane = 0; lane < count; lane++) this.first[lane + 1] += this.first[lane];
+    const next = this.first.slice();
+    this.own = new Uint32Array(this.lanes.length);
+    this.lanes.forEach((lane, event) => { this.own[next[lane]++] = event; });
+  }
+
+  makeKeyFrames() {
+    this.stride = Math.max(256, Math.ceil(this.kinds.length / KEY_FRAMES));
+    this.frames = [];
+    for (let event = 0; event <= this.kinds.length; event += this.stride) {
+      this.apply(event);
+      const { load, depth, paused } = this.state;
+      this.frames.push({ load: load.slice(), depth: depth.slice(), paused: paused.slice() });
+    }
+    this.seek(0);
+  }
+
+  // Applies the events up to number `until`.
+  apply(until) {
+    const { state, kinds, lanes, values } = this;
+    for (let i = state.at; i < until; i++) {
+      const lane = lanes[i];
+      switch (kinds[i]) {
+        case KIND.backlog: state.depth[lane] = values[i]; break;
+        case KIND.load: state.load[lane] = Math.round(values[i] * 10); break;
+        case KIND.paused: state.paused[lane] = state.flash[lane] = 1; break;
+        case KIND.resumed: state.paused[lane] = 0; break;
+      }
+    }
+    state.at = until;
+  }
+
+  // Brings the state to a time. What was paused for a moment since the last call stays visible for this one.
+  seek(time) {
+    const until = countUpTo(this.times, time), { state } = this;
+    state.flash.fill(0);
+    if (until < state.at || until - state.at > this.stride) {
+      const number = Math.min(Math.floor(until / this.stride), this.frames.length - 1), frame = this.frames[number];
+      for (const part of ["load", "depth", "paused"]) state[part].set(frame[part]);
+      state.at = number * this.stride;
+      this.apply(until);
+      state.flash.fill(0);
+    } else {
+      this.apply(until);
+    }
+    state.time = time;
+    return state;
+  }
+
+  // Over the whole run, `points` times: lanes paused, bytes queued at switches, Gb/s into hosts.
+  sumUp(points = 900) {
+    const { kinds, lanes, values, times } = this, count = this.lanePorts.length;
+    const load = new Float64Array(count), depth = new Float64Array(count), paused = new Uint8Array(count);
+    const toHost = Uint8Array.from(this.lanePorts, (port) => this.hosts[this.peer(port)]);
+    const atSwitch = Uint8Array.from(this.lanePorts, (port) => 1 - this.hosts[this.owner(port)]);
+    const columns = { time: [], paused: [], queued: [], delivered: [] };
+    let standing = 0, queued = 0, delivered = 0, most = 0, i = 0;
+    for (let point = 0; point <= points; point++) {
+      const time = (this.end * point) / points;
+      most = standing;
+      for (; i < times.length && times[i] <= time; i++) {
+        const lane = lanes[i], value = values[i];
+        if (kinds[i] === KIND.paused && !paused[lane]) { paused[lane] = 1; most = Math.max(most, ++standing); }
+        else if (kinds[i] === KIND.resumed && paused[lane]) { paused[lane] = 0; standing--; }
+        else if (kinds[i] === KIND.backlog) { queued += atSwitch[lane] * (value - depth[lane]); depth[lane] = value; }
+        else if (kinds[i] === KIND.load) {
+          if (toHost[lane]) delivered += (value - load[lane]) * this.rates[this.lanePorts[lane] >> 1];
+          load[lane] = value;
+        }
+      }
+      columns.time.push(time);
+      columns.paused.push(most);
+      columns.queued.push(Math.max(0, queued));
+      columns.delivered.push(Math.max(0, delivered));
+    }
+    this.sums = columns;
+  }
+
+  owner(port) { return this.links[port]; }
+  peer(port) { return this.links[port ^ 1]; }
+  portName(port) { return `${this.nodes[this.owner(port)]}:${this.portNumbers[port]}`; }
+  arrow(port) { return `${this.nodes[this.owner(port)]} → ${this.nodes[this.peer(port)]}`; }
+
+  // The last event of `kind` of a lane up to `time`, or -1.
+  lastEvent(lane, kind, time) {
+    for (let place = this.placeOf(lane, time); place >= this.first[lane]; place--) {
+      if (this.kinds[this.own[place]] === kind) return this.own[place];
+    }
+    return -1;
+  }
+
+  placeOf(lane, time) {
+    const own = this.own.subarray(this.first[lane], this.first[lane + 1]);
+    let low = 0, high = own.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.times[own[middle]] <= time) low = middle + 1; else high = middle;
+    }
+    return this.first[lane] + low - 1;
+  }
+
+  // The pause of a lane that stands at a time: the event that began it, or -1.
+  pauseAt(lane, time) {
+    const begun = this.lastEvent(lane, KIND.paused, time), ended = this.lastEvent(lane, KIND.resumed, time);
+    return begun > ended ? begun : -1;
+  }
+
+  // Depth, load and pauses of a lane as steps: [times, values] each.
+  timeLines(lane) {
+    const lines = { depth: [[0], [0]], load: [[0], [0]], pauses: [], marks: 0, drops: 0 };
+    for (let place = this.first[lane]; place < this.first[lane + 1]; place++) {
+      const event = this.own[place], time = this.times[event], value = this.values[event];
+      switch (this.kinds[event]) {
+        case KIND.backlog: lines.depth[0].push(time); lines.depth[1].push(value); break;
+        case KIND.load: lines.load[0].push(time); lines.load[1].push(value * 100); break;
+        case KIND.paused: lines.pauses.push([time, this.end]); break;
+        case KIND.resumed: if (lines.pauses.length) lines.pauses[lines.pauses.length - 1][1] = time; break;
+        case KIND.marks: lines.marks += value; break;
+        case KIND.drops: lines.drops += value; break;
+      }
+    }
+    return lines;
+  }
+}

@@ -1,0 +1,217 @@
+"""The player in a browser: it loads without a complaint, seeks, tells who began a storm, and shows a deadlock's circle.
+
+Times are printed, not asserted. Needs Chromium; the test says so where there is none.
+"""
+
+import shutil
+
+import pauseframe as pf
+import pytest
+from pauseframe.view import build_view, from_folder
+from test_view import storm_text
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+
+K16 = """
+name = "k16"
+stop = "120 us"
+topology = { kind = "fat_tree", k = 16 }
+switch = { buffer = "100 KB", marker = "none" }
+transport = { preset = "tcp_dcb", initial_window = "100 KB" }
+record = { states = { every = "5 us" } }
+workload = { kind = "permutation", size = "1 MB" }
+"""
+RING = """
+name = "ring"
+stop = "20 ms"
+topology = { kind = "ring", switches = 5, hosts_per_switch = 1 }
+transport = { preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
+switch = { buffer = "100 KB", marker = { kind = "step", k = "90 KB" }, pfc = { xoff = "40 KB" } }
+record = { states = true }
+[[workload]]
+kind = "flows"
+flows = [
+    { src = "host0", dst = "host2", size = "6 MB" },
+    { src = "host1", dst = "host3", size = "6 MB" },
+    { src = "host2", dst = "host4", size = "6 MB" },
+    { src = "host3", dst = "host0", size = "6 MB" },
+    { src = "host4", dst = "host1", size = "6 MB" },
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    home = tmp_path_factory.mktemp("pages")
+
+    def build(name, *texts):
+        folders = [home / f"{name}{number}" for number in range(len(texts))]
+        for text, folder in zip(texts, folders, strict=True):
+            pf.run(text, out=folder)
+        return build_view([from_folder(folder) for folder in folders], home / f"{name}.html")
+
+    return build
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a page; at the end nothing may have been said on its console, and nothing asked of a network."""
+    said, contexts = [], []
+
+    def go(path, *, width=1400, height=900, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def ink(page):
+    """How many pixels of the map have the colour of pauses."""
+    return page.evaluate(
+        """() => {
+            const { canvas } = player.views[0], copy = new OffscreenCanvas(canvas.width, canvas.height);
+            const pen = copy.getContext("2d", { willReadFrequently: true });
+            pen.drawImage(canvas, 0, 0);
+            const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+            const [r, g, b] = [1, 3, 5].map((at) => parseInt(player.theme.pause.slice(at, at + 2), 16));
+            let count = 0;
+            for (let i = 0; i < data.length; i += 4) count += data[i] === r && data[i + 1] === g && data[i + 2] === b;
+            return count;
+        }"""
+    )
+
+
+def story(page):
+    return page.inner_text(".story")
+
+
+def test_a_thousand_hosts(pages, visit):
+    page = visit(pages("k16", K16))
+    print("ready after", page.get_attribute("html", "data-ready"), "ms in the page")
+    took = page.evaluate(
+        """() => [110, 5, 60, 90, 20, 119].map((time) => {
+            const begin = performance.now();
+            player.seek(time);
+            return Math.round(performance.now() - begin);
+        })"""
+    )
+    print("seeks took", took, "ms")
+    assert page.evaluate("player.runs[0].hosts.reduce((sum, host) => sum + host, 0)") == 1024
+    assert "paused" in story(page)
+    assert ink(page) > 100
+
+
+def test_a_seek_is_what_playing_gives(pages, visit):
+    """Key frames and what follows them are the same as all events from the beginning."""
+    page = visit(pages("storm", storm_text()))
+    same = page.evaluate(
+        """() => {
+            const run = player.runs[0], parts = ["load", "depth", "paused"];
+            const at = (time) => parts.map((part) => Array.from(run.seek(time)[part]).join()).join("|");
+            const times = [1700, 3, 900.5, 899, 1999, 350];
+            const sought = times.map(at);
+            const played = times.map((time) => {
+                run.state.at = 0;
+                for (const part of parts) run.state[part].fill(0);
+                run.apply(countUpTo(run.times, time));
+                return parts.map((part) => Array.from(run.state[part]).join()).join("|");
+            });
+            return sought.map((state, i) => state === played[i] && state.length > 100);
+        }"""
+    )
+    assert same == [True] * 6
+
+
+def test_a_storm_is_followed_to_its_beginning(pages, visit):
+    page = visit(pages("traced", storm_text()))
+    assert story(page) == "nothing is paused"
+    before = ink(page)
+    page.get_by_role("button", name="most pauses").click()
+    assert "because of edge0_0:0 (edge0_0 → host0)" in story(page)
+    assert ink(page) > before + 1000
+    page.evaluate(
+        """() => {
+            const run = player.runs[0], port = run.links.indexOf(run.nodes.indexOf("host3"));
+            player.choose({ view: player.views[0], port });
+        }"""
+    )
+    steps = page.locator("#details ol.chain li").all_inner_texts()
+    assert len(steps) >= 3
+    assert steps[0].startswith("host3:0")
+    assert "host0 asked for it because its own receive buffer was full" in steps[-1]
+    assert page.locator("#details .uplot").count() == 2
+    page.locator("#details ol.chain button").last.click()
+    assert page.inner_text("#details h2") == "port edge0_0:0"
+
+
+def test_keys_flows_and_clicks(pages, visit):
+    page = visit(pages("keys", storm_text()), width=390, height=844, scheme="dark")
+    now = lambda: page.evaluate("player.time")  # noqa: E731
+    page.keyboard.press("Home")
+    assert now() == 0
+    page.keyboard.press("ArrowRight")
+    assert now() == pytest.approx(5)
+    page.keyboard.press("Shift+ArrowRight")
+    assert now() == pytest.approx(55)
+    page.keyboard.press(" ")
+    page.wait_for_function("player.time > 56")
+    page.keyboard.press(" ")
+    assert page.evaluate("player.playing") is False
+    page.keyboard.press("End")
+    assert now() == pytest.approx(2000)
+    page.fill("#find-flow", "host9 host13")
+    page.select_option("#flow", index=1)
+    assert page.inner_text("#details h2").startswith("flow ")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("#sums .u-over").first.click()
+    assert now() == pytest.approx(1000, rel=0.05)
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator("figure.map canvas").bounding_box()
+    x, y = page.evaluate("[player.views[0].map.xs[0], player.views[0].map.ys[0]]")
+    page.mouse.click(box["x"] + x, box["y"] + y)
+    assert page.inner_text("#details h2").startswith("port ")
+
+
+def test_a_deadlock_shows_its_circle(pages, visit):
+    page = visit(pages("ring", RING))
+    page.get_by_role("button", name="first pause").click()
+    assert "DEADLOCK" not in story(page)
+    page.get_by_role("button", name="deadlock").click()
+    assert story(page).startswith("DEADLOCK since 152.9 µs: s0:1 → s1:2 → s2:2 → s3:2 → s4:2 wait for each other")
+    assert page.evaluate("deadlocksAt(player.runs[0], player.time)[0].ports.length") == 5
+    assert ink(page) > 5000
+
+
+def test_two_runs_have_one_clock(pages, visit):
+    calm = (
+        storm_text()
+        .replace('preset = "tcp_dcb"', 'preset = "tcp_bolt"')
+        .replace('"none"', '{ kind = "step", k = "22.5 KB" }')
+    )
+    page = visit(pages("two", storm_text(), calm))
+    page.evaluate("player.seek(600)")
+    counts = [int(text.split()[0]) for text in page.locator(".story").all_inner_texts()]
+    assert counts[0] > counts[1] > 0
+    assert page.locator("#sums .u-legend").count() == 3
