@@ -30,6 +30,7 @@ __all__ = [
     "run_flows",
     "shortest_path_cycle",
     "stacks",
+    "update_routes",
 ]
 
 __version__: str

@@ -18,7 +18,12 @@ def problem(path: str, value: str, message: str, hint: str = "") -> dict[str, st
 def failure(problems: Iterable[dict[str, str]]) -> _core.ScenarioError:
     """The error that has these problems."""
     listed = list(problems)
-    lines = [f"{p['path']}{' = ' + p['value'] if p['value'] else ''}: {p['message']}" for p in listed]
-    error = _core.ScenarioError("\n".join(lines))
+    error = _core.ScenarioError("\n".join(map(_line, listed)))
     error.problems = listed
     return error
+
+
+def _line(problem: dict[str, str]) -> str:
+    value = f" = {problem['value']}" if problem["value"] else ""
+    hint = f"; {problem['hint']}" if problem["hint"] else ""
+    return f"{problem['path']}{value}: {problem['message']}{hint}"
