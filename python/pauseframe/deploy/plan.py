@@ -10,7 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.files import DeviceFileError, as_list, as_rows, as_text, parse_json, read_text, shown
+from pauseframe import _core
+from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, read_text, shown
 from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
@@ -179,13 +180,13 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     """
     from pauseframe.topology import load_topology
 
-    graph, tables = folder / "topology.graphml", folder / "tables.json"
-    for file in (graph, tables):
-        if not file.is_file():
-            raise DeployError(f"{shown(file)} is not there: give a folder of `pauseframe route plan`")
-    value = as_rows(parse_json(read_text(tables), str(tables)))
+    graph = folder / "topology.graphml"
+    if not graph.is_file():
+        raise DeployError(f"{shown(graph)} is not there: give a folder of `pauseframe route plan`")
+    topology = load_topology(graph)
+    value = as_rows(_tables(folder, topology))
     plan, known = Plan(), inventory or Inventory()
-    edges = json.loads(load_topology(graph).write("node-link"))
+    edges = json.loads(topology.write("node-link"))
     kinds = {node["id"]: node["kind"] for node in edges["nodes"]}
     plan.switches = [name for name, kind in kinds.items() if kind == "switch"]
     names = _links(plan, kinds, edges["edges"], known, settings)
@@ -208,6 +209,16 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
         )
     plan.index()
     return plan
+
+
+def _tables(folder: Path, topology: _core.Topology) -> Json:
+    """The tables of a plan as its `tables.json` has them; made of its `tables.csv` where it has no other."""
+    tables, rows = folder / "tables.json", folder / "tables.csv"
+    if tables.is_file():
+        return parse_json(read_text(tables), str(tables))
+    if not rows.is_file():
+        raise DeployError(f"{shown(rows)} is not there: give a folder of `pauseframe route plan`")
+    return parse_json(_core.read_routes(str(rows), topology).write("json"), str(rows))
 
 
 def _links(
