@@ -430,7 +430,8 @@ fn update_routes<'py>(
     let notes = topology.notes.clone();
     result
         .set_item("topology", Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes })?;
-    result.set_item("routes", Routes { graph, labels, tables: Arc::new(after), notes: update.notes.clone() })?;
+    result
+        .set_item("routes", Routes { graph, labels, tables: Arc::new(after), notes: update.notes.clone() })?;
     result.set_item("mixes", mixes)?;
     result.set_item("kept", &update.kept)?;
     result.set_item("renumbered", &update.renumbered)?;

@@ -7,6 +7,7 @@ use crate::spec::Scenario;
 use pauseframe_fabric::{HeadroomReport, Network};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, Topology};
+use pauseframe_units::Bytes;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<Strin
         message: format!(
             "{name}: headroom and reserved bytes alone take {taken}, so nothing is left to share"
         ),
-        hint: format!("make it larger than {taken}: with shared buffers at least twice that"),
+        hint: format!("make it at least {}, so that as much again can be shared", Bytes(2 * taken.0)),
     })
 }
 

@@ -115,7 +115,11 @@ proptest! {
             "seed = {seed}\nstop = \"2 s\"\n{topology}[routing]\nkind = \"{routing}\"\n{switch}{first}{second}{}",
             workloads.concat()
         );
-        let resolved = resolve_as("g.toml", &text, &[], None).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let resolved = match resolve_as("g.toml", &text, &[], None) {
+            // A drawn link may need more headroom than the drawn buffer has.
+            Err(error) if error.to_string().contains("nothing is left to share") => return Ok(()),
+            resolved => resolved.unwrap_or_else(|error| panic!("{error}\n{text}")),
+        };
         prop_assert_eq!(resolved.scenario.seed, seed);
         let written = resolved.to_toml();
         let again = resolve_as("g.toml", &written, &[], None).unwrap_or_else(|error| panic!("{error}\n{written}"));
