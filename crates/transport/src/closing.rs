@@ -166,12 +166,11 @@ impl Connection {
                 (Segment { flags, ..segment }, ecn)
             });
         }
-        let (segment, ecn) = match polled {
-            Some(polled) => polled,
-            None => {
-                let fin = self.sender.send_fin(now, &self.config)?;
-                self.data_segment(fin, now)
-            }
+        let (segment, ecn) = if let Some(polled) = polled {
+            polled
+        } else {
+            let fin = self.sender.send_fin(now, &self.config)?;
+            self.data_segment(fin, now)
         };
         Some((self.with_fin(segment), ecn))
     }
