@@ -186,7 +186,9 @@ impl Builder<'_> {
                 }
                 let last = self.node();
                 self.order(0, last);
-                ends.iter().for_each(|&end| self.order(end, last));
+                for &end in &ends {
+                    self.order(end, last);
+                }
                 Ok(last)
             }
         }

@@ -42,9 +42,9 @@ impl Rooms {
             if hosts.len() != ranks as usize {
                 return Err(format!("names {} hosts for {ranks} ranks", hosts.len()));
             }
-            hosts
-                .iter()
-                .for_each(|&host| self.left[host as usize] = self.left[host as usize].saturating_sub(1));
+            for &host in hosts {
+                self.left[host as usize] = self.left[host as usize].saturating_sub(1);
+            }
             return Ok(hosts.clone());
         }
         let mut places = match rule {
@@ -62,7 +62,9 @@ impl Rooms {
             }
         }
         places.truncate(ranks as usize);
-        places.iter().for_each(|&host| self.left[host as usize] -= 1);
+        for &host in &places {
+            self.left[host as usize] -= 1;
+        }
         Ok(places)
     }
 

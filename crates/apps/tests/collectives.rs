@@ -24,9 +24,9 @@ fn application(call: &Call, ranks: u32) -> Application {
 }
 
 fn time_of(application: Application, options: &Options) -> Span {
-    let path = critical_path(&application, options, NETWORK).unwrap();
-    let replay = ideal::run(Arc::new(application), options.clone(), NETWORK).unwrap();
-    let end = replay.finish().unwrap() - Time::ZERO;
+    let path = critical_path(&application, options, NETWORK).expect("it has a path");
+    let replay = ideal::run(Arc::new(application), options.clone(), NETWORK).expect("it can be replayed");
+    let end = replay.finish().expect("every rank ends") - Time::ZERO;
     assert_eq!(path.length, end, "the replay and the critical path");
     assert_eq!(replay.unreceived(), 0);
     end

@@ -17,14 +17,14 @@ struct File(PathBuf);
 impl File {
     fn new(name: &str, content: &[u8]) -> File {
         let path = std::env::temp_dir().join(format!("pauseframe-apps-{}-{name}", std::process::id()));
-        std::fs::File::create(&path).unwrap().write_all(content).unwrap();
+        std::fs::write(&path, content).expect("the folder for temporary files can be written");
         File(path)
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        std::fs::remove_file(&self.0).unwrap();
+        std::fs::remove_file(&self.0).expect("it was made by this test");
     }
 }
 
@@ -40,8 +40,8 @@ fn read_text(name: &str, text: &str) -> Result<Application, String> {
 fn time_of(application: Application) -> f64 {
     let options = Options { envelope: 0, ..Options::default() };
     let path = critical_path(&application, &options, NETWORK).map(|path| path.length);
-    let replay = ideal::run(Arc::new(application), options, NETWORK).unwrap();
-    let end = replay.finish().unwrap() - Time::ZERO;
+    let replay = ideal::run(Arc::new(application), options, NETWORK).expect("the trace can be replayed");
+    let end = replay.finish().expect("every rank ends") - Time::ZERO;
     if let Ok(path) = path {
         assert_eq!(path, end, "the critical path");
     }

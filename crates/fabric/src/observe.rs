@@ -318,7 +318,7 @@ impl Network {
             return;
         }
         let first = self.is_first_capture(port, index);
-        if !self.capture.wanted[port.0 as usize] || !(first || !self.capture.once) {
+        if !self.capture.wanted[port.0 as usize] || (!first && self.capture.once) {
             return;
         }
         self.capture.left -= 1;

@@ -403,7 +403,7 @@ impl Network {
     pub(crate) fn cut_service(&mut self, port: PortId, now: Time) {
         if let Some(InService { class, left, .. }) = self.left_in_service(port, now) {
             let lane = self.lane_index(port, class);
-            self.counters[lane].cut_off = self.counters[lane].cut_off + left;
+            self.counters[lane].cut_off += left;
         }
     }
 

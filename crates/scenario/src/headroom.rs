@@ -70,12 +70,12 @@ pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
 
 /// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
 /// goes on would be no shared buffer.
-pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<String>, Problem> {
+pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<String>, Box<Problem>> {
     let Some((topology, network)) = idle(scenario) else { return Ok(Vec::new()) };
     let Some((switch, taken)) = network.overcommitted() else { return Ok(network.warnings().to_vec()) };
     let size = crate::resolve::buffer_size(&scenario.switch.buffer);
     let name = &topology.nodes()[switch].name;
-    Err(Problem {
+    Err(Box::new(Problem {
         path: "switch.buffer.size".to_owned(),
         place: file_name.to_owned(),
         line: None,
@@ -84,7 +84,7 @@ pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<Strin
             "{name}: headroom and reserved bytes alone take {taken}, so nothing is left to share"
         ),
         hint: format!("make it at least {}, so that as much again can be shared", Bytes(2 * taken.0)),
-    })
+    }))
 }
 
 /// The network of a scenario with PFC, without anything to do.

@@ -217,9 +217,10 @@ fn lanes_that_a_pause_stops_together_prove_nothing() {
 #[test]
 fn a_circle_through_two_lanes_is_found() {
     let rows = (0..5).flat_map(|switch| (0..5).filter(move |to| *to != switch).map(move |to| (switch, to)));
-    let rows: String = rows
+    let rows: Vec<String> = rows
         .map(|(switch, to)| format!("s{switch},1,s{to},eth{}\n", if switch == 0 { 2 } else { 3 }))
         .collect();
+    let rows = rows.concat();
     let heads = "vlan,lane\n1,0\nswitch,vlan,lane\ns0,1,1\ns1,1,1\ns2,1,1\nswitch,vlan,destination,port\n";
     let flows: Vec<String> = (0..5)
         .map(|i| format!("{{ src = \"host{i}\", dst = \"host{}\", size = \"6 MB\" }}", (i + 3) % 5))

@@ -168,16 +168,20 @@ fn by_size(kind: Kind, size: u32, bytes: u64) -> Algorithm {
         Kind::Reduce if bytes > 2 << 10 => Algorithm::Rabenseifner,
         Kind::Allreduce if bytes <= 2 << 10 => Algorithm::RecursiveDoubling,
         Kind::Allreduce if bytes < 1 << 20 => Algorithm::Rabenseifner,
-        Kind::Allreduce | Kind::Allgatherv => Algorithm::Ring,
         Kind::Allgather if power && all < 512 << 10 => Algorithm::RecursiveDoubling,
         Kind::Allgather if !power && all < 80 << 10 => Algorithm::Bruck,
-        Kind::Allgather => Algorithm::Ring,
+        Kind::Allreduce | Kind::Allgather | Kind::Allgatherv => Algorithm::Ring,
         Kind::Alltoall if bytes <= 256 && size >= 8 => Algorithm::Bruck,
         Kind::Alltoall if bytes <= 32 << 10 => Algorithm::Direct,
-        Kind::Alltoall => Algorithm::Pairwise,
         Kind::ReduceScatter if power && all < 512 << 10 => Algorithm::RecursiveHalving,
-        Kind::ReduceScatter => Algorithm::Pairwise,
-        Kind::Barrier | Kind::Reduce | Kind::Gather | Kind::Gatherv | Kind::Scatter => algorithms(kind)[0],
-        Kind::Scatterv | Kind::Alltoallv | Kind::Scan => algorithms(kind)[0],
+        Kind::Alltoall | Kind::ReduceScatter => Algorithm::Pairwise,
+        Kind::Barrier
+        | Kind::Reduce
+        | Kind::Gather
+        | Kind::Gatherv
+        | Kind::Scatter
+        | Kind::Scatterv
+        | Kind::Alltoallv
+        | Kind::Scan => algorithms(kind)[0],
     }
 }

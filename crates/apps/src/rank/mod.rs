@@ -188,7 +188,7 @@ impl Rank {
     pub(crate) fn on_message(&mut self, message: &Message, now: Time, world: World, out: &mut Outbox) {
         match message.part {
             Part::Eager(envelope) => {
-                self.arrive(Early { envelope, from: message.from, announced: None }, world, out)
+                self.arrive(Early { envelope, from: message.from, announced: None }, world, out);
             }
             Part::Announce { envelope, sender } => {
                 self.arrive(Early { envelope, from: message.from, announced: Some(sender) }, world, out);

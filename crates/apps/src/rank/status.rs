@@ -61,19 +61,20 @@ impl Rank {
         let open = told.len();
         let step = match &self.cursor {
             Cursor::InTurn(cursor) => cursor.at.saturating_sub(1) as u32,
-            Cursor::ByDependence(cursor) => match told.first() {
-                Some(&(step, _)) => step,
-                None => {
+            Cursor::ByDependence(cursor) => {
+                if let Some(&(step, _)) = told.first() {
+                    step
+                } else {
                     let (step, needs) = cursor.unmet().next()?;
                     told.push((step, format!("needs {needs} step(s) that need it in turn")));
                     step
                 }
-            },
+            }
         };
         told.truncate(TOLD);
         let mut reason = told.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("; ");
         if open > TOLD {
-            reason += &format!("; and {} more", open - TOLD);
+            reason = format!("{reason}; and {} more", open - TOLD);
         }
         Some(Fault { rank: self.id, line: program.line(step as usize), step, reason })
     }

@@ -3,7 +3,7 @@
 //!
 //! Sizes as ASTRA-sim takes them: of all-reduce, reduce and broadcast the whole vector, of all-gather, gather and scatter
 //! the block of one rank, of all-to-all and reduce-scatter what one rank has for all. Compute nodes take their
-//! duration; those with is_cpu_op occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
+//! duration; those with `is_cpu_op` occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
 
 use super::text::{ReadError, at_file};
 use super::{Source, rank_in_name};
@@ -233,13 +233,12 @@ fn program(
     let mut collectives: Vec<(u64, usize)> = Vec::new();
     for (step, node) in (0..).zip(nodes) {
         let (op, unit) = operation(rank, node, notes)?;
-        match op {
-            Some(op) => program.push(op, 0),
-            None => {
-                collectives.push((node.id, program.calls.len()));
-                let call = collective(node, ranks, groups)?;
-                program.push_call(call, None, 0);
-            }
+        if let Some(op) = op {
+            program.push(op, 0);
+        } else {
+            collectives.push((node.id, program.calls.len()));
+            let call = collective(node, ranks, groups)?;
+            program.push_call(call, None, 0);
         }
         order.units.push(unit);
         for (needed, data) in node
@@ -375,7 +374,9 @@ mod tests {
     fn encode(name: &str, nodes: &[Node]) -> Source {
         let metadata = GlobalMetadata { version: "0.0.4".to_owned(), attributes: Vec::new() };
         let mut bytes = metadata.encode_length_delimited_to_vec();
-        nodes.iter().for_each(|node| bytes.extend(node.encode_length_delimited_to_vec()));
+        for node in nodes {
+            bytes.extend(node.encode_length_delimited_to_vec());
+        }
         Source { name: name.to_owned(), bytes }
     }
 

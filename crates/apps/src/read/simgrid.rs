@@ -9,7 +9,7 @@ use super::{ReadOptions, Source};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Op, Program, Slot};
 use pauseframe_units::Span;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const ACTIONS: [&str; 27] = [
     "init",
@@ -100,16 +100,16 @@ pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Applicati
 
 /// Ranks of the trace: all from 0 on must be there.
 fn count_ranks(sources: &[Source]) -> Result<u32, ReadError> {
-    let mut ranks: BTreeMap<u32, ()> = BTreeMap::new();
+    let mut ranks = BTreeSet::new();
     for source in sources {
         for (number, content) in (1..).zip(text(source)?.lines()) {
             let mut line = Line::new(&source.name, number, content);
             if let Some(word) = line.next().filter(|word| !word.starts_with('#')) {
-                ranks.insert(rank_of(&line, word)?, ());
+                ranks.insert(rank_of(&line, word)?);
             }
         }
     }
-    for (expected, &rank) in (0..).zip(ranks.keys()) {
+    for (expected, &rank) in (0..).zip(&ranks) {
         if rank != expected {
             return Err(at_file(&sources[0].name, format!("has a rank {rank} and no rank {expected}")));
         }

@@ -24,19 +24,23 @@ pub(super) fn at_file(file: &str, reason: String) -> ReadError {
     ReadError { file: file.to_owned(), line: 0, reason }
 }
 
+/// How many line breaks there are.
+fn breaks(bytes: &[u8]) -> usize {
+    bytes.split(|byte| *byte == b'\n').count() - 1
+}
+
 /// The text of a file.
 pub(super) fn text(source: &Source) -> Result<&str, ReadError> {
     std::str::from_utf8(&source.bytes).map_err(|error| {
         let before = &source.bytes[..error.valid_up_to()];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1;
+        let line = breaks(before) as u32 + 1;
         ReadError { file: source.name.clone(), line, reason: "is not text".to_owned() }
     })
 }
 
 /// A mistake in the last line of a file that does not end with a line break may be that the file is cut short.
 pub(super) fn with_hint(source: &Source, mut error: ReadError) -> ReadError {
-    let breaks = source.bytes.iter().filter(|&&byte| byte == b'\n').count();
-    if source.name == error.file && error.line as usize == breaks + 1 {
+    if source.name == error.file && error.line as usize == breaks(&source.bytes) + 1 {
         error.reason += " (The file ends here: it may be cut short.)";
     }
     error

@@ -253,7 +253,9 @@ fn places(
         let origin = Origin::Computed("read".to_owned());
         let origin = if t.has("hosts") { t.origin_of("hosts") } else { origin };
         t.ledger.entry(t.at("hosts"), hosts.toml(), origin);
-        hosts.iter().for_each(|name| known_host(t, "hosts", name, context));
+        for name in hosts {
+            known_host(t, "hosts", name, context);
+        }
     }
     let listed = placement == PlacementName::Hosts;
     t.check(!listed || hosts.is_some(), "hosts", || "is required: the host of each rank".to_owned(), "");

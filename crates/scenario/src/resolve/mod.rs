@@ -121,7 +121,7 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     entries.sort_by_key(|entry| text::rank(&entry.path));
     let (scenario, large) = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
     warnings.extend(
-        crate::headroom::warnings(&scenario, input.file_name).map_err(|problem| refused(vec![problem]))?,
+        crate::headroom::warnings(&scenario, input.file_name).map_err(|problem| refused(vec![*problem]))?,
     );
     Ok(Resolved { scenario, warnings, large, entries })
 }

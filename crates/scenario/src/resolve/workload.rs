@@ -246,13 +246,13 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
         let mut text =
             format!("src = {src}, dst = {dst}, size = {}, start = {}", flow.size.toml(), flow.start.toml());
         if let Some(id) = &flow.id {
-            text += &format!(", id = {}", quoted(id));
+            text = format!("{text}, id = {}", quoted(id));
         }
         if !flow.after.is_empty() {
-            text += &format!(", after = {}", flow.after.toml());
+            text = format!("{text}, after = {}", flow.after.toml());
         }
         if flow.compute > Span::ZERO {
-            text += &format!(", compute = {}", flow.compute.toml());
+            text = format!("{text}, compute = {}", flow.compute.toml());
         }
         format!("{{ {text} }}")
     };

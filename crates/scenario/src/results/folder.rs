@@ -310,8 +310,8 @@ fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
 fn is_blank(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        let is_leftover = |file: &&str| name.to_str() == Some(&temporary_name(file));
-        if name.to_str() != Some(lock::NAME) && !FILES.iter().any(|file| is_leftover(file)) {
+        let is_leftover = |file: &str| name.to_str() == Some(&temporary_name(file));
+        if name.to_str() != Some(lock::NAME) && !FILES.iter().copied().any(is_leftover) {
             return Ok(false);
         }
     }

@@ -54,7 +54,9 @@ pub(crate) fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
 fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     let mut later = vec![Vec::new(); needs.len()];
     for (flow, needed) in (0..).zip(needs) {
-        needed.iter().for_each(|&needed| later[needed as usize].push(flow));
+        for &needed in needed {
+            later[needed as usize].push(flow);
+        }
     }
     (later, needs.iter().map(|needed| needed.len() as u32).collect())
 }

@@ -44,7 +44,8 @@ fn parquet(compression: Compression) -> Vec<u8> {
 fn csv() -> Vec<u8> {
     let mut text = "src,dst,size_bytes,start_us\n".to_owned();
     for row in 0..30 {
-        text += &format!("host{},host{},{},{}.5\n", row % 3, (row + 1) % 3, row * 100 + 1, row);
+        let [from, to, size] = [row % 3, (row + 1) % 3, row * 100 + 1];
+        text = format!("{text}host{from},host{to},{size},{row}.5\n");
     }
     text.into_bytes()
 }
