@@ -72,7 +72,7 @@ impl Bundle {
             head.extend((source.bytes.len() as u64).to_le_bytes());
             head.extend(&source.bytes);
         }
-        let packed = zstd::encode_all(head.as_slice(), 19)
+        let packed = zstd::encode_all(head.as_slice(), 6)
             .map_err(|error| at_file(&self.name, format!("can not be packed: {error}")))?;
         Ok(STANDARD.encode(packed))
     }
