@@ -28,6 +28,27 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
     "make test": (None, "it is what runs this"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
+    "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
+    "for switch in leaf0 leaf1 spine0; do": (None, "it fetches files of real switches"),
+    "pauseframe deploy plan/ --target sonic -o rollout/": (
+        None,
+        "minutes for 50 switches, as every step is verified: tests/test_deploy.py does smaller ones",
+    ),
+    "pauseframe lint configs/": (None, "files of real switches: tests/test_lint.py has some"),
+    "pauseframe lint configs/ --prove": (None, "files of real switches: tests/test_lint_prove.py has some"),
+    "pauseframe lint configs/ --fix": (None, "files of real switches: tests/test_lint.py has some"),
+    "pauseframe lint collected/ --export back/": (None, "files of real switches: tests/test_deploy.py has some"),
+    "pauseframe route check back/topology.graphml back/tables.json": (None, "what the command before would write"),
+    'pauseframe deploy plan/ --target sonic --inventory macs.csv --cable 10m --buffer "32 MB" -o rollout/': (
+        'pauseframe deploy plan/ --target sonic --cable 10m --buffer "32 MB" -o rollout/',
+        "macs.csv is the reader's",
+    ),
+    "pauseframe route plan TataNld.graphml --hosts-per-switch 4 -o plan-zoo/": (None, "a file of the Topology Zoo"),
+    "pauseframe route update plan/ fabric-new.graphml -o update/": (None, "tests/test_fabrics.py does it"),
+    "pauseframe route update plan/ fabric-without-the-link.graphml --failed -o update/": (
+        None,
+        "tests/test_fabrics.py does it",
+    ),
     "dask scheduler --host 127.0.0.1 --port 8786 &": (None, "tests/test_sweep_cluster.py does it"),
     "dask worker tcp://127.0.0.1:8786 --nthreads 1 --nworkers 2 &": (None, "tests/test_sweep_cluster.py does it"),
     'pauseframe sweep load.toml --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" --quiet': (
