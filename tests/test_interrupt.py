@@ -105,7 +105,6 @@ def test_report(event, stopped, folders, tmp_path):
         ("subprocess.Popen|", ["sweep", "small.toml", "--seeds", "2", "--out", "out"]),
         ("import|rich.table", ["presets"]),
         ("tempfile.mkdtemp|", ["route", "plan", "fat_tree:k=4", "-o", "out"]),
-        ("open|tables.csv", ["route", "plan", "fat_tree:k=4", "-o", "out"]),
         ("open|topology.svg", ["route", "plan", "fat_tree:k=4", "-o", "out"]),
         ("open|small.toml", ["run", "small.toml", "--out", "out"]),
     ],

@@ -139,11 +139,11 @@ class Forwarding:
         return report
 
     def name(self, port: str) -> tuple[str, str]:
-        """(device, port) of a core's port such as "s3:2"."""
+        """(device, port) of a core's port: by its name in the tables ("s3:p3"), or by its number ("s3:2")."""
         node, _, number = port.rpartition(":")
         device = self._names.get(node, node)
         ports = self._ports.get(device, [])
-        position = int(number)
+        position = int(number[1:]) - 1 if number.startswith("p") else int(number)
         if device in self._switch and position < len(ports):
             return device, ports[position].partition("\0")[0]
         return device, number
