@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pauseframe import Resolved
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML).")]
+ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
@@ -59,11 +59,21 @@ def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
     print_table(table)
 
 
-def show_file(path: Path, open_: bool) -> None:
-    """Names a page that was written, and shows it in a browser if that was asked for."""
-    print(path)
+def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
+    """Names a file that was written, and shows it in a browser if that was asked for."""
+    if as_json:
+        print_json({"out": str(path)})
+    else:
+        print(path)
     if open_:
         typer.launch(path.resolve().as_uri())
+
+
+def read_only_once(files: list[Path]) -> list[Path]:
+    """The files, of which standard input can be only one."""
+    if sum(str(file) == "-" for file in files) > 1:
+        raise typer.BadParameter("standard input can be read once", param_hint="FILE")
+    return files
 
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:

@@ -18,11 +18,11 @@ from pauseframe.cli._common import (
     ScenarioFile,
     Seed,
     Set,
+    name_file,
     print_json,
     print_table,
     resolve_file,
     say,
-    show_file,
 )
 from pauseframe.cli._errors import DEADLOCK
 
@@ -156,8 +156,9 @@ def demo(
     force: Force = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 2,
     open_: Open = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
     from pauseframe.demo import run_demo
 
-    show_file(run_demo(out, quick=quick, force=force, jobs=jobs), open_)
+    name_file(run_demo(out, quick=quick, force=force, jobs=jobs), open_)
