@@ -13,16 +13,17 @@ from pauseframe.cli._common import (
     AsJson,
     Force,
     ForceLarge,
+    Jobs,
     Open,
     Quiet,
     ScenarioFile,
     Seed,
     Set,
-    name_file,
     print_json,
     print_table,
     resolve_file,
     say,
+    show_page,
 )
 from pauseframe.cli._errors import DEADLOCK
 
@@ -154,11 +155,20 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for results and report.")] = Path("results/demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
     force: Force = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 2,
+    jobs: Jobs = None,
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
-    from pauseframe.demo import run_demo
+    from pauseframe.demo import run_demo, tables
 
-    name_file(run_demo(out, quick=quick, force=force, jobs=jobs), open_)
+    result = run_demo(out, quick=quick, force=force, jobs=jobs)
+    if as_json:
+        print_json({"out": str(result.report), "claims": result.records()})
+    else:
+        for table in tables(result):
+            print_table(table)
+            print()
+        print(f"report: {result.report}")
+    if open_:
+        show_page(result.report)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Quiet, ScenarioFile, print_json, print_table, say
+from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, print_json, print_table, say
 from pauseframe.cli._errors import NOT_DONE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def sweep(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Sweep's folder [default: results/NAME-sweep].")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Do what is missing in a folder that exists.")] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one a core].")] = None,
+    jobs: Jobs = None,
     on: Annotated[
         str | None, typer.Option("--on", metavar="ADDRESS", help="Dask scheduler, such as tcp://scheduler:8786.")
     ] = None,
