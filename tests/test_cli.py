@@ -142,14 +142,16 @@ def test_show(scenario_file):
     assert pf.Scenario.from_toml(toml).resolve().toml == toml
 
 
-def test_show_preset():
-    row = json.loads(cli("show", "--preset", "tcp_bolt", "--json").stdout)
-    assert row == pf.presets()["tcp_bolt"]
-    assert "lossless" in cli("show", "--preset", "tcp_bolt").stdout
-    wrong = cli("show", "--preset", "bolt")
-    assert wrong.returncode == 2
-    assert "tcp_bolt" in wrong.stderr
-    assert cli("show").returncode == 2
+def test_one_preset_with_its_sources():
+    rows = json.loads(cli("presets", "tcp_bolt", "--json").stdout)
+    values = {row["key"]: row["value"] for row in rows}
+    assert values["congestion_control"].strip('"') == pf.presets()["tcp_bolt"]["congestion_control"].strip('"')
+    assert all(row["source"] for row in rows if row["origin"] != "default")
+    of_stack = json.loads(cli("presets", "dctcp", "--stack", "linux", "--json").stdout)
+    assert any(row["origin"] == "stack linux" for row in of_stack)
+    assert "RFC" in cli("presets", "dctcp", "--stack", "linux").stdout
+    for wrong in (["presets", "bolt"], ["presets", "--stack", "linux"], ["show"]):
+        assert cli(*wrong).returncode == 2
 
 
 def test_presets_and_options():
