@@ -56,7 +56,7 @@ def _trace(index: int, label: str, plot: dict[str, Any], kind: str, points: Sequ
         by_place = dict(sorted(by_place.items(), key=lambda pair: _sortable(pair[0])))
     scale = plot.get("scale", 1.0)
     x = [_shown_x(place, kind, plot) for place in by_place]
-    y = figures._short([one.median * scale for one in by_place.values()])
+    y = figures.short([one.median * scale for one in by_place.values()])
     trace = figures._line(index, label, x, y, "%{y:.4~g}")
     if kind == "time":
         return trace
@@ -77,8 +77,8 @@ def _cdf(index: int, label: str, values: list[float]) -> dict[str, Any]:
     values.sort()
     n = len(values)
     ranks = range(n) if n <= CDF_POINTS else [round(i * (n - 1) / (CDF_POINTS - 1)) for i in range(CDF_POINTS)]
-    x = figures._short([values[rank] for rank in ranks])
-    return figures._line(index, label, x, figures._short([(rank + 1) / n for rank in ranks]), "%{x:.4~g}: %{y:.1%}")
+    x = figures.short([values[rank] for rank in ranks])
+    return figures._line(index, label, x, figures.short([(rank + 1) / n for rank in ranks]), "%{x:.4~g}: %{y:.1%}")
 
 
 def _x(plot: dict[str, Any], kind: str) -> str:
