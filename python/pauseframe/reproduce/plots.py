@@ -53,7 +53,7 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> dict[
     if plot.kind != "bars":
         by_place = dict(sorted(by_place.items(), key=lambda pair: _sortable(pair[0])))
     x = [_shown_x(place, plot) for place in by_place]
-    y = figures._short([one.median * plot.scale for one in by_place.values()])
+    y = figures.short([one.median * plot.scale for one in by_place.values()])
     trace = figures._line(index, label, x, y, "%{y:.4~g}")
     if plot.kind == "time":
         return trace
@@ -74,8 +74,8 @@ def _cdf(index: int, label: str, values: list[float]) -> dict[str, Any]:
     values.sort()
     n = len(values)
     ranks = range(n) if n <= CDF_POINTS else [round(i * (n - 1) / (CDF_POINTS - 1)) for i in range(CDF_POINTS)]
-    x = figures._short([values[rank] for rank in ranks])
-    return figures._line(index, label, x, figures._short([(rank + 1) / n for rank in ranks]), "%{x:.4~g}: %{y:.1%}")
+    x = figures.short([values[rank] for rank in ranks])
+    return figures._line(index, label, x, figures.short([(rank + 1) / n for rank in ranks]), "%{x:.4~g}: %{y:.1%}")
 
 
 def _values(points: Iterable[Point]) -> list[float]:
