@@ -12,7 +12,7 @@ from pauseframe.cli._common import AsJson, Open, name_file
 commands = typer.Typer()
 export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Write a run for other viewers.")
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run with record.states.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
 
 
 @commands.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
@@ -73,10 +73,9 @@ def perfetto(
     as_json: AsJson = False,
 ) -> None:
     """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, flows, deadlocks."""
-    from pauseframe.view import from_folder
     from pauseframe.view.perfetto import export_perfetto
 
-    name_file(export_perfetto(from_folder(folder), out or folder / "trace.perfetto-trace"), as_json)
+    name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
 
 
 @export.callback()
