@@ -42,7 +42,9 @@ def test_notebooks_are_kept_without_what_they_print():
         assert '"output_type"' not in (FOLDER / name).read_text(encoding="utf-8"), f"{name}: clear its outputs"
 
 
-@pytest.mark.parametrize(("page", "name"), [("README.md", "incast.toml"), ("docs/how-to/watch-a-pause-storm.md", "storm.toml")])
+@pytest.mark.parametrize(
+    ("page", "name"), [("README.md", "incast.toml"), ("docs/how-to/watch-a-pause-storm.md", "storm.toml")]
+)
 def test_pages_and_files_say_the_same(page, name):
     blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
     assert (FOLDER / name).read_text(encoding="utf-8") in blocks

@@ -118,7 +118,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             "flows finished",
             f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}",
         ),
-        ("completion time, mean", format_us(fct["mean"])),
+        ("FCT, mean", format_us(fct["mean"])),
         ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
         ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
     ]
@@ -130,7 +130,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     reasons = ", ".join(f"{name} {count}" for name, count in summary["drops_by_reason"].items() if count)
     rows += [
         ("drops", f"{format_count(summary['drops'])}{f' ({reasons})' if reasons else ''}"),
-        ("time-outs", format_count(summary["timeouts"])),
+        ("timeouts", format_count(summary["timeouts"])),
         ("retransmits", format_count(summary["retransmits"])),
         ("packets marked CE", format_count(summary["ecn_marks"])),
         ("pause frames", format_count(summary["pfc_pauses"])),

@@ -80,7 +80,7 @@ def perfetto(
 
 @export.callback()
 def _export() -> None:
-    """One command a format."""
+    """One command per format."""
 
 
 commands.add_typer(export, name="export")

@@ -82,7 +82,7 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan routes that can not deadlock; they are verified before they are written."""
+    """Plan routes that cannot deadlock; they are verified before they are written."""
     from pauseframe.routing import plan_routes, read_groups, write_plan
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)

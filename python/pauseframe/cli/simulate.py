@@ -87,7 +87,7 @@ def _end(result: Run, folder: Path) -> None:
     count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
-        f"DEADLOCK: {count} {'circle' if count == 1 else 'circles'} of queues that wait for each other; {ended}, at "
+        f"DEADLOCK: {count} {'cycle' if count == 1 else 'cycles'} of queues that wait for each other; {ended}, at "
         f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
         f"Who waits for whom: {folder / 'deadlocks.parquet'}"
     )
