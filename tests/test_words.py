@@ -24,10 +24,6 @@ WORDS = {
     r"\b[Cc]an not\b": "cannot",
     r"\b(row|line|bar|table) a (run|port|flow)\b": "per",
 }
-    r"\b[Tt]ime-outs?\b": "timeout",
-    r"\b[Cc]an not\b": "cannot",
-    r"\b(row|line|bar|table) a (run|port|flow)\b": "per",
-}
 PAPERS = r"^### ([A-Za-z]+\d\d)$"
 
 
