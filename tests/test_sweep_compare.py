@@ -123,7 +123,7 @@ def test_tables(done, tmp_path):
     shown = cli("compare", done.folder, "--metric", "fct_us.p99", *files)
     assert shown.returncode == 0
     assert shown.stderr.startswith("warning: Not the same memory: the fullest switch held")
-    assert "completion time, p99" in shown.stdout
+    assert "FCT, p99" in shown.stdout
     assert "3 seeds" in shown.stdout
     rows = list(csv.DictReader(io.StringIO(paths[0].read_text())))
     assert len(rows) == 8
@@ -142,7 +142,7 @@ def test_report_of_a_sweep(done):
     assert (made.returncode, made.stderr) == (0, "")
     html = (done.folder / "report.html").read_text()
     assert "24 runs, compared by transport.preset" in html
-    assert "completion time, p99.9" in html
+    assert "FCT, p99.9" in html
     assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
 
 

@@ -154,7 +154,7 @@ def _tag(tag: int | None) -> str:
 
 def _size(size: int) -> int:
     if size < 0:
-        raise ValueError(f"a message can not have {size} bytes")
+        raise ValueError(f"a message cannot have {size} bytes")
     return size
 
 

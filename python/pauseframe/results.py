@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TableName = Literal[
-    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks"
+    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks", "timeline"
 ]
 
 
@@ -25,9 +25,9 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs` and `ranks` are
-    Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of
-    `summary`, are described in docs/reference/results.md.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks` and
+    `timeline` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the
+    entries of `summary`, are described in docs/reference/results.md.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Run:
     def deadlocked(self) -> bool:
         """Whether queues waited for each other for good, even if the run went on after it.
 
-        Not if a PFC watchdog broke the circle such that every flow finished.
+        Not if a PFC watchdog broke the cycle such that every flow finished.
         """
         summary = self.summary
         broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
@@ -70,7 +70,7 @@ class Run:
 
     @cached_property
     def flows(self) -> Table:
-        """One row a flow."""
+        """One row per flow."""
         return self._table("flows")
 
     @cached_property
@@ -80,7 +80,7 @@ class Run:
 
     @cached_property
     def ports(self) -> Table:
-        """One row a port and priority that carried, dropped or paused anything."""
+        """One row per port and priority that carried, dropped or paused anything."""
         return self._table("ports")
 
     @cached_property
@@ -110,13 +110,18 @@ class Run:
 
     @cached_property
     def jobs(self) -> Table:
-        """Applications, one row a job: its time, beside ideal hardware and beside itself alone."""
+        """Applications, one row per job: its time, beside ideal hardware and beside itself alone."""
         return self._table("jobs")
 
     @cached_property
     def ranks(self) -> Table:
         """Ranks of applications: where each ran, and how long it computed, waited and sent."""
         return self._table("ranks")
+
+    @cached_property
+    def timeline(self) -> Table:
+        """What ranks did when, one row a stretch of time, of applications with `timeline = true`."""
+        return self._table("timeline")
 
     @overload
     def report(self, out: str | Path) -> Path: ...

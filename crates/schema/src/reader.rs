@@ -7,7 +7,7 @@ use crate::document::{Item, Place, Value, parse_word};
 use crate::ledger::{Ledger, Origin};
 use crate::row::Row;
 use crate::shape::Shape;
-use crate::value::{Setting, choose, did_you_mean, names, quoted};
+use crate::value::{Setting, choose, did_you_mean, misspelt, names, quoted};
 
 /// A table that is being read.
 pub struct Table<'a, 'd> {
@@ -458,7 +458,7 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// What a key may have been meant for.
     fn suggestion(&self, key: &str) -> String {
-        let near = did_you_mean(key, self.known.iter().copied());
+        let near = misspelt(key, self.known.iter().copied());
         if near.is_empty() { self.ledger.language.home_of(key) } else { near }
     }
 

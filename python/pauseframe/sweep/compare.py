@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 METRICS = {
     "unfinished": "flows unfinished",
-    "fct_us.mean": "completion time, mean",
-    "fct_us.p50": "completion time, p50",
-    "fct_us.p99": "completion time, p99",
-    "fct_us.p999": "completion time, p99.9",
+    "fct_us.mean": "FCT, mean",
+    "fct_us.p50": "FCT, p50",
+    "fct_us.p99": "FCT, p99",
+    "fct_us.p999": "FCT, p99.9",
     "slowdown.p50": "slowdown, p50",
     "slowdown.p99": "slowdown, p99",
     "query_fct_us.p50": "queries, p50",
     "query_fct_us.p99": "queries, p99",
     "query_fct_us.p999": "queries, p99.9",
     "drops": "drops",
-    "timeouts": "time-outs",
+    "timeouts": "timeouts",
     "ecn_marks": "packets marked CE",
     "pfc_pauses": "pause frames",
     "switch_held_max_bytes": "most that a switch held",
@@ -86,7 +86,7 @@ class Comparison:
     cells: list[Cell]
     runs: int
     cut_short: int
-    """Runs that left flows unfinished, which flatters their completion times."""
+    """Runs that left flows unfinished, which flatters their FCTs."""
     level: float
     folders: list[Path]
     memory: list[tuple[str, bool, float | None]]
@@ -171,7 +171,7 @@ def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, floa
 
 
 def long_table(comparison: Comparison) -> list[dict[str, Any]]:
-    """One row a cell, for CSV."""
+    """One row per cell, for CSV."""
     rows = []
     for cell in comparison.cells:
         row: dict[str, Any] = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}

@@ -93,7 +93,7 @@ def note(comparison: Comparison) -> str:
     if comparison.cut_short:
         text = (
             f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
-            f"their completion times look better than they are. {text}"
+            f"their FCTs look better than they are. {text}"
         )
     seedless = {(cell.setting, cell.variant) for cell in comparison.cells if cell.seedless}
     if seedless:
@@ -120,7 +120,7 @@ def caution(comparison: Comparison) -> str:
 
 
 def terminal_tables(comparison: Comparison) -> list[Any]:
-    """One table a metric."""
+    """One table per metric."""
     from rich.table import Table
 
     tables = []
@@ -135,7 +135,7 @@ def terminal_tables(comparison: Comparison) -> list[Any]:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Every cell in full precision, one a row; texts such that no spreadsheet takes them for formulas."""
+    """Every cell in full precision, one per row; texts such that no spreadsheet takes them for formulas."""
     table = long_table(comparison)
     text = io.StringIO(newline="")
     heads = list(table[0]) if table else ["metric"]
@@ -169,7 +169,7 @@ def is_number(text: str) -> bool:
 
 
 def latex_text(comparison: Comparison) -> str:
-    """A table a metric; the document needs the package booktabs."""
+    """A table per metric; the document needs the package booktabs."""
     names = heads(comparison)
     columns = "l" * len(comparison.axes) + "r" * (len(names) - len(comparison.axes))
     parts = [f"% {note(comparison)}"]
