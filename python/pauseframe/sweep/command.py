@@ -75,7 +75,7 @@ def show_comparison(
         console.print()
     console.print(tables.note(comparison), markup=False, highlight=False)
     if caution := tables.caution(comparison):
-        sys.stderr.write(f"warning: {caution}\n")
+        console.print(caution, markup=False, highlight=False)
 
 
 def _seeds(text: str) -> int | list[int]:
