@@ -148,6 +148,43 @@ def test_report_of_a_sweep(done):
     assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
 
 
+def test_p99_by_flow_size(done):
+    """On the terminal one table for all sizes; the numbers are those of the flows."""
+    shown = cli("compare", done.folder)
+    assert shown.returncode == 0
+    assert "completion time, p99, by flow size" not in shown.stdout, "all flows are of one size bin"
+    sizes = 'sizes = { kind = "uniform", min = "10 KB", max = "100 KB" }'
+    mixed = SCENARIO.replace(sizes, 'sizes = { kind = "uniform", min = "2 KB", max = "300 KB" }')
+    sweep = pf.sweep(mixed, axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=1, out=done.folder.parent / "sizes")
+    lines = cli("compare", sweep.folder).stdout.splitlines()
+    begin = lines.index(next(line for line in lines if line.startswith("completion time, p99, by flow size")))
+    assert [line.split("  ")[0].strip() for line in lines[begin + 2 : begin + 5]] == [
+        "< 10 KB",
+        "10–100 KB",
+        "0.1–1 MB",
+    ]
+    flows = sweep.run(1, **{"transport.preset": "tcp_bolt"}).flows.to_polars()
+    small = flows.filter(flows["size_bytes"] + flows["reply_bytes"] < 10_000)["fct_us"]
+    cell: Any = compare([sweep.folder], metrics=["fct_us.p99.to_10KB"]).cell("fct_us.p99.to_10KB", (), "tcp_bolt")
+    assert cell.value.median == small.quantile(0.99, "linear")
+
+
+def test_a_shared_buffer_of_one_size_is_the_same_memory(done):
+    comparison = compare([done.folder], metrics=["fct_us.p99"])
+    assert tables.caution(comparison).startswith("† Not the same memory")
+    assert tables.same_memory(comparison) == {"dctcp": True, "tcp_bolt": False}
+    shared = pf.sweep(
+        SCENARIO,
+        axes={"transport.preset": ["dctcp", "tcp_bolt"]},
+        seeds=1,
+        set={"switch.buffer": {"policy": "shared", "size": "2 MB"}},
+        out=done.folder.parent / "shared",
+    )
+    comparison = compare([shared.folder], metrics=["fct_us.p99"])
+    assert tables.caution(comparison) == ""
+    assert "†" not in "".join(tables.heads(comparison))
+
+
 def test_differences_in_words():
     def words(metric, value, base):
         difference = estimate([one - other for one, other in zip(value, base, strict=True)])
