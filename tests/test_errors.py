@@ -126,7 +126,7 @@ def deadlock(tmp_path_factory):
 def test_a_deadlock_is_said_and_has_an_exit_code(deadlock, options, tmp_path):
     done = cli("run", deadlock, "--out", tmp_path / "out", *options)
     assert done.returncode == 3
-    assert "DEADLOCK: 1 circle of queues that wait for each other; the run ended there" in done.stderr
+    assert "DEADLOCK: 1 cycle of queues that wait for each other; the run ended there" in done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["status"], manifest["summary"]["status"]) == ("deadlock", "deadlock")
     run = pf.load(tmp_path / "out")
@@ -146,7 +146,7 @@ def test_a_deadlock_that_does_not_end_the_run(deadlock, tmp_path):
 
 
 def test_a_deadlock_that_the_watchdog_broke(deadlock, tmp_path):
-    """It forms again and again in this circle, so nothing finishes: only where all does, it is over."""
+    """It forms again and again in this cycle, so nothing finishes: only where all does, it is over."""
     settings = {f"switch.pfc.watchdog.{key}": "5 ms" for key in ("detection", "restoration")} | {"stop": "100 ms"}
     run = pf.run(deadlock, set=settings, progress=False)
     assert run.summary["deadlocks"] > 0

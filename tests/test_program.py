@@ -60,7 +60,7 @@ def test_mistakes_are_said_where_they_are_made() -> None:
         program.compute("10")
     with pytest.raises(ValueError, match="rank 0 has no open request 4"):
         program.wait(4)
-    with pytest.raises(ValueError, match="can not have -1 bytes"):
+    with pytest.raises(ValueError, match="cannot have -1 bytes"):
         program.send(1, -1)
 
 

@@ -124,7 +124,7 @@ def test_tables(done, tmp_path):
     assert shown.returncode == 0
     assert "Δ to dctcp †" in shown.stdout
     assert "† Not the same memory: the fullest switch held" in shown.stdout
-    assert "completion time, p99" in shown.stdout
+    assert "FCT, p99" in shown.stdout
     assert "3 seeds" in shown.stdout
     rows = list(csv.DictReader(io.StringIO(paths[0].read_text())))
     assert len(rows) == 8
@@ -144,7 +144,7 @@ def test_report_of_a_sweep(done):
     assert (made.returncode, made.stderr) == (0, "")
     html = (done.folder / "report.html").read_text()
     assert "24 runs, compared by transport.preset" in html
-    assert "completion time, p99.9" in html
+    assert "FCT, p99.9" in html
     assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
 
 
@@ -152,12 +152,12 @@ def test_p99_by_flow_size(done):
     """On the terminal one table for all sizes; the numbers are those of the flows."""
     shown = cli("compare", done.folder)
     assert shown.returncode == 0
-    assert "completion time, p99, by flow size" not in shown.stdout, "all flows are of one size bin"
+    assert "FCT, p99, by flow size" not in shown.stdout, "all flows are of one size bin"
     sizes = 'sizes = { kind = "uniform", min = "10 KB", max = "100 KB" }'
     mixed = SCENARIO.replace(sizes, 'sizes = { kind = "uniform", min = "2 KB", max = "300 KB" }')
     sweep = pf.sweep(mixed, axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=1, out=done.folder.parent / "sizes")
     lines = cli("compare", sweep.folder).stdout.splitlines()
-    begin = lines.index(next(line for line in lines if line.startswith("completion time, p99, by flow size")))
+    begin = lines.index(next(line for line in lines if line.startswith("FCT, p99, by flow size")))
     assert [line.split("  ")[0].strip() for line in lines[begin + 2 : begin + 5]] == [
         "< 10 KB",
         "10–100 KB",
@@ -172,7 +172,7 @@ def test_p99_by_flow_size(done):
 def test_a_shared_buffer_of_one_size_is_the_same_memory(done):
     comparison = compare([done.folder], metrics=["fct_us.p99"])
     assert tables.caution(comparison).startswith("† Not the same memory")
-    assert tables.same_memory(comparison) == {"dctcp": True, "tcp_bolt": False}
+    assert comparison.same_memory == {"dctcp": True, "tcp_bolt": False}
     shared = pf.sweep(
         SCENARIO,
         axes={"transport.preset": ["dctcp", "tcp_bolt"]},

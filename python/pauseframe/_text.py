@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.console import Console
     from rich.table import Table
 
     from pauseframe import _core
@@ -118,7 +119,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             "flows finished",
             f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}",
         ),
-        ("completion time, mean", format_us(fct["mean"])),
+        ("FCT, mean", format_us(fct["mean"])),
         ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
         ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
     ]
@@ -130,7 +131,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     reasons = ", ".join(f"{name} {count}" for name, count in summary["drops_by_reason"].items() if count)
     rows += [
         ("drops", f"{format_count(summary['drops'])}{f' ({reasons})' if reasons else ''}"),
-        ("time-outs", format_count(summary["timeouts"])),
+        ("timeouts", format_count(summary["timeouts"])),
         ("retransmits", format_count(summary["retransmits"])),
         ("packets marked CE", format_count(summary["ecn_marks"])),
         ("pause frames", format_count(summary["pfc_pauses"])),
@@ -190,6 +191,14 @@ def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str
         "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
         "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size."
     )
+
+
+def wide_console() -> Console:
+    """A terminal as it is; a pipe or a file is wide, so that no table is cut to 80 columns."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
 
 
 def summary_table(summary: dict[str, Any], title: str) -> Table:

@@ -158,7 +158,7 @@ def _size(size: int) -> int:
     if not isinstance(size, int):
         raise ValueError(f"{size!r} is not a size: it must be a whole number of bytes")
     if size < 0:
-        raise ValueError(f"a message can not have {size} bytes")
+        raise ValueError(f"a message cannot have {size} bytes")
     return size
 
 

@@ -18,7 +18,7 @@ from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 app = typer.Typer(
     name="pauseframe",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,7 +37,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def pauseframe(
     version: Annotated[  # noqa: ARG001 (its callback has it)
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options that stand before the command."""

@@ -22,7 +22,7 @@ def _whole_seed(text: str) -> int:
         raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1") from None
 
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML).")]
+ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
@@ -35,6 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on st
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
 ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 
 
@@ -50,12 +51,9 @@ def print_json(value: Any) -> None:
 
 def print_table(table: Table) -> None:
     """Prints a table; into a pipe or file it is not cut to 80 columns."""
-    from rich.console import Console
+    from pauseframe._text import wide_console
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=240)
-    console.print(table)
+    wide_console().print(table)
 
 
 def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
@@ -70,11 +68,26 @@ def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
     print_table(table)
 
 
-def show_file(path: Path, open_: bool) -> None:
-    """Names a page that was written, and shows it in a browser if that was asked for."""
-    print(path)
+def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
+    """Names a file that was written, and shows it in a browser if that was asked for."""
+    if as_json:
+        print_json({"out": str(path)})
+    else:
+        print(path)
     if open_:
-        typer.launch(path.resolve().as_uri())
+        show_page(path)
+
+
+def show_page(path: Path) -> None:
+    """In a browser."""
+    typer.launch(path.resolve().as_uri())
+
+
+def read_only_once(files: list[Path]) -> list[Path]:
+    """The files, of which standard input can be only one."""
+    if sum(str(file) == "-" for file in files) > 1:
+        raise typer.BadParameter("standard input can be read once", param_hint="FILE")
+    return files
 
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:

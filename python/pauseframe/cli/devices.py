@@ -91,8 +91,7 @@ def lint(
     from pauseframe.lint.output import explain as page
 
     if rules:
-        for rule in engine.rules().values():
-            print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
+        _list_rules(as_json)
         return
     try:
         if explain is not None:
@@ -114,6 +113,18 @@ def lint(
         _prove(report, proofs)
     if report.findings or trouble:
         raise typer.Exit(NOT_DONE)
+
+
+def _list_rules(as_json: bool) -> None:
+    from pauseframe.lint import engine
+
+    known = engine.rules().values()
+    if as_json:
+        names = ("code", "severity", "name", "summary")
+        print_json([{name: str(getattr(rule, name)) for name in names} for rule in known])
+    else:
+        for rule in known:
+            print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
 
 
 def _codes(text: str) -> list[str]:

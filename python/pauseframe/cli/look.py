@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import Open, show_file
+from pauseframe.cli._common import AsJson, Open, name_file
 
 commands = typer.Typer()
 export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Write a run for other viewers.")
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run with record.states.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
 
 
 @commands.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
@@ -27,6 +27,7 @@ def report(
         typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*')."),
     ] = None,
     open_: Open = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML report of one or several runs, or of sweeps."""
     from pauseframe.report import Group, build_report, from_folder
@@ -39,7 +40,7 @@ def report(
         path = build_sweep_report(compare(folders), target)
     else:
         path = build_report([Group("", [from_folder(folder) for folder in folders])], target, lines=lines)
-    show_file(path, open_)
+    name_file(path, as_json, open_)
 
 
 @commands.command(epilog="Example: pauseframe view results/incast-1 --open")
@@ -50,6 +51,7 @@ def view(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="File [default: view.html in the first folder].")] = None,
     open_: Open = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a page that plays a run back: loads, queues, who pauses whom and why. One file, no network needed."""
     from pauseframe.view import build_view, from_folder
@@ -59,7 +61,7 @@ def view(
     report = folder / "report.html"
     beside_it = report.is_file() and target.resolve().parent == folder.resolve()
     path = build_view(runs, target, report="report.html" if beside_it else None)
-    show_file(path, open_)
+    name_file(path, as_json, open_)
 
 
 @export.command(epilog="Example: pauseframe export perfetto results/incast-1 -o incast.perfetto-trace")
@@ -71,16 +73,17 @@ def perfetto(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File [default: trace.perfetto-trace in the folder].")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, deadlocks, flows, ranks of applications."""
     from pauseframe.view.perfetto import export_perfetto
 
-    print(export_perfetto(folder, out or folder / "trace.perfetto-trace"))
+    name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
 
 
 @export.callback()
 def _export() -> None:
-    """One command a format."""
+    """One command per format."""
 
 
 commands.add_typer(export, name="export")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, Quiet, print_json, print_pairs, say
+from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Delay, Display, Format, HostsPerSwitch, Layout, Rate, Source, prepared
 
@@ -82,7 +82,7 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan routes that can not deadlock; they are verified before they are written."""
+    """Plan routes that cannot deadlock; they are verified before they are written."""
     from pauseframe.routing import plan_routes, read_groups, write_plan
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
@@ -250,6 +250,7 @@ def draw_tree(
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
+    as_json: AsJson = False,
 ) -> None:
     """Draw the routes to one host in one VLAN."""
     from pauseframe.draw import draw as draw_topology
@@ -264,15 +265,19 @@ def draw_tree(
         )
     title = f"to {to} in VLAN {vlan}, lane {lanes[vlan]}"
     draw_topology(topology, out, layout=layout.value, mark=tree_ports(routes, topology, vlan, to), title=title)
-    print(out)
+    name_file(out, as_json)
 
 
 @route.command(epilog="Example: pauseframe route engines")
-def engines() -> None:
+def engines(as_json: AsJson = False) -> None:
     """List the routing engines."""
     from pauseframe import _core
 
-    print_pairs(sorted(_core.engines().items()), "")
+    known = dict(sorted(_core.engines().items()))
+    if as_json:
+        print_json(known)
+    else:
+        print_pairs(list(known.items()), "")
 
 
 def _lane(item: str) -> tuple[int, int]:

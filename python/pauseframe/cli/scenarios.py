@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,6 +19,7 @@ from pauseframe.cli._common import (
     Set,
     print_json,
     print_table,
+    read_only_once,
     resolve_file,
     say,
 )
@@ -51,39 +54,74 @@ def show(
 
 @commands.command(epilog="Example: pauseframe validate scenarios/*.toml")
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML); - for standard input.")
+    ],
     force_large: ForceLarge = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check scenario files and sweeps: every mistake in them, nothing run."""
-    wrong = 0
-    for file in files:
-        try:
-            kind, warnings, too_large = _check_file(file)
-        except (ScenarioError, OSError) as error:
-            wrong += 1
-            complain(error)
-            continue
-        if too_large and not force_large:
-            wrong += 1
-            list_problems([too_large])
-        else:
-            print(f"{file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in warnings))
-    if wrong:
+    checked = [_check(file, force_large) for file in read_only_once(files)]
+    if as_json:
+        print_json([one.record() for one in checked])
+    else:
+        for one in checked:
+            one.show()
+    if not all(one.ok for one in checked):
         raise typer.Exit(WRONG_INPUT)
 
 
-def _check_file(file: Path) -> tuple[str, list[str], dict[str, str] | None]:
-    """What a file is, for a sweep how many runs, its warnings, and what it would record too much of."""
-    from pauseframe.scenario import read_scenario_file
-    from pauseframe.sweep.plan import Source
-    from pauseframe.sweep.spec import split_file
+@dataclass(frozen=True)
+class _Checked:
+    """What `validate` found in a file."""
 
-    text, _, name = read_scenario_file(file)
-    if not split_file(text, name)[1]:
-        scenario = resolve_file(file, None, None)
-        return "", scenario.warnings, scenario.too_large
-    plan = Source.read(file).plan()
-    return f", a sweep of {len(plan.runs)} runs", plan.warnings, None
+    file: Path
+    runs: int = 1
+    """How many a sweep has."""
+    warnings: Sequence[str] = ()
+    error: Exception | None = None
+    problems: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and not self.problems
+
+    def show(self) -> None:
+        if self.error is not None:
+            complain(self.error)
+        elif self.problems:
+            list_problems(self.problems)
+        else:
+            kind = f", a sweep of {self.runs} runs" if self.runs > 1 else ""
+            print(f"{self.file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in self.warnings))
+
+    def record(self) -> dict[str, object]:
+        """The entry of --json."""
+        problems = self.problems or getattr(self.error, "problems", [])
+        if self.error is not None and not problems:
+            problems = [{"path": "", "value": "", "message": str(self.error), "hint": ""}]
+        return {
+            "file": str(self.file),
+            "ok": self.ok,
+            "runs": self.runs if self.ok else 0,
+            "warnings": list(self.warnings),
+            "problems": list(problems),
+        }
+
+
+def _check(file: Path, force_large: bool) -> _Checked:
+    from pauseframe.sweep.plan import Source
+
+    try:
+        source = Source.read(file)
+        if source.is_sweep:
+            plan = source.plan()
+            return _Checked(file, len(plan.runs), plan.warnings)
+        scenario = source.resolve()
+    except (ScenarioError, OSError) as error:
+        return _Checked(file, error=error)
+    too_large = [] if force_large or not scenario.too_large else [scenario.too_large]
+    return _Checked(file, 1, scenario.warnings, problems=too_large)
 
 
 @commands.command(

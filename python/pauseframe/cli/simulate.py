@@ -13,6 +13,7 @@ from pauseframe.cli._common import (
     AsJson,
     Force,
     ForceLarge,
+    Jobs,
     Open,
     Quiet,
     ScenarioFile,
@@ -22,7 +23,7 @@ from pauseframe.cli._common import (
     print_table,
     resolve_file,
     say,
-    show_file,
+    show_page,
 )
 from pauseframe.cli._errors import DEADLOCK
 
@@ -89,7 +90,7 @@ def _end(result: Run, folder: Path) -> None:
     count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
-        f"DEADLOCK: {count} {'circle' if count == 1 else 'circles'} of queues that wait for each other; {ended}, at "
+        f"DEADLOCK: {count} {'cycle' if count == 1 else 'cycles'} of queues that wait for each other; {ended}, at "
         f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
         f"Who waits for whom: {folder / 'deadlocks.parquet'}"
     )
@@ -157,10 +158,20 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for results and report.")] = Path("results/demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
     force: Force = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 2,
+    jobs: Jobs = None,
     open_: Open = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
-    from pauseframe.demo import run_demo
+    from pauseframe.demo import run_demo, tables
 
-    show_file(run_demo(out, quick=quick, force=force, jobs=jobs), open_)
+    result = run_demo(out, quick=quick, force=force, jobs=jobs)
+    if as_json:
+        print_json({"out": str(result.report), "claims": result.records()})
+    else:
+        for table in tables(result):
+            print_table(table)
+            print()
+        print(f"report: {result.report}")
+    if open_:
+        show_page(result.report)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pauseframe import InputError
-from pauseframe.cli._common import AsJson, Force, print_json, print_pairs, say
+from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Delay, Format, Layout, Rate, Source, load
 
@@ -47,12 +47,13 @@ def draw(
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
+    as_json: AsJson = False,
 ) -> None:
     """Draw a topology."""
     from pauseframe.draw import draw as draw_topology
 
     draw_topology(load(source, from_, rate, delay), out, layout=layout.value, title=source)
-    print(out)
+    name_file(out, as_json)
 
 
 @topo.command(epilog="Examples: pauseframe topo export fat_tree:k=4 -o fat_tree.graphml | "
@@ -67,6 +68,7 @@ def export(
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Convert a topology; names, rates, delays and ports stay where the format has a place for them."""
     from pauseframe.topology import format_of
@@ -75,13 +77,17 @@ def export(
     if out.exists() and not force:
         raise InputError(f"{out} exists: name another file, or replace it with --force")
     out.write_text(text, encoding="utf-8")
-    print(out)
+    name_file(out, as_json)
 
 
 @topo.command(epilog="Example: pauseframe topo families")
-def families() -> None:
+def families(as_json: AsJson = False) -> None:
     """List the families and their parameters."""
     from pauseframe import _core
 
-    print_pairs(sorted(_core.families().items()), "")
+    known = dict(sorted(_core.families().items()))
+    if as_json:
+        print_json(known)
+        return
+    print_pairs(list(known.items()), "")
     print("each also takes rate, delay, fabric_rate and fabric_delay")

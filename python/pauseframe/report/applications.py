@@ -161,7 +161,7 @@ def _stuck(job: Job) -> list[str]:
 
 
 def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
-    """Bars of `slowdown` or `interference`: a group a job, a bar a run; None where no job has it."""
+    """Bars of `slowdown` or `interference`: a group per job, a bar per run; None where no job has it."""
     names = list(dict.fromkeys(job.name for job in found))[:BARS]
     traces = []
     for number, label in dict.fromkeys((job.run, job.label) for job in found):
@@ -287,7 +287,7 @@ def occupied(job: Job, per_row: int) -> pl.DataFrame:
 
 
 def _bands(job: Job, found: Sequence[Job]) -> Figure:
-    """A row a rank, a column an interval: its colour mixes what the rank did. A byte (255ths) for each activity."""
+    """A row per rank, a column per interval: its colour mixes what the rank did. A byte (255ths) for each activity."""
     per_row = job.per_row
     table = occupied(job, per_row)
     rows = -(-int(job.row["ranks"]) // per_row)

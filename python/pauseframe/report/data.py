@@ -176,7 +176,7 @@ def received(run: RunData) -> pl.DataFrame:
 
 
 def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
-    """Measured bits a second up to a time: (s, b/s), each value from its time to the next, the last one closing it.
+    """Measured bits per second up to a time: (s, b/s), each value from its time to the next, the last one closing it.
 
     Neighbouring intervals are put together, whole, until they are a two-hundredth of the time and 20 us long: there the
     one packet that an interval may have too much is a small part of it. Nothing is spread or smoothed.
@@ -197,14 +197,14 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
 
 
 def mean_throughput(run: RunData) -> float:
-    """Over the busy part of the run, in bits a second: one late flow would drag the mean over all of it down."""
+    """Over the busy part of the run, in bits per second: one late flow would drag the mean over all of it down."""
     until = busy_until(run)
     steps = received(run).filter(pl.col("start") < until)
     return 0.0 if steps.is_empty() else float(steps["bytes"].sum()) * 8 / float(steps["end"].to_list()[-1])
 
 
 def ports_by_number(run: RunData) -> pl.DataFrame:
-    """One row a port, its priorities together: node, number, peer, tier and what the heat map shows."""
+    """One row per port, its priorities together: node, number, peer, tier and what the heat map shows."""
     drops = pl.sum_horizontal(pl.col("^drops_.*$").sum())
     span = max(run.summary["sim_time_s"] * 1e6, 1e-12)
     return (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import InputError
-from pauseframe._text import buffers, none_of
+from pauseframe._text import buffers, lossless_caution, none_of
 from pauseframe.results import FINISHED, read_manifest
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
@@ -30,18 +30,18 @@ SIZES = {
 """Metrics that are taken from the flows: those of these sizes, both directions together."""
 METRICS = {
     "unfinished": "flows unfinished",
-    "fct_us.mean": "completion time, mean",
-    "fct_us.p50": "completion time, p50",
-    "fct_us.p99": "completion time, p99",
-    "fct_us.p999": "completion time, p99.9",
-    **{name: f"completion time, p99, flows of {size}" for name, size in SIZES.items()},
+    "fct_us.mean": "FCT, mean",
+    "fct_us.p50": "FCT, p50",
+    "fct_us.p99": "FCT, p99",
+    "fct_us.p999": "FCT, p99.9",
+    **{name: f"FCT, p99, flows of {size}" for name, size in SIZES.items()},
     "slowdown.p50": "slowdown, p50",
     "slowdown.p99": "slowdown, p99",
     "query_fct_us.p50": "queries, p50",
     "query_fct_us.p99": "queries, p99",
     "query_fct_us.p999": "queries, p99.9",
     "drops": "drops",
-    "timeouts": "time-outs",
+    "timeouts": "timeouts",
     "ecn_marks": "packets marked CE",
     "pfc_pauses": "pause frames",
     "switch_held_max_bytes": "most that a switch held",
@@ -97,7 +97,7 @@ class Comparison:
     cells: list[Cell]
     runs: int
     cut_short: int
-    """Runs that left flows unfinished, which flatters their completion times."""
+    """Runs that left flows unfinished, which flatters their FCTs."""
     level: float
     folders: list[Path]
     memory: list[tuple[str, bool, str, float | None]]
@@ -112,6 +112,12 @@ class Comparison:
     def settings(self) -> list[tuple[str, ...]]:
         """The settings of the other axes that have runs, in order."""
         return list(dict.fromkeys(cell.setting for cell in self.cells))
+
+    @property
+    def same_memory(self) -> dict[str, bool]:
+        """For each variant whether its switches have the memory of those of the first."""
+        alike = (not lossless_caution([self.memory[0], other]) for other in self.memory)
+        return dict(zip(self.variants, alike, strict=True))
 
     def __post_init__(self) -> None:
         index = {(cell.metric, cell.setting, cell.variant): cell for cell in self.cells}
@@ -183,11 +189,12 @@ def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, str,
 
 
 def long_table(comparison: Comparison) -> list[dict[str, Any]]:
-    """One row a cell, for CSV."""
+    """One row per cell, for CSV."""
     rows = []
     for cell in comparison.cells:
         row: dict[str, Any] = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}
         row |= {comparison.by: cell.variant, "baseline": comparison.variants[0]}
+        row["same_memory"] = comparison.same_memory[cell.variant]
         for prefix, one in (("", cell.value), ("difference_", cell.difference), ("ratio_", cell.ratio)):
             for part in ("n", "median", "low", "high", "coverage"):
                 row[prefix + part] = None if one is None else getattr(one, part)

@@ -1,4 +1,4 @@
-"""Runs of a sweep on this machine: one worker process a core, each serving many runs.
+"""Runs of a sweep on this machine: one worker process per core, each serving many runs.
 
 Workers are told tasks and give answers over pipes (worker.py), so that a worker that is killed costs one run's work
 and not the sweep, and none outlives it. No run is started that would not fit into memory by the measure of the

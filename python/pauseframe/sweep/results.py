@@ -51,7 +51,7 @@ class Sweep:
 
     @property
     def flows(self) -> pl.LazyFrame:
-        """One row a flow; columns of the axes and `seed` at the end."""
+        """One row per flow; columns of the axes and `seed` at the end."""
         return self.table("flows")
 
     @property
@@ -61,7 +61,7 @@ class Sweep:
 
     @property
     def ports(self) -> pl.LazyFrame:
-        """One row a port and priority."""
+        """One row per port and priority."""
         return self.table("ports")
 
     @property
@@ -71,7 +71,7 @@ class Sweep:
 
     @cached_property
     def summaries(self) -> pl.DataFrame:
-        """One row a run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
+        """One row per run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
         import polars as pl
 
         typed = self._typed_axes()

@@ -68,16 +68,9 @@ def _signed(value: float, form: Callable[[float | None], str]) -> str:
 def heads(comparison: Comparison) -> list[str]:
     """Column heads of `rows`."""
     first, *others = comparison.variants
-    alike = same_memory(comparison)
+    alike = comparison.same_memory
     changes = [column for one in others for column in (one, f"Δ to {first}{'' if alike[one] else ' ' + DAGGER}")]
     return [*comparison.axes, first, *changes]
-
-
-def same_memory(comparison: Comparison) -> dict[str, bool]:
-    """For each variant whether its switches have the memory of those of the first."""
-    first = comparison.memory[0]
-    alike = (not lossless_caution([first, other]) for other in comparison.memory)
-    return dict(zip(comparison.variants, alike, strict=True))
 
 
 def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -89,7 +82,7 @@ def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
             result.append((title(metric), heads(comparison), rows(comparison, metric)))
         elif metric == sizes[0]:
             by_size = [[SIZES[one], *row] for one in sizes for row in rows(comparison, one)]
-            result.append(("completion time, p99, by flow size", ["flow size", *heads(comparison)], by_size))
+            result.append(("FCT, p99, by flow size", ["flow size", *heads(comparison)], by_size))
     return result
 
 
@@ -117,7 +110,7 @@ def note(comparison: Comparison) -> str:
     if comparison.cut_short:
         text = (
             f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
-            f"their completion times look better than they are. {text}"
+            f"their FCTs look better than they are. {text}"
         )
     seedless = {(cell.setting, cell.variant) for cell in comparison.cells if cell.seedless}
     if seedless:
@@ -145,7 +138,7 @@ def caution(comparison: Comparison) -> str:
 
 
 def terminal_tables(comparison: Comparison) -> list[Any]:
-    """One table a metric, one for p99 by flow size."""
+    """One table per metric, and one for the p99 of all flow sizes."""
     from rich.table import Table
 
     tables = []
@@ -161,9 +154,8 @@ def terminal_tables(comparison: Comparison) -> list[Any]:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Every cell in full precision, one a row; texts such that no spreadsheet takes them for formulas."""
-    alike = same_memory(comparison)
-    table = [row | {"same_memory": alike[row[comparison.by]]} for row in long_table(comparison)]
+    """Every cell in full precision, one per row; texts such that no spreadsheet takes them for formulas."""
+    table = long_table(comparison)
     text = io.StringIO(newline="")
     heads = list(table[0]) if table else ["metric"]
     writer = csv.writer(text, lineterminator="\n")
@@ -196,7 +188,7 @@ def is_number(text: str) -> bool:
 
 
 def latex_text(comparison: Comparison) -> str:
-    """A table a metric; the document needs the package booktabs."""
+    """A table per metric; the document needs the package booktabs."""
     right = len(heads(comparison)) - len(comparison.axes)
     remarks = f"{note(comparison)}\n{caution(comparison)}".strip()
     parts = [f"% {line}" for line in remarks.splitlines()]

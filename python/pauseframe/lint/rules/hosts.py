@@ -45,7 +45,7 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
 def check_rto(reading: Reading) -> Iterator[Finding]:
     """A route uses DCTCP with the Linux minimum of the retransmission timer, 200 ms.
 
-    In a fabric whose round trips are microseconds each time-out then costs a thousand of them. The paper of DCTCP+ sets
+    In a fabric whose round trips are microseconds each timeout then costs a thousand of them. The paper of DCTCP+ sets
     5 ms by `rto_min` of the route.
     """
     for host in _hosts(reading):
