@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.console import Console
     from rich.table import Table
 
     from pauseframe import _core
@@ -166,6 +167,14 @@ def lossless_caution(runs: Sequence[tuple[str, bool, float | None]]) -> str:
         "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
         "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size."
     )
+
+
+def wide_console() -> Console:
+    """A terminal as it is; a pipe or a file is wide, so that no table is cut to 80 columns."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
 
 
 def summary_table(summary: dict[str, Any], title: str) -> Table:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TableName = Literal[
-    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks"
+    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks", "timeline"
 ]
 
 
@@ -25,9 +25,9 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs` and `ranks` are
-    Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of
-    `summary`, are described in docs/reference/results.md.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks` and
+    `timeline` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the
+    entries of `summary`, are described in docs/reference/results.md.
     """
 
     def __init__(
@@ -117,6 +117,11 @@ class Run:
     def ranks(self) -> Table:
         """Ranks of applications: where each ran, and how long it computed, waited and sent."""
         return self._table("ranks")
+
+    @cached_property
+    def timeline(self) -> Table:
+        """What ranks did when, one row a stretch of time, of applications with `timeline = true`."""
+        return self._table("timeline")
 
     @overload
     def report(self, out: str | Path) -> Path: ...

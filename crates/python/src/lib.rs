@@ -195,6 +195,11 @@ impl Run {
     }
 
     #[getter]
+    fn timeline(&self) -> Table {
+        Table { batch: self.results.timeline.clone() }
+    }
+
+    #[getter]
     fn states(&self) -> Table {
         Table { batch: self.results.states.clone() }
     }

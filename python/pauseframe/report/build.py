@@ -23,7 +23,7 @@ from pauseframe._text import (
     format_us,
     lossless_caution,
 )
-from pauseframe.report import data, figures, pauses
+from pauseframe.report import applications, data, figures, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,6 +144,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         ],
         "slowdown": _slowdown(runs, finished, page),
         "queries": _queries(runs, page),
+        "applications": applications.section(runs, page.add),
         "throughput": [(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
         "lines": [
             part | {"parts": [(label, page.add(figure)) for label, figure in part["parts"]]}
@@ -208,9 +209,10 @@ def _circles(run: RunData) -> list[list[str]]:
 
 def _player(run: RunData, out: Path) -> str | None:
     """Writes the page that plays the run back, where it kept a log of states; its place as seen from `out`."""
-    if run.folder is None or not (run.folder / "states.parquet").is_file():
+    from pauseframe.view import build_view, from_folder, has_log
+
+    if run.folder is None or not has_log(run.folder):
         return None
-    from pauseframe.view import build_view, from_folder
 
     report = "report.html" if out.resolve() == (run.folder / "report.html").resolve() else None
     page = build_view([from_folder(run.folder)], run.folder / "view.html", report=report)

@@ -50,7 +50,10 @@ class RunData:
     throughput: pl.LazyFrame | None = None
     pause_tree: pl.LazyFrame | None = None
     deadlocks: pl.LazyFrame | None = None
-    """These three are None in folders of a version that did not write them."""
+    jobs: pl.LazyFrame | None = None
+    ranks: pl.LazyFrame | None = None
+    timeline: pl.LazyFrame | None = None
+    """These six are None in folders that do not have them."""
     folder: Path | None = None
     """Where it was read from."""
 
@@ -60,53 +63,29 @@ class RunData:
             raise RunError(f"{self.folder} was written anew while the report was being built: build it once more")
 
 
+TABLES = ("flows", "queries", "ports", "series")
+LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timeline")
+
+
 def from_folder(folder: Path) -> RunData:
     """Reads a results folder; FileNotFoundError if it is none, RunError if it is damaged."""
     manifest = read_manifest(folder)
     scenario = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
-    flows, queries, ports, series = (
-        pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")
-    )
-    later = [folder / f"{name}.parquet" for name in ("throughput", "pause_tree", "deadlocks")]
-    throughput, pauses, deadlocks = (pl.scan_parquet(path) if path.is_file() else None for path in later)
+    tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in TABLES}
+    for name in LATER_TABLES:
+        path = folder / f"{name}.parquet"
+        if path.is_file():
+            tables[name] = pl.scan_parquet(path)
     summary = manifest["summary"]
-    return RunData(
-        summary["name"],
-        manifest["status"],
-        summary,
-        scenario,
-        flows,
-        queries,
-        ports,
-        series,
-        throughput,
-        pauses,
-        deadlocks,
-        folder,
-    )
+    return RunData(summary["name"], manifest["status"], summary, scenario, **tables, folder=folder)
 
 
 def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
         return from_folder(run.folder)
-    flows, queries, ports, series, throughput, pauses, deadlocks = (
-        pl.DataFrame(table).lazy()
-        for table in (run.flows, run.queries, run.ports, run.series, run.throughput, run.pause_tree, run.deadlocks)
-    )
-    return RunData(
-        run.summary["name"],
-        run.status,
-        run.summary,
-        run.scenario_toml,
-        flows,
-        queries,
-        ports,
-        series,
-        throughput,
-        pauses,
-        deadlocks,
-    )
+    tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
+    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, **tables)
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:

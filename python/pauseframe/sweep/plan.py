@@ -79,6 +79,8 @@ class Source:
     spec: Spec
     fixed: dict[str, Any]
     """Settings that all runs share."""
+    is_sweep: bool = False
+    """Whether the file has a `[sweep]` table."""
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
@@ -91,7 +93,7 @@ class Source:
         if isinstance(scenario, Path) or "\n" not in scenario:
             text, base_dir, name = read_scenario_file(scenario)
         text, table = split_file(str(text), name)
-        return cls(text, base_dir, name, spec_from_table(table), {})
+        return cls(text, base_dir, name, spec_from_table(table), {}, bool(table))
 
     def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
         """Adds axes and replaces seeds, zip, exclude where they are given."""
@@ -126,6 +128,10 @@ class Source:
         ]
         warnings = dict.fromkeys(text for scenario in resolved for text in scenario.warnings)
         return Plan(resolved[0].name, spec.axes, seeds, runs, list(warnings))
+
+    def resolve(self) -> _core.Resolved:
+        """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
+        return self._resolve({})
 
     def _resolve(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]

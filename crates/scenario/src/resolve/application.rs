@@ -32,7 +32,8 @@ pub(super) fn application(t: &mut Table, context: &Context) -> Option<WorkloadKi
     let start = start(t);
     let doc = "Run it alone as well, and tell how much longer it takes beside the others";
     let alone = t.or("alone", false, doc);
-    let timeline = t.or("timeline", false, "Keep a time line of each rank: timeline.perfetto");
+    let timeline =
+        t.or("timeline", false, "Keep a time line of each rank: the table timeline, drawn by the report");
     Some(WorkloadKind::Application(Box::new(ApplicationSpec {
         application: ApplicationSource(application?),
         compute_scale,

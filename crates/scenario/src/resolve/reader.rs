@@ -4,7 +4,7 @@
 use super::document::{Item, Place, Value, parse_word};
 use super::ledger::{Ledger, OptionDoc, Origin};
 use super::options::home_of;
-use super::value::{Setting, choose, did_you_mean, names, quoted};
+use super::value::{Setting, choose, misspelt, names, quoted};
 use crate::presets::Preset;
 use std::ops::RangeInclusive;
 
@@ -319,7 +319,7 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// What a key may have been meant for.
     fn suggestion(&self, key: &str) -> String {
-        let near = did_you_mean(key, self.known.iter().copied());
+        let near = misspelt(key, self.known.iter().copied());
         if near.is_empty() { home_of(key) } else { near }
     }
 

@@ -161,8 +161,20 @@ pub(crate) fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Re
     found.ok_or_else(|| mistake(did_you_mean(text, registry.iter().map(|(name, _)| *name))))
 }
 
+/// The one of `known` that a word is meant for, as a question: the nearest, or the shortest that contains it ("bolt");
+/// "" where there is none.
+pub(crate) fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    let near = misspelt(word, known.clone());
+    if !near.is_empty() || word.len() < 3 {
+        return near;
+    }
+    let lower = word.to_lowercase();
+    let around = known.filter(|name| name.to_lowercase().contains(&lower)).min_by_key(|name| name.len());
+    around.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
+}
+
 /// The nearest of `known` as a question, or "" where none is near.
-pub(crate) fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
+pub(crate) fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
     // Beyond this a word is no misspelling, and the distance costs the product of the lengths.
     if word.len() > 64 {
         return String::new();
@@ -201,6 +213,15 @@ fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
+/// A number without a unit, with one; a quantity is never negative.
+fn with_unit(item: &Item, unit: &str) -> String {
+    match item.value {
+        Value::Integer(number) if number < 0 => "it cannot be negative".to_owned(),
+        Value::Float(number) if number < 0.0 => "it cannot be negative".to_owned(),
+        _ => format!("did you mean \"{} {unit}\"?", item.show()),
+    }
+}
+
 macro_rules! quantity {
     ($type:ty, $name:literal, $expected:literal, $unit:literal, $text:expr) => {
         impl Setting for $type {
@@ -214,7 +235,7 @@ macro_rules! quantity {
                         .map_err(|e| Mistake { message: e.to_string(), hint: String::new() }),
                     Value::Integer(_) | Value::Float(_) => Err(Mistake {
                         message: format!("{} has no unit; expected {}", item.show(), $expected),
-                        hint: format!("did you mean \"{} {}\"?", item.show(), $unit),
+                        hint: with_unit(item, $unit),
                     }),
                     _ => wrong_sort(item, $expected),
                 }

@@ -92,12 +92,9 @@ pub(crate) fn place<'a>(
     seed: u64,
 ) -> Result<BTreeMap<usize, Vec<NodeId>>, (usize, String)> {
     let mut placed = BTreeMap::new();
-    let mut rooms: BTreeMap<u32, Rooms> = BTreeMap::new();
+    let mut rooms = rooms(topology);
     for (index, kind) in workloads.enumerate() {
         let Some(WorkloadKind::Application(spec)) = kind else { continue };
-        // Jobs that put several ranks on a host share no host with those that put another number.
-        let per_host = spec.ranks_per_host;
-        let rooms = rooms.entry(per_host).or_insert_with(|| self::rooms(topology, per_host));
         let rule = match spec.placement {
             PlacementName::Packed => Placement::Packed,
             PlacementName::RoundRobin => Placement::RoundRobin,
@@ -109,14 +106,15 @@ pub(crate) fn place<'a>(
         };
         let mut lots = pauseframe_engine::stream(seed, "application/placement", index as u64);
         let ranks = spec.application.0.ranks();
-        let hosts = rooms.place(&rule, ranks, |below| lots.below(below)).map_err(|reason| (index, reason))?;
+        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.below(below));
+        let hosts = hosts.map_err(|reason| (index, reason))?;
         placed.insert(index, hosts.into_iter().map(NodeId).collect());
     }
     Ok(placed)
 }
 
 /// The hosts of a topology, rack by rack.
-fn rooms(topology: &Topology, per_host: u32) -> Rooms {
+fn rooms(topology: &Topology) -> Rooms {
     let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
     for host in topology.hosts() {
         let leaf = topology.peer(topology.nodes()[host].ports[0]);
@@ -126,5 +124,5 @@ fn rooms(topology: &Topology, per_host: u32) -> Rooms {
         }
     }
     let racks = racks.into_iter().map(|(_, hosts)| hosts).collect();
-    Rooms::new(racks, topology.nodes().len() as u32, per_host)
+    Rooms::new(racks, topology.nodes().len() as u32)
 }

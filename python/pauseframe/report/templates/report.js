@@ -66,6 +66,17 @@ function config(name) {
   };
 }
 
+function saveBands(trace, rows, quote) {
+  const bytes = atob(trace.meta.bands), { columns, names } = trace.meta;
+  rows[0] = ["rank", "time", "compute", "waiting", "sending"];
+  names.forEach((name, row) => {
+    for (let column = 0; column < columns; column++) {
+      const shares = [0, 1, 2].map(kind => +(bytes.charCodeAt((row * columns + column) * 3 + kind) / 255).toFixed(3));
+      rows.push([quote(name), trace.x0 + column * trace.dx, ...shares]);
+    }
+  });
+}
+
 function saveCsv(plot, name) {
   // A text that a spreadsheet would run as a formula gets an apostrophe before it (OWASP, "CSV Injection").
   const isNumber = text => text.trim() !== "" && Number.isFinite(Number(text));
@@ -73,7 +84,8 @@ function saveCsv(plot, name) {
   const quote = value => '"' + harmless(String(value)).replaceAll('"', '""') + '"';
   const rows = [["line", "x", "y"]];
   for (const trace of plot.data) {
-    if (trace.z) trace.z.forEach((row, y) => row.forEach((z, x) => rows.push([quote(trace.x[x]), quote(trace.y[y]), z ?? ""])));
+    if (trace.meta?.bands) saveBands(trace, rows, quote);
+    else if (trace.z) trace.z.forEach((row, y) => row.forEach((z, x) => rows.push([quote(trace.x[x]), quote(trace.y[y]), z ?? ""])));
     else trace.x.forEach((x, index) => rows.push([quote(trace.name), quote(x), quote(trace.y[index])]));
   }
   const link = document.createElement("a");
@@ -83,15 +95,39 @@ function saveCsv(plot, name) {
   URL.revokeObjectURL(link.href);
 }
 
+const rgb = text => [1, 3, 5].map(at => parseInt(text.slice(at, at + 2), 16));
+
+// What ranks did, a pixel for each interval of each: its colour is the mean of what went on, weighted by time.
+function painted(trace) {
+  const { bands, columns, names } = trace.meta, bytes = Uint8Array.from(atob(bands), char => char.charCodeAt(0));
+  const paints = ["compute", "waiting", "sending"].map(name => rgb(colour(name))), empty = rgb(colour("card"));
+  const z = [], text = [];
+  names.forEach((name, row) => {
+    const pixels = [], texts = [];
+    for (let column = 0; column < columns; column++) {
+      const shares = [0, 1, 2].map(kind => bytes[(row * columns + column) * 3 + kind] / 255);
+      const rest = Math.max(0, 1 - shares[0] - shares[1] - shares[2]);
+      pixels.push([0, 1, 2].map(part => Math.min(255, rest * empty[part] + shares.reduce((sum, share, kind) => sum + share * paints[kind][part], 0))));
+      const [compute, waiting, sending] = shares.map(share => Math.round(100 * share) + " %");
+      texts.push(`${name}<br>at ${(trace.x0 + column * trace.dx).toPrecision(5)}: compute ${compute}, waiting ${waiting}, sending ${sending}`);
+    }
+    z.push(pixels);
+    text.push(texts);
+  });
+  return { ...trace, z, text };
+}
+
 function coloured(trace) {
+  if (trace.type === "image") return painted(trace);
   if (trace.type === "heatmap") return { ...trace, xgap: 1, ygap: 1, colorscale: [0, 1, 2, 3].map(index => [index / 3, colour("heat" + index)]) };
-  const number = trace.meta ? trace.meta.run : 0;
-  const paint = runColour(number);
+  const number = trace.meta?.run ?? 0;
+  const paint = trace.meta?.activity ? colour(trace.meta.activity) : runColour(number);
   const dash = dashes[Math.floor(number / 8) % dashes.length];
   return {
     ...trace,
     line: { width: 2, dash, ...trace.line, color: paint },
-    marker: trace.type === "bar" ? { color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, color: paint } },
+    ...(trace.stackgroup ? { fillcolor: paint } : {}),
+    marker: trace.type === "bar" ? { color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, ...trace.marker?.line, color: paint } },
   };
 }
 

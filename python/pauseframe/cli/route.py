@@ -1,49 +1,25 @@
-"""The commands `topo`, `route` and `flow`: fabrics without packets.
+"""The commands `route`: forwarding tables planned, checked, updated and drawn.
 
-Exit codes: 0 done; 1 the tables can deadlock or are not right, or the work could not be carried out; 2 what was asked
-for is wrong; 130 interrupted.
+Exit code 1 also where tables can deadlock or are not right.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from pauseframe._core import Routes, Topology
+from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_pairs, say
+from pauseframe.cli._errors import NOT_DONE
+from pauseframe.cli._fabric import Delay, Display, Format, HostsPerSwitch, Layout, Rate, Source, prepared
 
-topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at topologies, draw and convert them.")
+commands = typer.Typer()
 route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
+commands.add_typer(route, name="route")
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="TOPOLOGY", help="Scenario (.toml), file of an interchange format, or family: fat_tree:k=6."
-    ),
-]
-Format = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of the file [default: by name].")]
-Rate = Annotated[str, typer.Option("--rate", help="Of links, where a file does not say.")]
-Delay = Annotated[str, typer.Option("--delay", help="Of links, where a file does not say.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
-HostsPerSwitch = Annotated[
-    int, typer.Option("--hosts-per-switch", min=0, help="Give every switch so many hosts, if the topology has none.")
-]
 RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that a switch can hold.")]
-
-
-class Choice(StrEnum):
-    """How a flow's VLAN is chosen."""
-
-    random = "random"
-    best_of_two = "best_of_two"
-    least_loaded = "least_loaded"
 
 
 class Protect(StrEnum):
@@ -60,86 +36,6 @@ class Effort(StrEnum):
     fast = "fast"
     normal = "normal"
     best = "best"
-
-
-class Layout(StrEnum):
-    """Where switches are drawn."""
-
-    auto = "auto"
-    levels = "levels"
-    circle = "circle"
-    spring = "spring"
-
-
-@topo.command(epilog="Examples: pauseframe topo show jellyfish:switches=225,ports=64,hosts_per_switch=32 | "
-              "pauseframe topo show lab.clab.yml --json")  # fmt: skip
-def show(
-    source: Source, from_: Format = None, rate: Rate = "10 Gbps", delay: Delay = "1 us", as_json: AsJson = False
-) -> None:
-    """Show counts, rates, diameter, bisection, and what is wrong; exit code 1 if something is."""
-    from pauseframe.topology import statistics_lines
-
-    topology = _load(source, from_, rate, delay)
-    statistics = topology.statistics()
-    if as_json:
-        print(json.dumps(statistics | {"notes": topology.notes}))
-    else:
-        _print_pairs(statistics_lines(statistics), source)
-        for problem in statistics["problems"]:
-            _say(f"problem: {problem}")
-    if statistics["problems"]:
-        raise typer.Exit(1)
-
-
-@topo.command(epilog="Example: pauseframe topo draw leaf_spine:leaves=4,spines=2,hosts_per_leaf=4 -o fabric.svg")
-def draw(
-    source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
-    layout: Annotated[
-        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
-    ] = Layout.auto,
-    from_: Format = None,
-    rate: Rate = "10 Gbps",
-    delay: Delay = "1 us",
-) -> None:
-    """Draw a topology."""
-    from pauseframe.draw import draw as draw_topology
-
-    draw_topology(_load(source, from_, rate, delay), out, layout=layout.value, title=source)
-    print(out)
-
-
-@topo.command(epilog="Examples: pauseframe topo export fat_tree:k=4 -o fat_tree.graphml | "
-              "pauseframe topo export fabric.ibnetdiscover -o fabric.clab.yml")  # fmt: skip
-def export(
-    source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file; its extension tells the format.")],
-    format: Annotated[
-        str | None, typer.Option("--format", help="graphml, node-link, hpcc, htsim or containerlab.")
-    ] = None,
-    from_: Format = None,
-    rate: Rate = "10 Gbps",
-    delay: Delay = "1 us",
-    force: Force = False,
-) -> None:
-    """Convert a topology; names, rates, delays and ports stay where the format has a place for them."""
-    from pauseframe import InputError
-    from pauseframe.topology import format_of
-
-    text = _load(source, from_, rate, delay).write(format or format_of(out))
-    if out.exists() and not force:
-        raise InputError(f"{out} exists: name another file, or replace it with --force")
-    out.write_text(text, encoding="utf-8")
-    print(out)
-
-
-@topo.command(epilog="Example: pauseframe topo families")
-def families() -> None:
-    """List the families and their parameters."""
-    from pauseframe import _core
-
-    _print_pairs(sorted(_core.families().items()), "")
-    print("each also takes rate, delay, fabric_rate and fabric_delay")
 
 
 @route.command(epilog="Examples: pauseframe route plan fat_tree:k=8 --lanes 2 --vlans 16 -o plan/ | "
@@ -189,9 +85,9 @@ def plan(
     """Plan routes that can not deadlock; they are verified before they are written."""
     from pauseframe.routing import plan_routes, read_groups, write_plan
 
-    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
+    topology = prepared(source, from_, rate, delay, hosts_per_switch)
     about: dict[str, Any] = {"topology": source, "engine": engine, "lanes": lanes, "seed": seed}
-    with _Display("plan", quiet or as_json) as display:
+    with Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
             backup_vlans=backup_vlans, protect=None if protect is None else protect.value,
@@ -204,7 +100,7 @@ def plan(
             json_tables=json_tables, progress=display,
         )  # fmt: skip
     if as_json:
-        print(json.dumps(summary))
+        print_json(summary)
     elif not quiet:
         use, report = summary["rows"], summary["report"]
         lines = [
@@ -215,7 +111,7 @@ def plan(
             ("rows of a switch, at most", f"{use['rows']} ({use['switch']})"),
             ("  with an address block for each switch", str(use["rows_by_switch"])),
         ]
-        _print_pairs(lines, f"{engine} on {source}")
+        print_pairs(lines, f"{engine} on {source}")
         for note in routes.notes:
             print(note)
         print(f"\ntables in {out}; next: pauseframe route check {source} {out} --what-if")
@@ -263,12 +159,12 @@ def check(
     from pauseframe.draw import draw as draw_topology
     from pauseframe.routing import read_routes, what_ifs
 
-    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
+    topology = prepared(source, from_, rate, delay, hosts_per_switch)
     lanes = dict(_lane(item) for item in lane) if lane else None
     routes = read_routes(
         str(tables), topology, format=format, addresses=None if addresses is None else str(addresses), lanes=lanes
     )
-    with _Display("check", quiet or as_json) as display:
+    with Display("check", quiet or as_json) as display:
         report = routes.check(rows_budget=rows, what_if=what_if, examples=examples, progress=display)
     text = report.pop("text")
     if what_if_groups is not None or what_if_pairs:
@@ -278,10 +174,10 @@ def check(
         cycle = {buffer["port"]: f"{buffer['port']}, lane {buffer['lane']}" for buffer in held}
         draw_topology(topology, drawing, mark=cycle, title=f"{source}: {tables}")
     if as_json:
-        print(json.dumps(report | {"notes": routes.notes}))
+        print_json(report | {"notes": routes.notes})
     elif not quiet:
         for note in routes.notes:
-            _say(f"note: {note}")
+            say(f"note: {note}")
         print(text, end="")
         for failure, figures in report.get("what_if_several", {}).items():
             harmless, tried = figures["harmless"], figures["tried"]
@@ -290,7 +186,7 @@ def check(
                 print(f"  worst: {figures['worst'][0]}, {figures['worst'][1]} pairs")
         print("verdict: " + ("right" if report["clean"] else "NOT RIGHT"))
     if not report["clean"]:
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_DONE)
 
 
 @route.command(epilog="Examples: pauseframe route update plan/ fabric-without-link.graphml -o update/ | "
@@ -317,13 +213,13 @@ def update(
     from pauseframe.routing import read_routes, update_routes, write_update
     from pauseframe.topology import load_topology
 
-    topology = _prepared(source, from_, rate, delay, hosts_per_switch)
+    topology = prepared(source, from_, rate, delay, hosts_per_switch)
     before = read_routes(str(old), load_topology(old / "topology.graphml"))
-    with _Display("update", quiet or as_json) as display:
+    with Display("update", quiet or as_json) as display:
         planned = update_routes(before, topology, lanes=lanes, failed=failed, progress=display)
         summary = write_update(planned, out, force=force)
     if as_json:
-        print(json.dumps(summary))
+        print_json(summary)
     elif not quiet:
         rows = [f"{summary[f'rows_{what}']} {what}" for what in ("added", "changed", "removed")]
         lines = [
@@ -333,11 +229,11 @@ def update(
         ]
         if failed:
             lines.append(("pairs of hosts cut off by the failure", str(summary["pairs_lost_before"])))
-        _print_pairs(lines, f"{old} to {source}")
+        print_pairs(lines, f"{old} to {source}")
         for number, step in enumerate(summary["steps"], 1):
             print(f"{number}. {step['do']} ({step['safe']})")
         for note in summary["notes"]:
-            _say(f"note: {note}")
+            say(f"note: {note}")
         print(f"\nsteps and new plan in {out}")
 
 
@@ -354,12 +250,13 @@ def draw_tree(
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
+    as_json: AsJson = False,
 ) -> None:
     """Draw the routes to one host in one VLAN."""
     from pauseframe.draw import draw as draw_topology
     from pauseframe.routing import read_routes, tree_ports
 
-    topology = _prepared(source, from_, rate, delay, 0)
+    topology = prepared(source, from_, rate, delay, 0)
     routes = read_routes(str(tables), topology)
     lanes = dict(routes.vlans)
     if vlan not in lanes:
@@ -368,118 +265,19 @@ def draw_tree(
         )
     title = f"to {to} in VLAN {vlan}, lane {lanes[vlan]}"
     draw_topology(topology, out, layout=layout.value, mark=tree_ports(routes, topology, vlan, to), title=title)
-    print(out)
+    name_file(out, as_json)
 
 
 @route.command(epilog="Example: pauseframe route engines")
-def engines() -> None:
+def engines(as_json: AsJson = False) -> None:
     """List the routing engines."""
     from pauseframe import _core
 
-    _print_pairs(sorted(_core.engines().items()), "")
-
-
-def flow(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML).")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Change a key, as for run. Repeatable."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Master seed, in place of the file's.")] = None,
-    demand: Annotated[
-        str | None,
-        typer.Option(
-            "--demand",
-            help="In place of the workloads: permutation, rack_permutation, all_to_all, n_to_1:N or skewed:S.",
-        ),
-    ] = None,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="With --demand: what any routing could give (maximum concurrent flow).")
-    ] = False,
-    gap: Annotated[float, typer.Option("--gap", min=0.001, help="Relative gap of that bound.")] = 0.05,
-    tables: Annotated[
-        Path | None, typer.Option("--tables", help="Forwarding tables in place of the scenario's routing.")
-    ] = None,
-    choice: Annotated[
-        Choice, typer.Option("--choice", help="With --tables: how a flow's VLAN is chosen.")
-    ] = Choice.random,
-    slack: Annotated[
-        int, typer.Option("--slack", min=0, help="With --tables: links a route may have more than the shortest.")
-    ] = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED-flow].")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Simulate a scenario at flow level: max-min fair rates, no packets."""
-    import pauseframe as pf
-    from pauseframe.cli import resolve_file
-    from pauseframe.flow import run_flows, summary_table
-
-    if bound and demand is None:
-        raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
-    scenario = resolve_file(file, set_, seed)
-    routes: Routes | None = None
-    if tables is not None:
-        routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario))
-    folder = out or Path("results") / f"{scenario.name}-{scenario.seed}-flow"
-    run = run_flows(
-        scenario, routes=routes, choice=choice.value, slack=slack, demand=demand, bound=gap if bound else None,
-        out=folder, force=force, progress=False if quiet or as_json else None,
-    )  # fmt: skip
+    known = dict(sorted(_core.engines().items()))
     if as_json:
-        print(json.dumps(run.summary))
-    elif not quiet:
-        from rich.console import Console
-
-        Console(width=None if sys.stdout.isatty() else 120).print(summary_table(run.summary))
-        print(f"\nresults in {folder}")
-    if run.interrupted:
-        raise typer.Exit(130)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands to the program."""
-    app.add_typer(topo, name="topo")
-    app.add_typer(route, name="route")
-    epilog = "Examples: pauseframe flow fabric.toml | pauseframe flow fabric.toml --demand permutation --bound"
-    app.command(epilog=epilog)(flow)
-
-
-class _Display:
-    """A bar while something takes its time; nothing where nobody could see it."""
-
-    def __init__(self, name: str, quiet: bool) -> None:
-        from pauseframe.progress import stage_display
-
-        self._display = None if quiet else stage_display(name)
-
-    def __enter__(self) -> Any:
-        return self._display
-
-    def __exit__(self, *_: object) -> None:
-        if self._display is not None:
-            self._display.close()
-
-
-def _load(source: str, format: str | None, rate: str, delay: str) -> Topology:
-    from pauseframe.topology import load_topology
-
-    topology = load_topology(source, format=format, rate=rate, delay=delay)
-    for note in topology.notes:
-        _say(f"note: {note}")
-    return topology
-
-
-def _prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
-    """A topology that routes can be planned for: every host with one port."""
-    from pauseframe.topology import load_topology
-
-    topology = load_topology(source, format=format, rate=rate, delay=delay)
-    topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
-    for note in topology.notes:
-        _say(f"note: {note}")
-    return topology
+        print_json(known)
+    else:
+        print_pairs(list(known.items()), "")
 
 
 def _lane(item: str) -> tuple[int, int]:
@@ -487,19 +285,3 @@ def _lane(item: str) -> tuple[int, int]:
     if not (equals and vlan.strip().isdigit() and lane.strip().isdigit()):
         raise typer.BadParameter(f"{item!r} is not of the form VLAN=LANE", param_hint="--lane")
     return int(vlan), int(lane)
-
-
-def _print_pairs(rows: list[tuple[str, str]], title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title or None, title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, value)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

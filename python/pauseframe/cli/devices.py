@@ -5,12 +5,16 @@ Exit codes of `lint` are those of ruff: 0 nothing found, 1 findings, 2 what was 
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from pauseframe.cli._common import AsJson, Set, print_json, print_table, resolve_file, say
+from pauseframe.cli._errors import NOT_DONE, WRONG_INPUT
+
+commands = typer.Typer()
 
 
 class Output(StrEnum):
@@ -44,6 +48,10 @@ class HostProfile(StrEnum):
     dctcp = "dctcp"
 
 
+@commands.command(
+    epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
+    "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix > patch.json"
+)
 def lint(
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH...", help="Device files, or folders of them.")
@@ -83,29 +91,40 @@ def lint(
     from pauseframe.lint.output import explain as page
 
     if rules:
-        for rule in engine.rules().values():
-            _print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
+        _list_rules(as_json)
         return
     try:
         if explain is not None:
-            _print(page(explain.upper()))
+            print(page(explain.upper()))
             return
         if not paths:
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
         report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
         _write_files(report, export, scenario)
     except (DeviceFileError, ValueError) as error:
-        _complain(str(error))
-        raise typer.Exit(2) from None
+        say(str(error))
+        raise typer.Exit(WRONG_INPUT) from None
     if fix:
-        _print(dump(as_patch(report)))
+        print(dump(as_patch(report)))
     else:
         _show(report, Output.json if as_json else output, quiet)
     trouble = _validate(yang, report) if yang is not None else False
     if prove:
         _prove(report, proofs)
     if report.findings or trouble:
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_DONE)
+
+
+def _list_rules(as_json: bool) -> None:
+    from pauseframe.lint import engine
+
+    known = engine.rules().values()
+    if as_json:
+        names = ("code", "severity", "name", "summary")
+        print_json([{name: str(getattr(rule, name)) for name in names} for rule in known])
+    else:
+        for rule in known:
+            print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
 
 
 def _codes(text: str) -> list[str]:
@@ -117,19 +136,19 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
     from pauseframe.lint import output
 
     if form is Output.json:
-        _print(output.dump(output.as_json(report)))
+        print(output.dump(output.as_json(report)))
     elif form is Output.sarif:
-        _print(output.dump(output.as_sarif(report)))
+        print(output.dump(output.as_sarif(report)))
     elif form is Output.github:
         for line in output.as_github(report):
-            _print(line)
+            print(line)
     else:
         for line in output.as_text(report):
-            _print(line)
+            print(line)
         if not quiet:
             for note in report.reading.fabric.notes:
-                _complain(f"note: {shown(note)}")
-            _print(output.summary(report))
+                say(f"note: {shown(note)}")
+            print(output.summary(report))
 
 
 def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> None:
@@ -138,7 +157,7 @@ def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> Non
         from pauseframe.lint.export import export
 
         rows = export(report.reading, tables)
-        _complain(f"{rows} rows; next: pauseframe route check {tables}/topology.graphml {tables}/tables.json")
+        say(f"{rows} rows; next: pauseframe route check {tables}/topology.graphml {tables}/tables.json")
     if scenario is not None:
         _save_scenario(report, scenario)
 
@@ -149,7 +168,7 @@ def _save_scenario(report: Any, file: Path) -> None:
     if file.exists():
         raise ValueError(f"{file} exists: name another file")
     file.write_text(scenario_of(report.reading.fabric), encoding="utf-8")
-    _complain(f"scenario: pauseframe run {file}")
+    say(f"scenario: pauseframe run {file}")
 
 
 def _prove(report: Any, folder: Path) -> None:
@@ -159,9 +178,9 @@ def _prove(report: Any, folder: Path) -> None:
     proofs = prove(report.findings, folder)
     for proof in proofs:
         what = proof.shown or "not shown by this scenario"
-        _complain(f"proof: {proof.code} {shown(proof.place)}: {what}: pauseframe run {proof.file}")
+        say(f"proof: {proof.code} {shown(proof.place)}: {what}: pauseframe run {proof.file}")
     if not proofs:
-        _complain("proof: none of the findings has a scenario that shows its consequence")
+        say("proof: none of the findings has a scenario that shows its consequence")
 
 
 def _validate(models: Path, report: Any) -> bool:
@@ -169,13 +188,21 @@ def _validate(models: Path, report: Any) -> bool:
 
     lines, failed = validate(models, report.reading)
     for line in lines:
-        _complain(line)
+        say(line)
     return failed
 
 
+@commands.command(
+    epilog="Examples: pauseframe headroom --rate 100G --cable 40m --mtu 9100 --cell 144 --vendor mellanox | "
+    "pauseframe headroom storm.toml --set topology.link.delay='2 us'"
+)
 def headroom(
-    rate: Annotated[str, typer.Option("--rate", help="Of the link: 100G, 25000M, 100 Gbps.")],
-    cable: Annotated[str, typer.Option("--cable", help="Its length: 40m.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Scenario file: each kind of link in it, in place of one.")
+    ] = None,
+    set_: Set = None,
+    rate: Annotated[str | None, typer.Option("--rate", help="Of the link: 100G, 25000M, 100 Gbps.")] = None,
+    cable: Annotated[str | None, typer.Option("--cable", help="Its length: 40m.")] = None,
     mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="Of the port, bytes.")] = 9100,
     lossless_mtu: Annotated[
         int | None,
@@ -202,11 +229,16 @@ def headroom(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw it among what platforms ship: .svg or .html.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """How much headroom a lossless link needs: each term, and where the result lies among shipped values."""
     from pauseframe import calculator
 
+    if file is not None:
+        _headroom_of_scenario(file, set_, (rate, cable, plot), as_json)
+        return
+    if rate is None or cable is None or set_:
+        raise typer.BadParameter("give --rate and --cable, or a scenario file")
     if revision not in {2021, 2024}:
         raise typer.BadParameter("2021 or 2024", param_hint="--revision")
     try:
@@ -219,11 +251,26 @@ def headroom(
         if plot is not None:
             calculator.draw(result, plot)
     except ValueError as error:
-        _complain(f"error: {error}")
-        raise typer.Exit(2) from None
-    _print(calculator.as_json(result) if as_json else calculator.as_text(result))
+        say(f"error: {error}")
+        raise typer.Exit(WRONG_INPUT) from None
+    print(calculator.as_json(result) if as_json else calculator.as_text(result))
 
 
+def _headroom_of_scenario(file: Path, set_: list[str] | None, of_one_link: tuple[object, ...], as_json: bool) -> None:
+    if any(option is not None for option in of_one_link):
+        raise typer.BadParameter("--rate, --cable and --plot are for one link: leave the scenario file out")
+    rows = resolve_file(file, set_, None).headroom()
+    if as_json:
+        print_json(rows)
+    elif rows:
+        from pauseframe._text import headroom_table
+
+        print_table(headroom_table(rows))
+    else:
+        say(f"{file} has no lossless class: switch.pfc is off, and no link needs headroom")
+
+
+@commands.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")
 def deploy(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Folder of `pauseframe route plan`.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files of all devices.")],
@@ -237,11 +284,9 @@ def deploy(
     mtu: Annotated[int, typer.Option("--mtu", min=576, max=9216, help="Of hosts; switches take 100 more.")] = 9000,
     buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a plan of routes as files for switches and hosts, with an order of roll-out and the way back."""
-    import json
-
     from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import Settings, write_deployment
 
@@ -252,36 +297,18 @@ def deploy(
         )  # fmt: skip
         summary = write_deployment(plan, out, settings, inventory=inventory, force=force)
     except ValueError as error:
-        _complain(f"error: {error}")
-        raise typer.Exit(2) from None
+        say(f"error: {error}")
+        raise typer.Exit(WRONG_INPUT) from None
     if as_json:
-        _print(json.dumps(summary))
+        print_json(summary)
         return
     for note in summary["notes"]:
-        _complain(f"note: {note}")
-    _print(f"{summary['switches']} switches, {summary['hosts']} hosts, {summary['steps']} steps of roll-out in {out}")
-    _print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
+        say(f"note: {note}")
+    print(f"{summary['switches']} switches, {summary['hosts']} hosts, {summary['steps']} steps of roll-out in {out}")
+    print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
 
 
 def _priority(text: str) -> int:
     if text.strip() not in {"0", "1", "2", "3", "4", "5", "6", "7"}:
         raise ValueError(f"--priorities: {text!r} is no priority from 0 to 7")
     return int(text)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands to the program."""
-    app.command(epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
-                "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix > patch.json")(lint)  # fmt: skip
-    app.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")(deploy)
-    app.command(epilog="Example: pauseframe headroom --rate 100G --cable 40m --mtu 9100 --cell 144 --vendor mellanox")(
-        headroom
-    )
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text.rstrip("\n") + "\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(text + "\n")
