@@ -28,6 +28,7 @@ __all__ = [
     "resolve",
     "run",
     "run_flows",
+    "schema",
     "shortest_path_cycle",
     "stacks",
     "update_routes",
@@ -146,6 +147,9 @@ def read_table(path: str) -> Table:
 
 def options() -> list[dict[str, str]]:
     """Every key of a scenario file: path, when (the choice under which it exists, or ""), type, default, doc."""
+
+def schema() -> str:
+    """A JSON Schema (draft 2020-12) of scenario files: types, units, ranges, names, and which kind has which keys."""
 
 def explain_transport(preset: str, stack: str = "none") -> list[dict[str, str]]: ...
 def stacks() -> dict[str, str]: ...

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TableName = Literal[
-    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks", "timeline"
+    "flows",
+    "queries",
+    "ports",
+    "series",
+    "throughput",
+    "pause_tree",
+    "states",
+    "deadlocks",
+    "jobs",
+    "ranks",
+    "timeline",
 ]
 
 

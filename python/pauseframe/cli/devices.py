@@ -284,7 +284,10 @@ def deploy(
     target: Annotated[Target, typer.Option("--target", help="What the switches run.")] = Target.sonic,
     hosts: Annotated[HostProfile, typer.Option("--hosts", help="What the hosts run.")] = HostProfile.tcp_bolt,
     inventory: Annotated[
-        Path | None, typer.Option("--inventory", help="CSV: device,port,name,mac,address. Without it placeholders.")
+        list[Path] | None,
+        typer.Option(
+            "--inventory", help="CSV (device,mac,port,name), `lldpctl -f json0`, or a folder. Without it placeholders."
+        ),
     ] = None,
     priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
     cable: Annotated[str, typer.Option("--cable", help="Length of cables.")] = "5m",
@@ -305,7 +308,7 @@ def deploy(
             target=target.value, hosts=hosts.value, priorities=tuple(_priority(p) for p in priorities.split(",")),
             cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
         )  # fmt: skip
-        summary = write_deployment(plan, out, settings, inventory=inventory, force=force)
+        summary = write_deployment(plan, out, settings, inventory=inventory or (), force=force)
     except ValueError as error:
         say(f"error: {error}")
         raise typer.Exit(WRONG_INPUT) from None

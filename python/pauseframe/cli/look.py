@@ -72,13 +72,16 @@ def view(
 
 @export.command(epilog="Example: pauseframe export perfetto results/incast-1 -o incast.perfetto-trace")
 def perfetto(
-    folder: RunFolder,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="Results folder; ports are in it with record.states, ranks with timeline."),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File [default: trace.perfetto-trace in the folder].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, flows, deadlocks."""
+    """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, deadlocks, flows, ranks of applications."""
     from pauseframe.view.perfetto import export_perfetto
 
     name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)

@@ -66,9 +66,12 @@ def run(
     if as_json:
         print_json(result.summary)
     elif not quiet:
-        from pauseframe._text import summary_table
+        from pauseframe._text import jobs_table, summary_table
 
         print_table(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
+        if len(result.jobs):
+            print()
+            print_table(jobs_table(result))
         print(f"\nresults in {folder}; next: pauseframe report {folder}")
     for warning in result.summary["warnings"]:
         if warning not in scenario.warnings:

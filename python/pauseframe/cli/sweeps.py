@@ -112,14 +112,15 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     from pauseframe.sweep.compare import long_table
 
     if as_json:
-        print_json({"by": comparison.by, "note": tables.note(comparison), "cells": long_table(comparison)})
-    else:
-        for table in tables.terminal_tables(comparison):
-            print_table(table)
-            print()
-        print(tables.note(comparison))
+        notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
+        print_json({"by": comparison.by, **notes, "cells": long_table(comparison)})
+        return
+    for table in tables.terminal_tables(comparison):
+        print_table(table)
+        print()
+    print(tables.note(comparison))
     if caution := tables.caution(comparison):
-        say(f"warning: {caution}")
+        print(caution)
 
 
 def _plan(file: Path, settings: Sequence[str], seeds: str | None) -> Plan:

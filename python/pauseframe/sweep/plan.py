@@ -111,7 +111,7 @@ class Source:
         if isinstance(scenario, _core.Resolved):
             return cls(scenario.toml, ".", "scenario", Spec(), {})
         text, base_dir, name = scenario, ".", "scenario"
-        if isinstance(scenario, Path) or "\n" not in scenario:
+        if not isinstance(scenario, str) or "\n" not in scenario:
             text, base_dir, name = read_scenario_file(scenario)
         text, table = split_file(str(text), name)
         return cls(text, base_dir, name, spec_from_table(table), {}, bool(table))
