@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TableName = Literal[
-    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks", "timeline"
+    "flows",
+    "queries",
+    "ports",
+    "series",
+    "throughput",
+    "pause_tree",
+    "states",
+    "deadlocks",
+    "jobs",
+    "ranks",
+    "timeline",
 ]
 
 
@@ -62,7 +72,7 @@ class Run:
     def deadlocked(self) -> bool:
         """Whether queues waited for each other for good, even if the run went on after it.
 
-        Not if a PFC watchdog broke the circle such that every flow finished.
+        Not if a PFC watchdog broke the cycle such that every flow finished.
         """
         summary = self.summary
         broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
@@ -70,7 +80,7 @@ class Run:
 
     @cached_property
     def flows(self) -> Table:
-        """One row a flow."""
+        """One row per flow."""
         return self._table("flows")
 
     @cached_property
@@ -80,7 +90,7 @@ class Run:
 
     @cached_property
     def ports(self) -> Table:
-        """One row a port and priority that carried, dropped or paused anything."""
+        """One row per port and priority that carried, dropped or paused anything."""
         return self._table("ports")
 
     @cached_property
@@ -110,7 +120,7 @@ class Run:
 
     @cached_property
     def jobs(self) -> Table:
-        """Applications, one row a job: its time, beside ideal hardware and beside itself alone."""
+        """Applications, one row per job: its time, beside ideal hardware and beside itself alone."""
         return self._table("jobs")
 
     @cached_property

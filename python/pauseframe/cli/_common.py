@@ -14,16 +14,28 @@ if TYPE_CHECKING:
 
     from pauseframe import Resolved
 
+
+def _whole_seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1") from None
+
+
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Master seed, in place of the file's.")]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", parser=_whole_seed, metavar="N", help="Master seed, in place of the file's."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
 ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 
 
@@ -39,12 +51,9 @@ def print_json(value: Any) -> None:
 
 def print_table(table: Table) -> None:
     """Prints a table; into a pipe or file it is not cut to 80 columns."""
-    from rich.console import Console
+    from pauseframe._text import wide_console
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=240)
-    console.print(table)
+    wide_console().print(table)
 
 
 def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
@@ -66,7 +75,12 @@ def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
     else:
         print(path)
     if open_:
-        typer.launch(path.resolve().as_uri())
+        show_page(path)
+
+
+def show_page(path: Path) -> None:
+    """In a browser."""
+    typer.launch(path.resolve().as_uri())
 
 
 def read_only_once(files: list[Path]) -> list[Path]:

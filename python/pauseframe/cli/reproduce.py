@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pauseframe.cli._common import AsJson, Quiet, say
+from pauseframe.cli._common import AsJson, Jobs, Quiet, say
 
 commands = typer.Typer()
 
@@ -23,12 +23,12 @@ def reproduce(
         "results/reproduce"
     ),
     seed: Annotated[int, typer.Option("--seed", help="The first of the seeds.")] = 1,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one a core].")] = None,
+    jobs: Jobs = None,
     pdf: Annotated[
         Path | None, typer.Option("--pdf", help="Write every plot as PDF and SVG, for a paper, into this folder.")
     ] = None,
     experiments: Annotated[
-        Path | None, typer.Option("--experiments", help="Folder of experiments [default: that of the checkout].")
+        Path | None, typer.Option("--experiments", help="Folder of experiments [default: those of the package].")
     ] = None,
     expect: Annotated[
         bool, typer.Option("--expect", help="Fail where a verdict is not the one in the experiments' verdicts.json.")
@@ -39,7 +39,7 @@ def reproduce(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run experiments of the four papers and judge what they claim."""
+    """Run experiments of four papers and judge their claims."""
     from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
 
     if list_ or not what:

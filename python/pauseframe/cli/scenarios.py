@@ -38,7 +38,7 @@ def show(
     as_json: AsJson = False,
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a file.")] = False,
 ) -> None:
-    """Show a scenario with every default filled in, and where each value comes from."""
+    """Show every value of a scenario, and where it comes from."""
     scenario = resolve_file(file, set_, seed)
     if as_json:
         print_json([{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()])
@@ -60,7 +60,10 @@ def validate(
     force_large: ForceLarge = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check scenario files and sweeps: every mistake in them, nothing run."""
+    """Check scenario files and sweeps without running them.
+
+    Every mistake is listed, with its place and the nearest key.
+    """
     checked = [_check(file, force_large) for file in read_only_once(files)]
     if as_json:
         print_json([one.record() for one in checked])
@@ -134,7 +137,7 @@ def presets(
     stack: Annotated[str, typer.Option("--stack", help="With NAME: the stack beneath it, such as linux.")] = "none",
     as_json: AsJson = False,
 ) -> None:
-    """List the transport presets side by side, or one of them with the source of each value."""
+    """List transport presets, or the values of one with sources."""
     import pauseframe as pf
 
     known, stacks = pf.presets(), ["none", *pf._core.stacks()]

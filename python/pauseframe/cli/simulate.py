@@ -13,16 +13,17 @@ from pauseframe.cli._common import (
     AsJson,
     Force,
     ForceLarge,
+    Jobs,
     Open,
     Quiet,
     ScenarioFile,
     Seed,
     Set,
-    name_file,
     print_json,
     print_table,
     resolve_file,
     say,
+    show_page,
 )
 from pauseframe.cli._errors import DEADLOCK
 
@@ -65,9 +66,12 @@ def run(
     if as_json:
         print_json(result.summary)
     elif not quiet:
-        from pauseframe._text import summary_table
+        from pauseframe._text import jobs_table, summary_table
 
         print_table(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
+        if len(result.jobs):
+            print()
+            print_table(jobs_table(result))
         print(f"\nresults in {folder}; next: pauseframe report {folder}")
     for warning in result.summary["warnings"]:
         if warning not in scenario.warnings:
@@ -86,7 +90,7 @@ def _end(result: Run, folder: Path) -> None:
     count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
-        f"DEADLOCK: {count} {'circle' if count == 1 else 'circles'} of queues that wait for each other; {ended}, at "
+        f"DEADLOCK: {count} {'cycle' if count == 1 else 'cycles'} of queues that wait for each other; {ended}, at "
         f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
         f"Who waits for whom: {folder / 'deadlocks.parquet'}"
     )
@@ -125,7 +129,10 @@ def flow(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a scenario at flow level: max-min fair rates, no packets."""
+    """Simulate a scenario at flow level: no packets.
+
+    Flows under way share the links max-min fairly.
+    """
     import pauseframe as pf
     from pauseframe.flow import run_flows, summary_table
 
@@ -154,11 +161,23 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for results and report.")] = Path("results/demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
     force: Force = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 2,
+    jobs: Jobs = None,
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
-    from pauseframe.demo import run_demo
+    """Run TCP-Bolt and its rivals on two fabrics; write a report.
 
-    name_file(run_demo(out, quick=quick, force=force, jobs=jobs), open_)
+    The paper's claims stand beside what came out. Finished runs are kept: after Ctrl-C the same command does the rest.
+    """
+    from pauseframe.demo import run_demo, tables
+
+    result = run_demo(out, quick=quick, force=force, jobs=jobs)
+    if as_json:
+        print_json({"out": str(result.report), "claims": result.records()})
+    else:
+        for table in tables(result):
+            print_table(table)
+            print()
+        print(f"report: {result.report}")
+    if open_:
+        show_page(result.report)

@@ -48,10 +48,10 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
 def check_rto(reading: Reading) -> Iterator[Finding]:
     """A route uses DCTCP with the Linux minimum of the retransmission timer, 200 ms.
 
-    In a fabric whose round trips are microseconds each time-out is long. The paper of DCTCP+ sets 5 ms by `rto_min` of
+    In a fabric whose round trips are microseconds each timeout is long. The paper of DCTCP+ sets 5 ms by `rto_min` of
     the route.
 
-    What taught it: Judd's data centre (NSDI 2015, §6): a time-out of 200 ms is a thousand round trips.
+    What taught it: Judd's data centre (NSDI 2015, §6): a timeout of 200 ms is a thousand round trips.
     """
     for host in _hosts(reading):
         for route in host.routes:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "Stephens et al., Practical DCB for Improved Data Center Networks, INFOCOM 2014, Fig. 2",
 )
 def check_deadlock(reading: Reading) -> Iterator[Finding]:
-    """Buffers of a paused priority wait for each other in a circle: once they are full, nothing moves any more.
+    """Buffers of a paused priority wait for each other in a cycle: once they are full, nothing moves any more.
 
     With static forwarding rows these are the routes; else shortest paths (ECMP, what BGP installs) are assumed over the
     links that pause the priority. A VLAN's priority is what hosts send in it (`egress-qos-map`), else what its
@@ -144,7 +144,7 @@ def _to_switch(fabric: Fabric, far: End | None) -> bool:
 
 @rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)")
 def check_delivery(reading: Reading) -> Iterator[Finding]:
-    """Static forwarding rows lead in a circle, into nothing, out of the VLAN, or leave hosts without a route.
+    """Static forwarding rows lead in a loop, into nothing, out of the VLAN, or leave hosts without a route.
 
     A frame that circles at layer 2 never dies; with PFC it holds its buffers. One that meets no row is flooded, or
     dropped where flooding is off.

@@ -121,7 +121,7 @@ function coloured(trace) {
   if (trace.type === "image") return painted(trace);
   if (trace.type === "heatmap") return { ...trace, xgap: 1, ygap: 1, colorscale: [0, 1, 2, 3].map(index => [index / 3, colour("heat" + index)]) };
   const number = trace.meta?.run ?? 0;
-  const paint = trace.meta?.activity ? colour(trace.meta.activity) : runColour(number);
+  const paint = trace.meta?.paint ? colour(trace.meta.paint) : runColour(number);
   const dash = dashes[Math.floor(number / 8) % dashes.length];
   return {
     ...trace,
@@ -149,6 +149,7 @@ function draw(canvas) {
   const traces = figure.data.map(coloured).map(trace => trace.visible === "legendonly" ? { ...trace, visible: false } : trace);
   Plotly.react(canvas, traces, {
     ...base, showlegend: many, ...figure.layout,
+    shapes: (figure.layout.shapes || []).map(shape => ({ ...shape, line: { ...shape.line, color: colour("soft") } })),
     legend: { ...base.legend, y: -50 / Math.max(figure.height - 66, 60) },
     xaxis: withAxis(axis, figure.layout.xaxis, figure.data.map(trace => trace.x)),
     yaxis: withAxis(axis, figure.layout.yaxis, figure.data.map(trace => trace.y)),
