@@ -220,8 +220,8 @@ class Routes:
         """The verifier's report, as in docs/reference/routing.md: can_deadlock, clean, shortest_cycle, loops,
         black_holes, unreachable, tables, what_if, ..., and text, a summary for people."""
     def table_use(self) -> dict[str, Any]:
-        """switch (with the most rows), rows (one per VLAN and host), rows_by_switch (one per VLAN and switch with hosts),
-        vlans."""
+        """switch (with the most rows), rows (one per VLAN and host),
+        rows_by_switch (one per VLAN and switch with hosts), vlans."""
     def fit(self, budget: int, *, by_switch: bool = False) -> None:
         """Raises FabricError if a switch needs more rows than `budget`."""
     def pairs_lost(self, links: Sequence[int]) -> tuple[int, int]:

@@ -46,7 +46,7 @@ def sweep(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario for all combinations of some values, each for several seeds."""
+    """Run a scenario for all combinations of values and seeds."""
     from pauseframe.sweep.run import carry_out
 
     plan = _plan(file, set_ or [], seeds)
@@ -87,7 +87,10 @@ def compare(
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sweeps or runs: medians with confidence intervals, differences seed by seed."""
+    """Compare runs or sweeps: medians, intervals, differences.
+
+    Differences are taken seed by seed, which leaves out what the variants share.
+    """
     from pauseframe._files import write_text
     from pauseframe.sweep import tables
     from pauseframe.sweep.compare import compare as compare_folders
@@ -109,14 +112,15 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     from pauseframe.sweep.compare import long_table
 
     if as_json:
-        print_json({"by": comparison.by, "note": tables.note(comparison), "cells": long_table(comparison)})
-    else:
-        for table in tables.terminal_tables(comparison):
-            print_table(table)
-            print()
-        print(tables.note(comparison))
+        notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
+        print_json({"by": comparison.by, **notes, "cells": long_table(comparison)})
+        return
+    for table in tables.terminal_tables(comparison):
+        print_table(table)
+        print()
+    print(tables.note(comparison))
     if caution := tables.caution(comparison):
-        say(f"warning: {caution}")
+        print(caution)
 
 
 def _plan(file: Path, settings: Sequence[str], seeds: str | None) -> Plan:

@@ -15,6 +15,7 @@ from pauseframe import __version__
 from pauseframe._files import write_text
 from pauseframe._text import (
     MISSING,
+    buffers,
     format_bytes,
     format_count,
     format_duration,
@@ -221,7 +222,7 @@ def _player(run: RunData, out: Path) -> str | None:
 
 def _caution(runs: Sequence[RunData]) -> str:
     """What stands above a comparison of lossless with lossy runs: under one size they have different buffers."""
-    parts = [(run.label, data.is_lossless(run), run.summary.get("switch_held_max_bytes")) for run in runs]
+    parts = [(run.label, *buffers(run.scenario_toml), run.summary.get("switch_held_max_bytes")) for run in runs]
     return lossless_caution(parts)
 
 

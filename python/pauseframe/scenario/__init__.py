@@ -79,6 +79,9 @@ def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
     if set is not None and not isinstance(set, Mapping):
         raise TypeError(f'set = {set!r}: keys and their values are needed, such as {{"switch.pfc.xoff": "96 KB"}}')
+    for path in set or {}:
+        if not isinstance(path, str):
+            raise TypeError(f'set: {path!r} is no key: it must be a text such as "switch.pfc.xoff"')
     return [(path, toml_value(value)) for path, value in (set or {}).items()]
 
 
