@@ -146,7 +146,7 @@ def defined(parts: list[str], source: Path, files: set[Path], depth: int = 0) ->
                     if target := defined(onward, source, files, depth + 1):
                         return target
         # A registry passes on what its files declare.
-        if line := re.search(rf'=> (\w+)::\w+\({re.escape(name)}\);', text):
+        if line := re.search(rf"=> (\w+)::\w+\({re.escape(name)}\);", text):
             return defined([*module_of(module, source), line[1]], source, files, depth + 1)
         return {module}
     return set()

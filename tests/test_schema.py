@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files, in an off-the-shelf validator; what is generated is up to date; what adding costs."""
+"""The JSON Schema in an off-the-shelf validator; what is generated is up to date; what adding costs."""
 
 import json
 import re
@@ -92,7 +92,7 @@ WRONG = [
 
 
 def scenario_files():
-    """Every file of the repository that the core takes as a scenario, by name: `[sweep]` or `[variants]` make it another."""
+    """Every scenario of the repository."""
     for path in sorted(ROOT.glob("**/*.toml")):
         parts = set(path.relative_to(ROOT).parts)
         if parts & {"target", ".venv", "results", "node_modules"} or path.name in {"Cargo.toml", "pyproject.toml"}:
@@ -178,7 +178,7 @@ def test_keys_are_said_once():
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/how-to").glob("add-a-*.md")), ids=lambda page: page.stem)
 def test_worked_examples_are_what_is_there(page):
-    """Each piece of Rust on a page stands in the file that was named last before it; test_docs.py runs the scenarios."""
+    """Each piece of Rust on a page stands in a file that was named before it; test_docs.py runs the scenarios."""
     text = page.read_text(encoding="utf-8")
     examples = list(re.finditer(r"^```rust\n(.*?)^```", text, re.M | re.S))
     assert examples
