@@ -70,7 +70,7 @@ impl JobResult {
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
     scenario.workload.iter().enumerate().filter_map(|(index, workload)| match &workload.kind {
-        WorkloadKind::Application(spec) => Some((index, spec.as_ref())),
+        WorkloadKind::Application(spec) => Some((index, spec)),
         _ => None,
     })
 }

@@ -1,7 +1,7 @@
 //! From a complete scenario to results: build, run, record, write.
 
 use crate::build::{Built, build};
-use crate::faults::{self, matches, ports_matching};
+use crate::faults;
 use crate::jobs;
 use crate::panics::caught;
 use crate::resolve::Resolved;
@@ -11,6 +11,7 @@ use crate::results::{
     Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
     states, tables,
 };
+use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;

@@ -29,7 +29,10 @@ def report(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML report of one or several runs, or of sweeps."""
+    """Write an HTML report of runs or sweeps.
+
+    One file that needs no network. Ratios refer to the first folder.
+    """
     from pauseframe.report import Group, build_report, from_folder
 
     target = out or folders[0] / "report.html"
@@ -53,7 +56,10 @@ def view(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that plays a run back: loads, queues, who pauses whom and why. One file, no network needed."""
+    """Write a page that plays a run back.
+
+    Loads, queues, who pauses whom and why, in one file that needs no network.
+    """
     from pauseframe.view import build_view, from_folder
 
     runs = [from_folder(path) for path in (folder, beside) if path is not None]

@@ -82,7 +82,10 @@ def plan(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan routes that cannot deadlock; they are verified before they are written."""
+    """Plan routes that cannot deadlock.
+
+    They are verified before they are written.
+    """
     from pauseframe.routing import plan_routes, read_groups, write_plan
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
@@ -155,7 +158,10 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check forwarding tables: exit code 1 if they can deadlock or are not right."""
+    """Check forwarding tables: deadlock, loops, missing routes.
+
+    Exit code 1 if they can deadlock or are not right.
+    """
     from pauseframe.draw import draw as draw_topology
     from pauseframe.routing import read_routes, what_ifs
 
@@ -209,7 +215,10 @@ def update(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan the tables of a changed topology near those in use, and steps that lose and stop no packet."""
+    """Plan tables for a changed topology, near those in use.
+
+    And the steps from one to the other, in which no packet is lost or stopped.
+    """
     from pauseframe.routing import read_routes, update_routes, write_update
     from pauseframe.topology import load_topology
 

@@ -129,7 +129,10 @@ def flow(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a scenario at flow level: max-min fair rates, no packets."""
+    """Simulate a scenario at flow level: no packets.
+
+    Flows under way share the links max-min fairly.
+    """
     import pauseframe as pf
     from pauseframe.flow import run_flows, summary_table
 
@@ -162,7 +165,10 @@ def demo(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
+    """Run TCP-Bolt and its rivals on two fabrics; write a report.
+
+    The paper's claims stand beside what came out. Finished runs are kept: after Ctrl-C the same command does the rest.
+    """
     from pauseframe.demo import run_demo, tables
 
     result = run_demo(out, quick=quick, force=force, jobs=jobs)

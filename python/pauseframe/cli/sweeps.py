@@ -46,7 +46,7 @@ def sweep(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario for all combinations of some values, each for several seeds."""
+    """Run a scenario for all combinations of values and seeds."""
     from pauseframe.sweep.run import carry_out
 
     plan = _plan(file, set_ or [], seeds)
@@ -87,7 +87,10 @@ def compare(
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sweeps or runs: medians with confidence intervals, differences seed by seed."""
+    """Compare runs or sweeps: medians, intervals, differences.
+
+    Differences are taken seed by seed, which leaves out what the variants share.
+    """
     from pauseframe._files import write_text
     from pauseframe.sweep import tables
     from pauseframe.sweep.compare import compare as compare_folders

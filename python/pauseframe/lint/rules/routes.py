@@ -148,6 +148,8 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
 
     A frame that circles at layer 2 never dies; with PFC it holds its buffers. One that meets no row is flooded, or
     dropped where flooding is off.
+
+    No incident behind it: it follows from IEEE 802.1Q §8.8.
     """
     from pauseframe import FabricError
 
@@ -232,8 +234,11 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     """A VLAN with static rows learns, floods, or has spanning tree on.
 
     A flooded frame takes every link, those that the proof of deadlock freedom leaves out among them; a learned row
-    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 have
-    `config mac ...` and STP off instead.
+    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 have `config
+    mac ...` and STP off instead.
+
+    No incident behind it: it follows from the proof of a plan, which holds for its rows alone. SONiC#2468 proposes the
+    fields.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}
