@@ -50,6 +50,14 @@ MISTAKES = {
     "a folder of others": ("run incast.toml --out . --force", "no manifest of pauseframe"),
     "a report of nothing": ("report nothing", "not a results folder"),
     "an experiment": (f"reproduce bolt/fig122 --experiments {EXPERIMENTS}", "did you mean bolt/fig12"),
+    "an experiment of the package": ("reproduce bolt/fig122", "did you mean bolt/fig12"),
+    "a claim": ("reproduce B-M177", "did you mean"),
+    "an export that is there": ("topo export fat_tree:k=4 -o incast.toml --format graphml", "replace it with --force"),
+    "a plan for a folder of others": ("route plan ring:switches=5,hosts_per_switch=1 --lanes 2 -o .", "is not empty"),
+    "a stack beneath nothing": ("presets --stack linux", "say beneath which preset"),
+    "headroom of nothing": ("headroom --rate 100G", "give --rate and --cable, or a scenario file"),
+    "headroom of both": ("headroom incast.toml --rate 100G", "leave the scenario file out"),
+    "an axis that is none": ("compare out --by transport.preset", "is no axis"),
     "a shard": ("sweep sweep.toml --shard 3/2", "must be I/N"),
 }
 

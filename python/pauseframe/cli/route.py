@@ -44,12 +44,14 @@ def plan(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],
     engine: Annotated[str, typer.Option("--engine", help="See: pauseframe route engines.")] = "auto",
-    lanes: Annotated[int | None, typer.Option("--lanes", help="Lanes (priorities), at most.")] = None,
+    lanes: Annotated[int | None, typer.Option("--lanes", help="The most lanes (priorities).")] = None,
     vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs over all lanes.")] = None,
     sampled_vlans: Annotated[
         int | None, typer.Option("--sampled-vlans", help="order_pair: VLANs on a part of the links, for failures.")
     ] = None,
-    sample_percent: Annotated[int | None, typer.Option("--sample-percent", help="order_pair: that part.")] = None,
+    sample_percent: Annotated[
+        int | None, typer.Option("--sample-percent", help="order_pair: the size of that part.")
+    ] = None,
     backup_vlans: Annotated[
         int | None,
         typer.Option("--backup-vlans", help="auto, order_pair: VLANs for failures [default: a quarter of 8 or more]."),
@@ -60,7 +62,7 @@ def plan(
     ] = None,
     groups: Annotated[
         Path | None,
-        typer.Option("--groups", help="The same for links that fail together: CSV with the header group,port."),
+        typer.Option("--groups", help="As --protect, for links that fail together: CSV with the header group,port."),
     ] = None,
     effort: Annotated[
         Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
@@ -73,7 +75,7 @@ def plan(
     rows: RowsBudget = None,
     by_switch: Annotated[
         bool,
-        typer.Option("--by-switch", help="Count one row for all hosts of a switch (address blocks), not each host."),
+        typer.Option("--by-switch", help="Count one row for all hosts of a switch (address blocks), not one per host."),
     ] = False,
     from_: Format = None,
     rate: Rate = "10 Gbps",

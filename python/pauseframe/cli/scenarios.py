@@ -1,4 +1,4 @@
-"""The commands `show`, `validate`, `presets` and `options`: scenarios before they run, and what can stand in them."""
+"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pauseframe import InputError, ScenarioError
 from pauseframe._text import none_of
 from pauseframe.cli._common import (
     AsJson,
+    Force,
     ForceLarge,
     ScenarioFile,
     Seed,
     Set,
+    name_file,
     print_json,
     print_table,
     read_only_once,
@@ -214,6 +216,32 @@ def options(
         when = f" ({row['when']})" if row.get("when") else ""
         table.add_row(row["path"], row["type"], row["default"], row["doc"] + when)
     print_table(table)
+
+
+@commands.command(
+    epilog="Example: pauseframe schema -o scenario.schema.json; then the first line of a scenario, for editors: "
+    "#:schema ./scenario.schema.json"
+)
+def schema(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File [default: stdout].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the JSON Schema of scenario files.
+
+    With it editors complete keys, show what they mean, and mark mistakes; `pauseframe validate` finds more.
+    """
+    from pauseframe import _core
+
+    text = _core.schema()
+    if out is None:
+        print(text)
+        return
+    if out.exists() and not force:
+        raise InputError(f"{out} exists: name another file, or replace it with --force")
+    from pauseframe._files import write_text
+
+    name_file(write_text(out, text + "\n"), as_json)
 
 
 def _no_such_option(wanted: str) -> NoReturn:
