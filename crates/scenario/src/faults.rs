@@ -2,7 +2,6 @@
 
 use crate::resolve::no_such_node;
 use crate::spec::{CorruptionSpec, FailedSpec, Scenario, WatchdogActionName, WatchdogSpec};
-use pauseframe_engine::EventQueue;
 use pauseframe_fabric::{ErrorModel, Failed, Failure, Network, Watchdog, WatchdogAction};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
@@ -56,12 +55,7 @@ pub(crate) fn matches(glob: &str, text: &str) -> bool {
 }
 
 /// Tells the network what will go wrong, and who looks out for it.
-pub(crate) fn install(
-    scenario: &Scenario,
-    topology: &Topology,
-    network: &mut Network,
-    queue: &mut EventQueue,
-) {
+pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
     let mut plan = Vec::new();
     for failure in &scenario.failure {
         // `resolve` has refused what can not be found.
@@ -69,7 +63,7 @@ pub(crate) fn install(
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
         plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
     }
-    network.fail(plan, scenario.routing.convergence, queue);
+    network.fail(plan, scenario.routing.convergence);
     for CorruptionSpec { ports, ber, fer } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching(ports, topology);

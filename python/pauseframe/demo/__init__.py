@@ -135,7 +135,7 @@ def _run_one(job: Job) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         path = scenario_path(job.fabric)
-        return pf.run(path, set=job.settings(), out=job.out, force=job.force, progress=False).summary
+        return pf.run(path, set=job.settings(), out=job.out, force=job.force, threads=1, progress=False).summary
     finally:
         _ignore_interrupts()
 
