@@ -58,7 +58,7 @@ def write_plan(
 
     The folder has `tables.csv`, with `json_tables` also `tables.json` (the same tables), `topology.graphml`,
     `topology.svg` and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the
-    switches need. Tables that can deadlock, circle, leave a pair out or do not fit `rows_budget` are not written:
+    switches need. Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written:
     FabricError.
     """
     folder = Path(folder)

@@ -1,7 +1,6 @@
 //! From a scenario file to results on disk.
 
 mod build;
-pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
@@ -10,7 +9,7 @@ mod jobs;
 mod late_tests;
 pub mod panics;
 pub mod presets;
-pub mod recovery;
+mod recovery;
 pub mod resolve;
 pub mod results;
 mod run;
@@ -20,10 +19,10 @@ pub mod switch_models;
 mod volume;
 pub mod workload;
 
-pub use error::{Problem, ScenarioError};
 pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use headroom::{HeadroomRow, headroom};
 pub use pauseframe_engine::Control;
+pub use pauseframe_schema::error::{self, Problem, ScenarioError};
 pub use pauseframe_units::Time;
 pub use resolve::{Input, Resolved, resolve};
 pub use run::{RunOptions, RunProgress, RunResults, run};

@@ -1,7 +1,7 @@
 //! From a complete scenario to results: build, run, record, write.
 
 use crate::build::{Built, build};
-use crate::faults::{self, matches, ports_matching};
+use crate::faults;
 use crate::jobs;
 use crate::panics::{caught, shield};
 use crate::resolve::Resolved;
@@ -11,6 +11,7 @@ use crate::results::{
     Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
     states, tables,
 };
+use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
@@ -79,8 +80,8 @@ pub struct RunResults {
     pub jobs: RecordBatch,
     /// See there.
     pub ranks: RecordBatch,
-    /// The time lines of the applications that keep one, in Perfetto's format.
-    pub timeline: Option<Vec<u8>>,
+    /// See there.
+    pub timeline: RecordBatch,
 }
 
 /// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
@@ -369,8 +370,9 @@ fn tabulate(
     };
     let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
     let deadlocks = lossless::deadlocks(deadlocks, &names);
-    let results = jobs::results(scenario, &built);
-    let timeline = jobs::timeline(scenario, &built.network);
+    let results = jobs::results(scenario, &built, ending.now);
+    let timelines = jobs::timelines(scenario, &built.network, ending.now);
+    let timeline = tables_of_jobs::timeline(&timelines, &names);
     let states = states::states(built.network.state_changes(), &names);
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
@@ -414,14 +416,12 @@ fn write(
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("ranks.parquet", &results.ranks, true),
+        ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
     ];
     for (name, table, wanted) in asked {
         if wanted {
             folder.write_table(name, table, go_on)?;
         }
-    }
-    if let Some(timeline) = &results.timeline {
-        folder.write_bytes("timeline.perfetto", timeline)?;
     }
     folder.finish(&Manifest::ended(&results.summary))
 }

@@ -7,6 +7,7 @@ from the core, which alone validates.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -96,6 +97,9 @@ def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
     if set is not None and not isinstance(set, Mapping):
         raise TypeError(f'set = {set!r}: keys and their values are needed, such as {{"switch.pfc.xoff": "96 KB"}}')
+    for path in set or {}:
+        if not isinstance(path, str):
+            raise TypeError(f'set: {path!r} is no key: it must be a text such as "switch.pfc.xoff"')
     return [(path, toml_value(value)) for path, value in (set or {}).items()]
 
 
@@ -120,7 +124,7 @@ def resolve_text(
 
 
 def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
-    """Text, folder and name of a scenario file.
+    """Text, folder and name of a scenario file; "-" is standard input.
 
     Raises ScenarioError if it is not text, FileNotFoundError or IsADirectoryError, which name what may be meant.
     """
@@ -129,6 +133,8 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
         raise TypeError(message)
     path = Path(path)
     try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read().decode("utf-8"), ".", "standard input"
         return path.read_text(encoding="utf-8"), str(path.parent), str(path)
     except UnicodeDecodeError as error:
         raise failure(

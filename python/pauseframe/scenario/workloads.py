@@ -216,7 +216,7 @@ class ScatterGather(_Workload):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(_Workload):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it can not."""
+    """Sources with a connection each to one receiver: a load that it can take, and a burst that is too much for it."""
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None

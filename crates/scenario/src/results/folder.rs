@@ -42,7 +42,7 @@ const FILES: [&str; 18] = [
     "packets.pcapng",
     "jobs.parquet",
     "ranks.parquet",
-    "timeline.perfetto",
+    "timeline.parquet",
     "report.html",
     "view.html",
     "trace.perfetto-trace",

@@ -1,9 +1,12 @@
-//! The `jobs` and `ranks` tables: applications, and what their ranks did.
+//! The tables `jobs`, `ranks` and `timeline`: applications, what their ranks did, and when.
 
 use super::rows::Names;
 use super::tables::{dictionary, f64s, optional, table, u64s};
-use crate::jobs::JobResult;
-use arrow_array::{RecordBatch, StringArray, UInt32Array};
+use crate::jobs::{JobResult, JobTimeline};
+use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
+use pauseframe_apps::{Program, Stretch};
 use pauseframe_units::{NodeId, Span, Time};
 use std::sync::Arc;
 
@@ -81,4 +84,46 @@ pub(crate) fn ranks(jobs: &[JobResult], names: &Names) -> RecordBatch {
         ("waiting_us", us(|totals| totals.waiting), false),
         ("sending_us", us(|totals| totals.sending), false),
     ])
+}
+
+/// A rank did one thing for a while.
+struct Slice<'a> {
+    workload: u16,
+    program: &'a Program,
+    rank: u32,
+    stretch: Stretch,
+}
+
+/// The `timeline` table: a row for each stretch of time that a rank spent on one thing, rank by rank.
+pub(crate) fn timeline(jobs: &[JobTimeline], names: &Names) -> RecordBatch {
+    let rows: Vec<Slice> = jobs.iter().flat_map(slices).collect();
+    let lines = rows.iter().map(|row| row.program.line(row.stretch.step as usize));
+    let lines: UInt32Array = lines.map(|line| (line > 0).then_some(line)).collect();
+    table(vec![
+        ("job", dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone()), false),
+        ("rank", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.rank))), false),
+        ("activity", dictionary(&rows, |row| row.stretch.activity, |it| it.name().to_owned()), false),
+        ("start_us", f64s(rows.iter().map(|row| row.stretch.start.as_us_f64())), false),
+        ("end_us", f64s(rows.iter().map(|row| row.stretch.end.as_us_f64())), false),
+        ("step", steps(&rows), false),
+        ("line", Arc::new(lines), true),
+    ])
+}
+
+fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {
+    let ranks = (0_u32..).zip(&job.ranks);
+    ranks.flat_map(move |(rank, (stretches, last))| {
+        let program = &job.application.programs[rank as usize];
+        let stretches = stretches.iter().chain(last).copied();
+        stretches.map(move |stretch| Slice { workload: job.workload, program, rank, stretch })
+    })
+}
+
+/// Steps in words; most occur many times.
+fn steps(rows: &[Slice]) -> ArrayRef {
+    let mut steps = StringDictionaryBuilder::<Int32Type>::new();
+    for row in rows {
+        steps.append_value(row.program.describe(row.stretch.step));
+    }
+    Arc::new(steps.finish())
 }

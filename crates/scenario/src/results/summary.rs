@@ -5,8 +5,9 @@ use super::rows::DropsByReason;
 use super::tables::{completion_time, flow_slowdown, query_time};
 use crate::spec::NicQueue;
 use pauseframe_fabric::{FlowRecord, FlowStatus, PortReport, QueryRecord};
+use pauseframe_schema::value::Choice;
 use pauseframe_units::{Span, Time};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 
 /// How far a run has come.
@@ -110,6 +111,7 @@ pub struct Summary {
     /// Null without a switch.
     pub fullest_switch: Option<String>,
     pub switch_held_max_bytes: u64,
+    #[serde(serialize_with = "by_name")]
     pub nic_queue: NicQueue,
     pub datagrams_sent: u64,
     pub datagrams_lost: u64,
@@ -208,6 +210,10 @@ pub fn peak_rss_bytes() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+fn by_name<S: Serializer>(queue: &NicQueue, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(queue.name())
 }
 
 #[cfg(test)]

@@ -166,9 +166,11 @@ impl Names<'_> {
     }
 }
 
-/// How long a finished flow took.
+/// How long a finished flow took. Connections of applications have no time of their own, and no ideal one: they are
+/// open as long as their application.
 pub(super) fn completion_time(record: &FlowRecord) -> Option<Span> {
-    (record.status == FlowStatus::Finished).then(|| record.end - record.spec.start)
+    let has_one = record.status == FlowStatus::Finished && record.ideal > Span::ZERO;
+    has_one.then(|| record.end - record.spec.start)
 }
 
 /// How long the handshake took, from the SYN to the SYN-ACK at the source.

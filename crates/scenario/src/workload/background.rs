@@ -7,13 +7,113 @@
 //! never later than `stop`. A later flow starts when the one before it has ended.
 
 use super::arrivals::{Agenda, Poisson};
-use super::{Maker, at};
-use crate::spec::{ArrivalsSpec, SizesSpec};
+use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
+use super::incast::RATES;
+use super::maker::{Maker, Source, at};
+use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, Workload};
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{kinds, table};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+table! {
+    /// Single flows between random hosts
+    pub struct BackgroundSpec {
+        /// How large flows are
+        sizes: SizesSpec = try_section(|t| {
+            SizesSpec::read(t, "kind", None, SIZES_DOC, context)
+        }) => { two_hosts(t, context); };
+        /// When they start
+        arrivals: ArrivalsSpec = try_section(arrivals);
+        /// Share of the flows that stay in the sender's rack
+        intra_rack: Option<f64> = optional_in(0.0..=1.0, "none: the destination is uniform over all other hosts");
+        /// Hosts that send and receive
+        hosts: Option<Vec<String>> = by(some_hosts, context) => {
+            let two = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() >= 2;
+            let several = hosts.as_ref().is_none_or(two);
+            t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
+        };
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+/// What the kind of sizes means.
+pub(super) const SIZES_DOC: &str =
+    "Distribution; a text alone is short for a fixed size, or for the source of a cdf";
+
+kinds! {
+    /// When background flows start
+    #[derive(Copy)]
+    pub enum ArrivalsSpec {
+        "load" => Load(Load);
+        "rate" => Rate(Rate);
+        "concurrency" => Concurrency(Concurrency);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// Poisson arrivals such that hosts send this share of their link rate on average
+    #[derive(Copy)]
+    pub struct Load {
+        /// Offered load: share of its link rate that a host sends on average
+        load: f64 = required_in(Above(0.0, 1.0, "a share, not per cent: 0.4 is 40 %"));
+    }
+    pub fn try_read(t);
+}
+
+table! {
+    /// Poisson arrivals, this many flows a second and host
+    #[derive(Copy)]
+    pub struct Rate {
+        /// Flows a second and host
+        per_host: f64 = required_in(RATES);
+    }
+    pub fn try_read(t);
+}
+
+table! {
+    /// Closed loop: every host keeps this many flows going
+    #[derive(Copy)]
+    pub struct Concurrency {
+        /// Flows that every host keeps going; the next starts when one ends
+        per_host: u32 = required_in(1..=100_000);
+    }
+    pub fn try_read(t);
+}
+
+fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {
+    ArrivalsSpec::read(t, "kind", None, "When flows start: Poisson by load or by rate, or in a closed loop")
+}
+
+impl Source for BackgroundSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let among = Among { hosts: maker.named(self.hosts.as_deref()), intra_rack: self.intra_rack };
+        let window = at(self.start)..at(self.stop);
+        Box::new(Background::new(self.sizes.clone(), self.arrivals, among, window, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, hosts: u64) -> u64 {
+        let hosts = self.hosts.as_ref().map_or(hosts, |some| some.len() as u64);
+        match self.arrivals {
+            ArrivalsSpec::Concurrency(Concurrency { per_host }) => hosts * u64::from(per_host),
+            ArrivalsSpec::Load(_) | ArrivalsSpec::Rate(_) => hosts,
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Arrivals {
@@ -23,16 +123,16 @@ enum Arrivals {
 
 /// Who sends to whom.
 #[derive(Debug)]
-pub(super) struct Among {
+struct Among {
     /// Ascending.
-    pub(super) hosts: Vec<NodeId>,
+    hosts: Vec<NodeId>,
     /// Share of the flows that stay in the rack; `None`: the destination is uniform over all others.
-    pub(super) intra_rack: Option<f64>,
+    intra_rack: Option<f64>,
 }
 
 /// The workload.
 #[derive(Debug)]
-pub(super) struct Background {
+struct Background {
     sizes: SizesSpec,
     arrivals: Arrivals,
     destinations: Destinations,
@@ -44,7 +144,7 @@ pub(super) struct Background {
 
 impl Background {
     /// Flows that start within `window`.
-    pub(super) fn new(
+    fn new(
         sizes: SizesSpec,
         arrivals: ArrivalsSpec,
         among: Among,
@@ -56,15 +156,15 @@ impl Background {
         assert!(hosts.len() > 1, "background: a flow needs two hosts");
         let mean_time = |host: NodeId| sizes.mean() * 8.0 / link_rate(topology, host);
         let arrivals = match arrivals {
-            ArrivalsSpec::Load { load } => {
+            ArrivalsSpec::Load(Load { load }) => {
                 let rates = hosts.iter().map(|host| load / mean_time(*host));
                 Arrivals::Open(Poisson::new(rates, maker.streams("arrivals", hosts.len()), window))
             }
-            ArrivalsSpec::Rate { per_host } => {
+            ArrivalsSpec::Rate(Rate { per_host }) => {
                 let rates = hosts.iter().map(|_| per_host);
                 Arrivals::Open(Poisson::new(rates, maker.streams("arrivals", hosts.len()), window))
             }
-            ArrivalsSpec::Concurrency { per_host } => {
+            ArrivalsSpec::Concurrency(Concurrency { per_host }) => {
                 let mut agenda = Agenda::until(window.end);
                 for (index, host) in hosts.iter().enumerate() {
                     let mut rng = maker.stream("arrivals", index);
@@ -181,6 +281,7 @@ impl Destinations {
 #[cfg(test)]
 mod tests {
     use super::super::test_support::{assert_within, drain, ended, make, racks};
+    use super::super::sizes::{LogUniform, Uniform, Cdf};
     use super::*;
     use crate::spec::WorkloadKind;
     use pauseframe_fabric::FlowStatus;
@@ -188,25 +289,25 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn uniform() -> SizesSpec {
-        SizesSpec::Uniform { min: Bytes::kb(1), max: Bytes::kb(39) }
+        SizesSpec::Uniform(Uniform { min: Bytes::kb(1), max: Bytes::kb(39) })
     }
 
     fn kind(sizes: SizesSpec, arrivals: ArrivalsSpec, intra_rack: Option<f64>, ms: u64) -> WorkloadKind {
         let (start, stop) = (Span::from_ms(2), Span::from_ms(2 + ms));
-        WorkloadKind::Background { sizes, arrivals, intra_rack, hosts: None, start, stop }
+        WorkloadKind::Background(BackgroundSpec { sizes, arrivals, intra_rack, hosts: None, start, stop })
     }
 
     #[test]
     fn hosts_offer_the_load_asked_for() {
-        let log_uniform = SizesSpec::LogUniform { min: Bytes::kb(2), max: Bytes::kb(64) };
-        let web_search = SizesSpec::Cdf {
+        let log_uniform = SizesSpec::LogUniform(LogUniform { min: Bytes::kb(2), max: Bytes::kb(64) });
+        let web_search = SizesSpec::Cdf(Cdf {
             source: "web_search".into(),
             points: super::super::builtin("web_search").unwrap().to_vec(),
-        };
+        });
         // Long enough that three per cent is at least four standard errors of the bytes offered.
         for (sizes, load, ms) in [(uniform(), 0.6, 100), (log_uniform, 0.2, 300), (web_search, 0.8, 20_000)] {
             let topology = racks(2, 8);
-            let kind = kind(sizes, ArrivalsSpec::Load { load }, None, ms);
+            let kind = kind(sizes, ArrivalsSpec::Load(Load { load }), None, ms);
             let flows = drain(&mut *make(kind, &topology));
             let bits = flows.iter().map(|flow| flow.size as f64 * 8.0).sum::<f64>();
             assert_within(bits / (16.0 * 10e9 * ms as f64 * 1e-3) / load, 1.0, 0.03);
@@ -215,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_flows_a_second_and_host() {
-        let kind = kind(uniform(), ArrivalsSpec::Rate { per_host: 5000.0 }, None, 1000);
+        let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 5000.0 }), None, 1000);
         let flows = drain(&mut *make(kind, &racks(1, 4)));
         assert_within(flows.len() as f64, 20_000.0, 4.0 * 20_000f64.sqrt());
     }
@@ -223,7 +324,7 @@ mod tests {
     #[test]
     fn destinations_are_uniform_over_the_others() {
         let topology = racks(2, 3);
-        let kind = kind(uniform(), ArrivalsSpec::Rate { per_host: 10_000.0 }, None, 1000);
+        let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), None, 1000);
         let flows = drain(&mut *make(kind, &topology));
         let mut pairs = BTreeMap::new();
         for flow in &flows {
@@ -239,7 +340,7 @@ mod tests {
     fn the_share_in_the_rack_is_kept() {
         // cee: 30 % intra-rack.
         let topology = racks(3, 4);
-        let kind = kind(uniform(), ArrivalsSpec::Rate { per_host: 10_000.0 }, Some(0.3), 500);
+        let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), Some(0.3), 500);
         let flows = drain(&mut *make(kind, &topology));
         let rack = |host: NodeId| topology.peer(topology.nodes()[host].ports[0]);
         let inside = flows.iter().filter(|flow| rack(flow.source) == rack(flow.destination)).count();
@@ -252,7 +353,7 @@ mod tests {
     #[test]
     fn a_rack_of_one_sends_out_and_a_single_rack_stays() {
         for (topology, share) in [(racks(3, 1), 1.0), (racks(1, 3), 0.0)] {
-            let kind = kind(uniform(), ArrivalsSpec::Rate { per_host: 1000.0 }, Some(share), 100);
+            let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 1000.0 }), Some(share), 100);
             assert!(!drain(&mut *make(kind, &topology)).is_empty());
         }
     }
@@ -262,7 +363,7 @@ mod tests {
         let topology = racks(1, 4);
         let stop = at(Span::from_ms(4));
         let mut workload =
-            make(kind(uniform(), ArrivalsSpec::Concurrency { per_host: 2 }, None, 2), &topology);
+            make(kind(uniform(), ArrivalsSpec::Concurrency(Concurrency { per_host: 2 }), None, 2), &topology);
         let first = drain(&mut *workload);
         assert_eq!(first.len(), 8);
         // 20 KB at 10 Gb/s: 16 us.
@@ -282,7 +383,7 @@ mod tests {
     #[test]
     fn a_further_host_moves_no_start_and_no_size_of_the_others() {
         let flows = |hosts| {
-            let kind = kind(uniform(), ArrivalsSpec::Load { load: 0.5 }, None, 5);
+            let kind = kind(uniform(), ArrivalsSpec::Load(Load { load: 0.5 }), None, 5);
             let flows = drain(&mut *make(kind, &racks(1, hosts)));
             // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first six stay.
             flows.iter().map(|f| (f.source, f.start, f.size)).filter(|f| f.0.0 <= 6).collect::<Vec<_>>()
@@ -296,7 +397,7 @@ mod tests {
         #[test]
         fn starts_never_go_back(load in 0.01f64..1.0, racks_ in 1usize..4, hosts in 2usize..5, intra: bool) {
             let share = intra.then_some(load);
-            let kind = kind(uniform(), ArrivalsSpec::Load { load }, share, 1);
+            let kind = kind(uniform(), ArrivalsSpec::Load(Load { load }), share, 1);
             // `drain` asserts the order and that nobody sends to itself.
             let flows = drain(&mut *make(kind, &racks(racks_, hosts)));
             let window = at(Span::from_ms(2))..at(Span::from_ms(3));

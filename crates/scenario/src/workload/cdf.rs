@@ -23,7 +23,7 @@ pub fn builtin(name: &str) -> Option<&'static [(f64, f64)]> {
 }
 
 /// The names that [`builtin`] knows.
-pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+pub fn builtin_names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 

@@ -1,8 +1,7 @@
 //! Flows that wait for others: one starts when all in its `after` have finished, and its `compute` has passed since.
 
-use super::Maker;
-use super::flow_list::node_by_name;
-use crate::spec::FlowEntry;
+use super::flow_list::{FlowEntry, node_by_name};
+use super::maker::{Maker, at};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
 use pauseframe_units::Time;
 use std::cmp::Reverse;
@@ -80,7 +79,7 @@ impl FlowDag {
         // The number of a connection that is used once tells the flow when it has finished.
         let kept = |number| Some(Kept { number, first: true, last: true });
         let flow = |(number, e): (u32, &FlowEntry)| {
-            let start = super::at(e.start + e.compute);
+            let start = at(e.start + e.compute);
             FlowSpec { kept: kept(number), ..maker.flow(node(&e.src), node(&e.dst), e.size, start) }
         };
         let flows: Vec<FlowSpec> = (0..).zip(entries).map(flow).collect();

@@ -3,13 +3,12 @@
 //! finished, with spaces between) and `compute_us` may be there too. Further columns are ignored. Times are rounded to the nearest
 //! picosecond.
 
-use super::flow_dag::FlowDag;
-use super::{Listed, Maker, at};
+use super::context::{Context, SIZES, TIMES, host};
+use super::maker::Maker;
 use crate::panics::caught;
-use crate::spec::FlowEntry;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use pauseframe_fabric::Workload;
+use pauseframe_schema::table;
 use pauseframe_topology::files;
 use pauseframe_units::{Bytes, NodeId, Span};
 use std::collections::BTreeMap;
@@ -19,13 +18,28 @@ use std::path::Path;
 const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after", "compute_us"];
 const REQUIRED: usize = 4;
 
-pub(super) fn build(entries: &[FlowEntry], maker: &Maker) -> Box<dyn Workload> {
-    if entries.iter().any(|entry| !entry.after.is_empty() || entry.compute > Span::ZERO) {
-        return Box::new(FlowDag::new(entries, maker));
+table! {
+    /// One flow of a list; it can wait for others, by their `id`, and for `compute` after them
+    pub struct FlowEntry as "Flow" {
+        /// Sending host
+        src: String = try_by(host, context);
+        /// Receiving host
+        dst: String = try_by(host, context) => {
+            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+        };
+        /// Size of each flow
+        size: Bytes = required_in(SIZES);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        // Lists without an order are recorded without the keys of an order.
+        /// What other flows name it by
+        id: Option<String> = optional_if_given("none");
+        /// Ids of flows that must have finished before it starts
+        after: Vec<String> = or_if_given(Vec::new());
+        /// From the end of those, or from start, to its first byte
+        compute: Span = or_if_given_in(Span::ZERO, TIMES);
     }
-    let node = node_by_name(maker);
-    let flow = |e: &FlowEntry| maker.flow(node(&e.src), node(&e.dst), e.size, at(e.start));
-    Box::new(Listed::new(entries.iter().map(flow).collect()))
+    pub fn try_read(t, context: &Context);
 }
 
 /// From names, which `resolve` has checked, to nodes.
@@ -259,6 +273,7 @@ fn checked(src: &str, dst: &str, size: u64, start_us: f64) -> Result<FlowEntry, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::flows::FlowsSpec;
     use super::super::test_support::{drain, make, racks};
     use super::*;
     use crate::spec::WorkloadKind;
@@ -382,7 +397,7 @@ mod tests {
             entry("h1", "h0", 4, us(5)),
             entry("h1", "h2", 2, us(1)),
         ];
-        let flows = drain(&mut *make(WorkloadKind::Flows { flows }, &racks(1, 3)));
+        let flows = drain(&mut *make(WorkloadKind::Flows(FlowsSpec { flows }), &racks(1, 3)));
         assert_eq!(flows.iter().map(|flow| flow.size).collect::<Vec<_>>(), [1, 2, 3, 4]);
     }
 }

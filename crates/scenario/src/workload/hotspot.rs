@@ -6,10 +6,52 @@
 //! written then. Sources begin at random moments of the first interval. Left out: an application that is slower in the
 //! burst than its link, because the burst waits for the receiver in any case.
 
-use super::{Maker, at};
-use crate::spec::HotspotSpec;
+use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
+use super::maker::{Maker, Source as Kind, at};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
-use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::table;
+use pauseframe_units::{Bytes, NodeId, Span, Time};
+
+table! {
+    /// Sources with a connection each to one receiver: a load that it can take, and a burst that it can not (cee Fig. 3)
+    // cee Fig. 3: seven sources, 4 times the sink's capacity from 100 to 110 ms.
+    pub struct HotspotSpec {
+        /// How many senders: the first hosts that are not the receiver
+        senders: u32 = by(senders, context);
+        /// Name of the receiver
+        receiver: String = by(receiver, context);
+        /// Offered by all senders together before and after the burst, as a share of the receiver's link
+        load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
+        /// What an application writes at a time, before and after the burst
+        message: Bytes = or_in(Bytes::kb(15), SIZES);
+        /// Offered by all together in the burst, in link rates of the receiver
+        overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));
+        /// When the burst begins
+        burst_start: Span = or_in(Span::from_ms(100), TIMES);
+        /// How long it lasts
+        burst: Span = or_in(Span::from_ms(10), Span(1)..=TIME_MAX);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+impl Kind for HotspotSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        Box::new(Hotspot::new(self, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, _: u64) -> u64 {
+        u64::from(self.senders)
+    }
+}
 
 /// What an application is about to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +73,7 @@ struct Source {
 
 /// The workload.
 #[derive(Debug)]
-pub(super) struct Hotspot {
+struct Hotspot {
     template: FlowSpec,
     sources: Vec<Source>,
     message: u64,
@@ -42,7 +84,7 @@ pub(super) struct Hotspot {
 }
 
 impl Hotspot {
-    pub(super) fn new(spec: &HotspotSpec, maker: &Maker) -> Hotspot {
+    fn new(spec: &HotspotSpec, maker: &Maker) -> Hotspot {
         let topology = maker.context.topology;
         let receiver = topology.find(&spec.receiver).expect("resolve has checked the host's name");
         let link = topology.nodes()[receiver]

@@ -6,27 +6,68 @@
 //! responses start by themselves when the job does. Left out: think time at the server, a job that gives up.
 
 use super::arrivals::Poisson;
+use super::context::{Context, SIZE_MAX, SIZES, TIMES, others, stop};
+use super::maker::{IdealOfQuery, Maker, QueryNumbers, Source, at};
 use super::queries::Queries;
-use super::{IdealOfQuery, Maker, QueryNumbers, random};
+use super::random;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, QueryRecord, Workload};
-use pauseframe_units::{Bytes, NodeId, Time};
+use pauseframe_schema::bounds::{Above, Each};
+use pauseframe_schema::table;
+use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
+table! {
+    /// Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second
+    // The defaults are those of bolt §IV-A3: 200 jobs a second and host, ten servers, 2, 4 or 8 KB.
+    pub struct IncastSpec {
+        /// Jobs a second and host, Poisson
+        rate: f64 = or_in(200.0, RATES);
+        /// Servers a job, drawn at random from the other hosts
+        fan_in: u32 = or(10) => { others(t, "fan_in", fan_in, context); };
+        /// Response sizes; each job draws one for all its servers
+        response: Vec<Bytes> = or_in(vec![Bytes::kb(2), Bytes::kb(4), Bytes::kb(8)], Each(SIZES)) => {
+            let message = || "[] has no size".to_owned();
+            t.check(!response.is_empty(), "response", message, "name one, as in [\"2 KB\"]");
+        };
+        /// Size of the request; 0 B: the responses start by themselves when the job does
+        request: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=SIZE_MAX);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+/// More than one a nanosecond is no rate that a host could have.
+pub(super) const RATES: Above = Above(0.0, 1e9, "");
+
+impl Source for IncastSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let jobs = Jobs { fan_in: self.fan_in, response: self.response.clone(), request: self.request };
+        Box::new(Incast::new(jobs, self.rate, at(self.start)..at(self.stop), maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+}
+
 /// What a job asks for.
 #[derive(Debug)]
-pub(super) struct Jobs {
-    pub(super) fan_in: u32,
+struct Jobs {
+    fan_in: u32,
     /// One is drawn for each job.
-    pub(super) response: Vec<Bytes>,
+    response: Vec<Bytes>,
     /// 0: no requests.
-    pub(super) request: Bytes,
+    request: Bytes,
 }
 
 /// The workload.
-pub(super) struct Incast {
+struct Incast {
     jobs: Jobs,
     /// What the flows have in common.
     template: FlowSpec,
@@ -44,7 +85,7 @@ pub(super) struct Incast {
 
 impl Incast {
     /// Jobs at `rate` a second and host, beginning within `window`.
-    pub(super) fn new(jobs: Jobs, rate: f64, window: Range<Time>, maker: &Maker) -> Incast {
+    fn new(jobs: Jobs, rate: f64, window: Range<Time>, maker: &Maker) -> Incast {
         let hosts = maker.hosts();
         let count = hosts.len();
         assert!((jobs.fan_in as usize) < count, "incast: fan_in {} with {count} hosts", jobs.fan_in);
@@ -140,21 +181,21 @@ impl fmt::Debug for Incast {
 #[cfg(test)]
 mod tests {
     use super::super::test_support::{assert_within, drain, ended, make, racks};
-    use crate::spec::WorkloadKind;
+    use crate::spec::{IncastSpec, WorkloadKind};
     use pauseframe_fabric::{FlowSpec, FlowStatus, Workload};
     use pauseframe_units::{Bytes, Span, Time};
     use std::collections::{BTreeMap, BTreeSet};
 
     /// bolt §IV-A3: 200 jobs a second and host, 10 servers, 2, 4 or 8 KB.
     fn incast(hosts: usize, request: u64, ms: u64) -> Box<dyn Workload> {
-        let kind = WorkloadKind::Incast {
+        let kind = WorkloadKind::Incast(IncastSpec {
             rate: 200.0,
             fan_in: 10,
             response: vec![Bytes::kb(2), Bytes::kb(4), Bytes::kb(8)],
             request: Bytes(request),
             start: Span::from_ms(1),
             stop: Span::from_ms(1 + ms),
-        };
+        });
         make(kind, &racks(1, hosts))
     }
 

@@ -1,72 +1,130 @@
-//! Workloads: what makes flows. One file for each story; all are pulled lazily, in the order of starts.
+//! Workloads: what makes flows. One file for each story, which declares its keys and makes its flows; all are pulled lazily, in the
+//! order of starts.
 //!
 //! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
 //! so that another workload, another transport or a further host shifts no other draw: variants of a
 //! scenario that share a seed see the same traffic (common random numbers).
 
-pub(crate) mod application;
 mod arrivals;
-mod background;
 pub(crate) mod cdf;
+pub(crate) mod context;
 mod distributions;
 pub(crate) mod flow_dag;
 pub(crate) mod flow_list;
-mod hotspot;
-mod incast;
-mod long_flows;
-mod n_to_one;
-mod permutation;
+pub(crate) mod hosts;
+pub(crate) mod maker;
 mod queries;
 mod random;
-mod requests;
-mod scatter_gather;
 mod sizes;
 #[cfg(test)]
 mod test_support;
-mod udp;
+mod trace;
 
+pub use application::{ApplicationSource, PatternName, PlacementName};
+pub use background::{ArrivalsSpec, Concurrency, Load, Rate};
 pub use cdf::{builtin, builtin_names, read_cdf};
-pub(crate) use flow_list::read_flow_list;
+pub use context::Context;
+pub use flow_list::FlowEntry;
+pub use long_flows::LongFlowEntry;
+pub(crate) use maker::nothing;
+pub use maker::{IdealOfQuery, Maker, QueryNumbers, Source, WorkloadContext};
+pub use requests::ReplyLaw;
+pub use scatter_gather::{Exponential, GapsSpec, LogNormal};
+pub use sizes::{Cdf, Fixed, LogUniform, SizesSpec, Uniform};
+pub use udp::BurstSpec;
 
-use crate::spec::{WorkloadKind, WorkloadSpec};
-use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowSpec, Workload};
-use pauseframe_topology::Topology;
-use pauseframe_units::{Bytes, NodeId, Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use pauseframe_fabric::Workload;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::registry;
+use pauseframe_schema::value::did_you_mean;
 
-/// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
-pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
-
-/// What a workload may know of the rest of the scenario.
-pub struct WorkloadContext<'a> {
-    /// The graph: hosts, their racks and link rates.
-    pub topology: &'a Topology,
-    /// The master seed.
-    pub seed: u64,
-    /// The hosts of each application's ranks, by position of the workload.
-    pub placed: BTreeMap<usize, Vec<NodeId>>,
-    /// Asked once for every partition-aggregate job.
-    pub ideal_of_query: IdealOfQuery,
-    /// Where all workloads of a run take the numbers of their queries from.
-    pub query_numbers: QueryNumbers,
+registry! {
+    /// The workloads
+    pub enum WorkloadKind {
+        "flows" => flows::Flows(FlowsSpec);
+        "permutation" => permutation::Permutation(Permutation);
+        "n_to_1" => n_to_one::NToOne(NToOne);
+        "long_flows" => long_flows::LongFlows(LongFlows);
+        "incast" => incast::Incast(IncastSpec);
+        "requests" => requests::Requests(RequestsSpec);
+        "background" => background::Background(BackgroundSpec);
+        "scatter_gather" => scatter_gather::ScatterGather(ScatterGatherSpec);
+        "hotspot" => hotspot::Hotspot(HotspotSpec);
+        "udp" => udp::Udp(UdpSpec);
+        "application" => application::Application(ApplicationSpec);
+    }
+    pub fn read(t, context: &Context);
+    impl Source;
 }
 
-/// Numbers queries in the order in which they begin, over all workloads of a run.
-#[derive(Clone, Debug, Default)]
-pub struct QueryNumbers(Arc<AtomicU32>);
+/// `[[workload]]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkloadSpec {
+    /// Names it in the tables; unique. Default: its kind.
+    pub name: String,
+    /// Name of the transport: "default" is `[transport]`, "udp" none.
+    pub transport: String,
+    /// What it does.
+    pub kind: WorkloadKind,
+}
 
-impl QueryNumbers {
-    /// The next number.
-    fn take(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::Relaxed)
+/// A workload as far as it could be read.
+pub(crate) struct Partial {
+    pub(crate) name: String,
+    pub(crate) transport: String,
+    pub(crate) kind: Option<WorkloadKind>,
+}
+
+/// Reads one workload; `taken` holds all names that are given, so that no default is one of them. `is_preset` tells the
+/// names of presets, which are no transports by themselves.
+pub(crate) fn workload(
+    t: &mut Table,
+    context: &Context,
+    taken: &mut Vec<String>,
+    is_preset: fn(&str) -> bool,
+) -> Partial {
+    let chosen = WorkloadKind::choose(t, "kind", None, "What it does");
+    let kind = chosen.unwrap_or("workload");
+    let mut default = kind.to_owned();
+    let mut why = Origin::Default;
+    for count in 2.. {
+        if !taken.contains(&default) {
+            break;
+        }
+        default = format!("{kind}_{count}");
+        why = Origin::Computed("the kind, numbered".to_owned());
     }
+    let name: String =
+        t.or_because("name", default, why, "the kind, numbered if it occurs again", "Its name in the tables");
+    t.check(
+        !name.is_empty() && name.len() <= 64,
+        "name",
+        || format!("{name:?} is empty or longer than 64 bytes"),
+        "",
+    );
+    taken.push(name.clone());
+    let transport = if kind == "udp" { "udp".to_owned() } else { transport_name(t, context, is_preset) };
+    let kind = chosen.and_then(|chosen| WorkloadKind::read_as(chosen, t, context));
+    Partial { name, transport, kind }
+}
+
+fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool) -> String {
+    let doc = "Name of its transport: one of [transports.NAME], or \"default\" for [transport]";
+    let transport: String = t.or("transport", "default".to_owned(), doc);
+    let message =
+        || format!("there is no transport {transport:?}; there are {}", context.transports.join(", "));
+    let hint = if is_preset(&transport) {
+        format!("for the preset add [transports.{transport}] with preset = {transport:?}")
+    } else {
+        did_you_mean(&transport, context.transports.iter().map(String::as_str))
+    };
+    t.check(context.transports.contains(&transport), "transport", message, &hint);
+    transport
 }
 
 /// Makes the workload that `spec` describes. `index` is its position in the scenario, `transport` that of
-/// its transport in the network; both are copied into every [`FlowSpec`].
+/// its transport in the network; both are copied into every [`pauseframe_fabric::FlowSpec`].
 ///
 /// # Panics
 /// If `spec` names a host that the topology has not, or needs more hosts than there are: `resolve` refuses
@@ -77,140 +135,5 @@ pub fn build(
     transport: u16,
     context: &WorkloadContext,
 ) -> Box<dyn Workload> {
-    let maker = Maker { context, name: &spec.name, workload: index, transport };
-    match &spec.kind {
-        WorkloadKind::Flows { flows } => flow_list::build(flows, &maker),
-        WorkloadKind::Permutation { size, start } => Box::new(permutation::build(*size, *start, &maker)),
-        WorkloadKind::NToOne { senders, receiver, size, start, spread } => {
-            Box::new(n_to_one::build(*senders, receiver, *size, *start..*start + *spread, &maker))
-        }
-        WorkloadKind::LongFlows { flows } => Box::new(long_flows::build(flows, &maker)),
-        WorkloadKind::Incast { rate, fan_in, response, request, start, stop } => {
-            let jobs = incast::Jobs { fan_in: *fan_in, response: response.clone(), request: *request };
-            Box::new(incast::Incast::new(jobs, *rate, at(*start)..at(*stop), &maker))
-        }
-        WorkloadKind::Requests {
-            client,
-            servers,
-            request,
-            response,
-            count,
-            pause,
-            persistent,
-            start,
-            connect_ahead,
-            spacing,
-            reply_delay,
-        } => {
-            let exchange = requests::Exchange {
-                request: *request,
-                response: *response,
-                pause: *pause,
-                reply_delay: *reply_delay,
-                spacing: *spacing,
-            };
-            let series = requests::Series {
-                exchange,
-                count: *count,
-                persistent: *persistent,
-                connect_ahead: *connect_ahead,
-            };
-            Box::new(requests::Requests::new(series, client, servers, at(*start), &maker))
-        }
-        WorkloadKind::Background { sizes, arrivals, intra_rack, hosts, start, stop } => {
-            let window = at(*start)..at(*stop);
-            let among = background::Among { hosts: maker.named(hosts.as_deref()), intra_rack: *intra_rack };
-            Box::new(background::Background::new(sizes.clone(), *arrivals, among, window, &maker))
-        }
-        WorkloadKind::ScatterGather(spec) => Box::new(scatter_gather::ScatterGather::new(spec, &maker)),
-        WorkloadKind::Hotspot(spec) => Box::new(hotspot::Hotspot::new(spec, &maker)),
-        WorkloadKind::Udp(spec) => Box::new(udp::Udp::new(spec, &maker)),
-        WorkloadKind::Application(spec) => {
-            let hosts =
-                context.placed.get(&usize::from(index)).cloned().expect("all applications are placed");
-            Box::new(application::ApplicationWorkload::new(spec, hosts, &maker))
-        }
-    }
-}
-
-/// A workload that never has a flow.
-pub(crate) fn nothing() -> Box<dyn Workload> {
-    Box::new(Listed::new(Vec::new()))
-}
-
-/// What the constructors of this folder share: who is asking, and in which network.
-struct Maker<'a> {
-    context: &'a WorkloadContext<'a>,
-    name: &'a str,
-    workload: u16,
-    transport: u16,
-}
-
-impl Maker<'_> {
-    /// A one-way flow of this workload.
-    fn flow(&self, source: NodeId, destination: NodeId, size: Bytes, start: Time) -> FlowSpec {
-        FlowSpec {
-            source,
-            destination,
-            size: size.0,
-            reply: 0,
-            start,
-            stop: None,
-            transport: self.transport,
-            workload: self.workload,
-            query: None,
-            kept: None,
-            reply_delay: Span::ZERO,
-        }
-    }
-
-    fn hosts(&self) -> Vec<NodeId> {
-        self.context.topology.hosts().collect()
-    }
-
-    /// The hosts of these names, ascending, each once; all for `None`.
-    fn named(&self, names: Option<&[String]>) -> Vec<NodeId> {
-        let Some(names) = names else { return self.hosts() };
-        let find = |name: &String| self.context.topology.find(name).expect("resolve knows its hosts");
-        names.iter().map(find).collect::<BTreeSet<NodeId>>().into_iter().collect()
-    }
-
-    /// The stream for one purpose of one host (by its position among the hosts).
-    fn stream(&self, purpose: &str, host: usize) -> Rng {
-        pauseframe_engine::stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
-    }
-
-    /// One stream a host.
-    fn streams(&self, purpose: &str, hosts: usize) -> Vec<Rng> {
-        (0..hosts).map(|host| self.stream(purpose, host)).collect()
-    }
-}
-
-/// The moment `since_start` into the run.
-fn at(since_start: Span) -> Time {
-    Time::ZERO + since_start
-}
-
-/// Flows that are known in full before the run.
-#[derive(Debug)]
-struct Listed {
-    flows: std::vec::IntoIter<FlowSpec>,
-}
-
-impl Listed {
-    /// Sorts by start; flows that start together keep their order.
-    fn new(mut flows: Vec<FlowSpec>) -> Listed {
-        flows.sort_by_key(|flow| flow.start);
-        Listed { flows: flows.into_iter() }
-    }
-}
-
-impl Workload for Listed {
-    fn next_start(&self) -> Option<Time> {
-        self.flows.as_slice().first().map(|flow| flow.start)
-    }
-
-    fn next_flow(&mut self) -> FlowSpec {
-        self.flows.next().expect("asked for a flow only while next_start gives a time")
-    }
+    spec.kind.build(&Maker { context, name: &spec.name, workload: index, transport })
 }

@@ -1,11 +1,35 @@
 //! Every host sends one flow and receives one: a uniformly random cyclic permutation (Sattolo 1986), so
 //! that nobody sends to itself.
 
-use super::{Listed, Maker, at};
+use super::context::{Context, SIZES, TIMES, two_hosts};
+use super::maker::{Listed, Maker, Source, at};
 use pauseframe_engine::Rng;
+use pauseframe_fabric::Workload;
+use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span};
 
-pub(super) fn build(size: Bytes, start: Span, maker: &Maker) -> Listed {
+table! {
+    /// Every host sends to one other and receives from one other
+    pub struct Permutation {
+        /// Size of each flow
+        size: Bytes = required_in(SIZES) => { two_hosts(t, context); };
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+impl Source for Permutation {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        Box::new(build(self.size, self.start, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+}
+
+fn build(size: Bytes, start: Span, maker: &Maker) -> Listed {
     let hosts = maker.hosts();
     let to = one_cycle(hosts.len(), &mut maker.stream("permutation", 0));
     Listed::new(
@@ -62,7 +86,7 @@ mod tests {
     #[test]
     fn every_host_sends_once_and_receives_once() {
         let topology = racks(4, 5);
-        let kind = WorkloadKind::Permutation { size: Bytes::kb(70), start: Span::from_us(3) };
+        let kind = WorkloadKind::Permutation(Permutation { size: Bytes::kb(70), start: Span::from_us(3) });
         let flows = drain(&mut *make(kind, &topology));
         let hosts: Vec<_> = topology.hosts().collect();
         assert_eq!(flows.iter().map(|flow| flow.source).collect::<Vec<_>>(), hosts);

@@ -7,38 +7,164 @@
 //! table. Left out: pipelining.
 
 use super::random::exponential;
-use super::{Maker, QueryNumbers};
-use crate::spec::{ReplyDelay, ReplyLaw};
+use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
+use super::maker::{Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
 
+table! {
+    /// A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds
+    // repro: 20 KB responses in sequence on a persistent connection.
+    pub struct RequestsSpec {
+        /// Host that asks
+        client: String = try_by(asking, context);
+        /// Host that answers
+        server: Option<String> = optional("none: see servers");
+        /// Hosts that answer, all asked at once: the next round begins when the last response is in
+        servers: Vec<String> = or(Vec::new()) => {
+            check_servers(t, client.as_deref(), server.as_deref(), &servers, context);
+        };
+        /// Size of a request
+        request: Bytes = or_in(Bytes(100), SIZES);
+        /// Size of a response
+        response: Bytes = or_in(Bytes::kb(20), SIZES);
+        /// How many requests, one after the other
+        count: u32 = or_in(1000, 1..=100_000_000);
+        /// From the end of a response to the next request
+        pause: Span = or_in(Span::ZERO, TIMES);
+        /// All on one connection, or each on its own
+        persistent: bool = or(true);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// How long before that kept connections are opened, so that the first request needs no handshake
+        connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
+            let message = || "needs connections that are kept".to_owned();
+            let able = connect_ahead == Span::ZERO || persistent;
+            t.check(able, "connect_ahead", message, "set persistent = true");
+            let message = || format!("{connect_ahead} is more than start ({start})");
+            t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
+        };
+        /// From the request to one of several servers to that to the next
+        spacing: Span = or_in(Span::ZERO, TIMES);
+        /// From a request to its response: see reply_law
+        reply_delay: Span = or_in(Span::ZERO, TIMES);
+        /// What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
+        /// server to the next (staggered)
+        reply_law: ReplyLaw = or(ReplyLaw::Constant);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+choices! {
+    /// The law of a reply delay
+    pub enum ReplyLaw {
+        /// Always the same
+        Constant = "constant",
+        /// From zero to `time`, all as likely
+        Uniform = "uniform",
+        /// Exponential with mean `time`
+        Exponential = "exponential",
+        /// The first server at once, each further one `time` later
+        Staggered = "staggered",
+    }
+}
+
+/// How long an application takes for its reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ReplyDelay {
+    law: ReplyLaw,
+    /// The constant, the largest, the mean, or the step.
+    time: Span,
+}
+
+fn asking(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
+    two_hosts(t, context);
+    host(t, key, doc, context)
+}
+
+/// `server` or `servers`: other hosts than the client, each once.
+fn check_servers(
+    t: &mut Table,
+    client: Option<&str>,
+    server: Option<&str>,
+    servers: &[String],
+    context: &Context,
+) {
+    let either = server.is_some() == servers.is_empty();
+    t.check(either, "server", || "needs either server or servers".to_owned(), "name the host that answers");
+    let listed = servers.iter().map(String::as_str).enumerate();
+    let all: Vec<(String, &str)> = listed
+        .map(|(index, name)| (format!("servers.{index}"), name))
+        .chain(server.map(|name| ("server".to_owned(), name)))
+        .collect();
+    for (index, (key, name)) in all.iter().enumerate() {
+        known_host(t, key, name, context);
+        let itself = client == Some(*name);
+        t.check(!itself, key, || "client and server are the same host".to_owned(), "");
+        let twice = all[..index].iter().any(|(_, other)| other == name);
+        t.check(!twice, key, || format!("{name:?} is there twice"), "name each host once");
+    }
+}
+
+impl RequestsSpec {
+    /// All that answer.
+    pub fn all_servers(&self) -> Vec<String> {
+        self.servers.iter().chain(&self.server).cloned().collect()
+    }
+}
+
+impl Source for RequestsSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let exchange = Exchange {
+            request: self.request,
+            response: self.response,
+            pause: self.pause,
+            reply_delay: ReplyDelay { law: self.reply_law, time: self.reply_delay },
+            spacing: self.spacing,
+        };
+        let &RequestsSpec { count, persistent, connect_ahead, .. } = self;
+        let series = Series { exchange, count, persistent, connect_ahead };
+        Box::new(Requests::new(series, &self.client, &self.all_servers(), at(self.start), maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, _: u64) -> u64 {
+        self.all_servers().len() as u64
+    }
+}
+
 /// One request and its response.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    pub(super) request: Bytes,
-    pub(super) response: Bytes,
+struct Exchange {
+    request: Bytes,
+    response: Bytes,
     /// From the response to the next request.
-    pub(super) pause: Span,
+    pause: Span,
     /// From the request to one server to that to the next.
-    pub(super) spacing: Span,
+    spacing: Span,
     /// From the request to the response.
-    pub(super) reply_delay: ReplyDelay,
+    reply_delay: ReplyDelay,
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Series {
-    pub(super) exchange: Exchange,
-    pub(super) count: u32,
-    pub(super) persistent: bool,
+struct Series {
+    exchange: Exchange,
+    count: u32,
+    persistent: bool,
     /// How long before the first request the connections are opened.
-    pub(super) connect_ahead: Span,
+    connect_ahead: Span,
 }
 
 /// The workload.
-pub(super) struct Requests {
+struct Requests {
     series: Series,
     /// One a server, as they are sent in each round.
     templates: Vec<FlowSpec>,
@@ -61,7 +187,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(
+    fn new(
         series: Series,
         client: &str,
         servers: &[String],
@@ -201,7 +327,7 @@ mod tests {
     use crate::spec::WorkloadKind;
 
     fn requests(persistent: bool) -> WorkloadKind {
-        WorkloadKind::Requests {
+        WorkloadKind::Requests(RequestsSpec {
             client: "h1".into(),
             servers: vec!["h0".into()],
             request: Bytes(100),
@@ -212,8 +338,10 @@ mod tests {
             start: Span::from_us(10),
             connect_ahead: Span::ZERO,
             spacing: Span::ZERO,
-            reply_delay: ReplyDelay { law: ReplyLaw::Constant, time: Span::ZERO },
-        }
+            reply_delay: Span::ZERO,
+            reply_law: ReplyLaw::Constant,
+            server: None,
+        })
     }
 
     #[test]
@@ -248,14 +376,14 @@ mod tests {
     #[test]
     fn rounds_of_several_servers_do_not_overlap() {
         let topology = racks(1, 4);
-        let WorkloadKind::Requests { client, request, response, pause, reply_delay, .. } = requests(true)
+        let WorkloadKind::Requests(RequestsSpec { client, request, response, pause, reply_delay, .. }) = requests(true)
         else {
             panic!()
         };
         let (connect_ahead, spacing) = (Span::from_us(4), Span::from_us(1));
         let servers: Vec<String> = ["h0", "h2", "h3"].map(String::from).into();
         let (count, persistent, start) = (2, true, Span::from_us(10));
-        let kind = WorkloadKind::Requests {
+        let kind = WorkloadKind::Requests(RequestsSpec {
             client,
             servers,
             request,
@@ -267,7 +395,9 @@ mod tests {
             connect_ahead,
             spacing,
             reply_delay,
-        };
+            reply_law: ReplyLaw::Constant,
+            server: None,
+        });
         let mut workload = make(kind, &topology);
         let mut now = Time::ZERO + Span::from_us(10);
         for round in 0..2 {

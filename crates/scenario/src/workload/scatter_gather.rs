@@ -10,14 +10,116 @@
 use super::arrivals::Agenda;
 use super::queries::Queries;
 use super::random::{exponential, standard_normal};
-use super::{IdealOfQuery, Maker, QueryNumbers, at};
-use crate::spec::{GapsSpec, ScatterGatherSpec};
+use super::context::{Context, SIZES, TIME_MAX, TIMES, known_host, some_hosts, stop};
+use super::maker::{IdealOfQuery, Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{kinds, table};
 use pauseframe_topology::Topology;
-use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+
+table! {
+    /// Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then answers
+    pub struct ScatterGatherSpec {
+        /// Hosts that launch queries
+        aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
+        /// Hosts that answer; a query asks one of each rack, and that one all others of its rack
+        servers: Option<Vec<String>> = by(some_hosts, context) => {
+            check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
+        };
+        /// Times between the queries of an aggregator
+        gaps: GapsSpec = try_section(gaps);
+        // The requests of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
+        /// Size of a request, at both levels
+        request: Bytes = or_in(Bytes(1600), SIZES);
+        /// Size of a response, at both levels
+        response: Bytes = or_in(Bytes::kb(20), SIZES);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+kinds! {
+    /// Times between events
+    #[derive(Copy)]
+    pub enum GapsSpec {
+        "exponential" => Exponential(Exponential);
+        "log_normal" => LogNormal(LogNormal);
+    }
+    pub fn read(t);
+}
+
+/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144 ms
+/// at each; cee §III-C1 has them a hundred times as often.
+const MEAN_GAP: Span = Span::from_us(1436);
+
+table! {
+    /// Times between events with this mean, exponential: a Poisson process
+    #[derive(Copy)]
+    pub struct Exponential {
+        /// Mean time between two queries of an aggregator
+        mean: Span = or_in(MEAN_GAP, Span::from_ns(1)..=TIME_MAX);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// Times between events with this mean; `sigma` is the standard deviation of their logarithm
+    // Long silences and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
+    #[derive(Copy)]
+    pub struct LogNormal {
+        /// Mean time between two queries of an aggregator
+        mean: Span = or_in(MEAN_GAP, Span::from_ns(1)..=TIME_MAX);
+        /// Standard deviation of the logarithm of the times
+        sigma: f64 = or_in(1.5, 0.0..=4.0);
+    }
+    pub fn read(t);
+}
+
+fn gaps(t: &mut Table) -> Option<GapsSpec> {
+    let default = Some(("exponential", Origin::Default, "exponential"));
+    GapsSpec::read(t, "kind", default, "Law of the times between the queries of an aggregator")
+}
+
+fn check_aggregators(t: &mut Table, aggregators: Option<&[String]>, context: &Context) {
+    for name in aggregators.into_iter().flatten() {
+        known_host(t, "aggregators", name, context);
+    }
+    let some = aggregators.is_none_or(|names| !names.is_empty());
+    t.check(some, "aggregators", || "[] names no host".to_owned(), "name one");
+}
+
+fn check_servers(
+    t: &mut Table,
+    aggregators: Option<&[String]>,
+    servers: Option<&[String]>,
+    context: &Context,
+) {
+    let is_aggregator = |name: &&String| aggregators.is_some_and(|names| names.contains(*name));
+    let both = servers.into_iter().flatten().find(is_aggregator);
+    let message = || format!("{:?} is an aggregator too", both.map_or("", String::as_str));
+    t.check(both.is_none(), "servers", message, "leave it out of one of them");
+    let none_left = servers.is_none()
+        && context.hosts.zip(aggregators).is_some_and(|(hosts, names)| hosts.count() <= names.len());
+    t.check(!none_left, "aggregators", || "no host is left to answer".to_owned(), "enlarge the topology");
+}
+
+impl Source for ScatterGatherSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        Box::new(ScatterGather::new(self, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+}
 
 /// The servers below one switch.
 type Rack = Vec<NodeId>;
@@ -46,7 +148,7 @@ pub(super) struct ScatterGather {
 }
 
 impl ScatterGather {
-    pub(super) fn new(spec: &ScatterGatherSpec, maker: &Maker) -> ScatterGather {
+    fn new(spec: &ScatterGatherSpec, maker: &Maker) -> ScatterGather {
         let aggregators = maker.named(Some(&spec.aggregators));
         let mut servers = maker.named(spec.servers.as_deref());
         servers.retain(|host| !aggregators.contains(host));
@@ -173,8 +275,8 @@ fn by_rack(topology: &Topology, servers: &[NodeId]) -> Vec<Rack> {
 
 fn gap(law: GapsSpec, rng: &mut Rng) -> Span {
     let (mean, factor) = match law {
-        GapsSpec::Exponential { mean } => (mean, exponential(rng)),
-        GapsSpec::LogNormal { mean, sigma } => {
+        GapsSpec::Exponential(Exponential { mean }) => (mean, exponential(rng)),
+        GapsSpec::LogNormal(LogNormal { mean, sigma }) => {
             (mean, libm::exp(sigma * standard_normal(rng) - sigma * sigma / 2.0))
         }
     };
@@ -248,7 +350,7 @@ mod tests {
     }
 
     fn exponential_ms() -> GapsSpec {
-        GapsSpec::Exponential { mean: Span::from_ms(1) }
+        GapsSpec::Exponential(Exponential { mean: Span::from_ms(1) })
     }
 
     fn rack_of(topology: &Topology, host: NodeId) -> NodeId {
@@ -327,7 +429,7 @@ mod tests {
     fn gaps_have_their_mean_and_spread() {
         let sigma = 0.8f64;
         let spread = (sigma * sigma).exp_m1().sqrt();
-        let log_normal = GapsSpec::LogNormal { mean: Span::from_ms(1), sigma };
+        let log_normal = GapsSpec::LogNormal(LogNormal { mean: Span::from_ms(1), sigma });
         for (gaps, variation) in [(exponential_ms(), 1.0), (log_normal, spread)] {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =

@@ -5,15 +5,102 @@
 //! after it is exponential. Sources start together where they are always on, and after a first pause otherwise.
 
 use super::random::exponential;
-use super::{Maker, at};
-use crate::spec::{BurstSpec, UdpSpec};
+use super::background::SIZES_DOC;
+use super::context::{Context, SIZES, TIME_MAX, TIMES, some_hosts, stop, two_hosts};
+use super::maker::{Maker, Source as Kind, at};
+use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};
+use pauseframe_schema::document::Value;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::Absent;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::table;
 use pauseframe_units::{BitRate, Bytes, NodeId, Span, Time};
+
+table! {
+    /// Datagrams without a transport: each source sends at `rate`, all the time or in bursts
+    pub struct UdpSpec {
+        /// Hosts that send
+        sources: Option<Vec<String>> = by(sending, context);
+        /// Hosts that are sent to; each source (with bursts: each burst) takes one at random, never itself
+        destinations: Option<Vec<String>> = by(some_hosts, context) => {
+            check_destinations(t, sources.as_deref(), destinations.as_deref());
+        };
+        /// Rate of a source while it sends, with all that the scenario counts on the wire
+        rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
+        // The largest that an MTU of 1500 bytes takes.
+        /// Application bytes of a datagram
+        datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
+        /// The 802.1p priority of the datagrams
+        priority: u8 = or_in(0, 0..=7);
+        /// Random on and off, or false: every source sends all the time
+        burst: Option<BurstSpec> = try_by(burst, context);
+        /// Application bytes that each source sends in all
+        size: Option<Bytes> = optional_in(SIZES, "none: until stop");
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+table! {
+    /// Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them
+    pub struct BurstSpec {
+        /// Application bytes of a burst
+        sizes: SizesSpec = try_section(|t| SizesSpec::read(t, "kind", None, SIZES_DOC, context));
+        /// Mean pause between the end of a burst and the start of the next, exponential
+        idle: Span = required_in(Span(1)..=TIME_MAX);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+fn sending(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
+    two_hosts(t, context);
+    some_hosts(t, key, doc, context)
+}
+
+fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: Option<&[String]>) {
+    let Some([only]) = destinations else { return };
+    if let Some(sources) = sources {
+        let message = || format!("{only:?} would send to itself");
+        t.check(!sources.contains(only), "destinations", message, "leave it out of sources");
+    } else {
+        let message = || format!("all hosts send, and {only:?} would send to itself");
+        t.check(false, "destinations", message, "name the sources");
+    }
+}
+
+/// `Some(None)` for a source that is always on; `None` where a mistake is recorded.
+fn burst(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Option<BurstSpec>> {
+    let item = t.item.and_then(|item| item.get(key));
+    let wrong = item.is_some_and(|item| !matches!(item.value, Value::Table(_) | Value::Bool(false)));
+    match t.switchable(key, Absent::Off(Origin::Default), "false", doc, |t| BurstSpec::read(t, context)) {
+        None if wrong => None,
+        None => Some(None),
+        Some(read) => read.map(Some),
+    }
+}
+
+impl Kind for UdpSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        Box::new(Udp::new(self, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, hosts: u64) -> u64 {
+        self.sources.as_ref().map_or(hosts, |sources| sources.len() as u64)
+    }
+}
 
 /// The workload.
 #[derive(Debug)]
-pub(super) struct Udp {
+struct Udp {
     /// What the flows have in common.
     template: FlowSpec,
     destinations: Vec<NodeId>,
@@ -35,7 +122,7 @@ struct Source {
 }
 
 impl Udp {
-    pub(super) fn new(spec: &UdpSpec, maker: &Maker) -> Udp {
+    fn new(spec: &UdpSpec, maker: &Maker) -> Udp {
         let named = |names: &Option<Vec<String>>| match names {
             Some(names) => names
                 .iter()
@@ -104,6 +191,7 @@ impl Workload for Udp {
 #[cfg(test)]
 mod tests {
     use super::super::test_support::{assert_within, drain, make, racks};
+    use super::super::sizes::{Fixed};
     use super::*;
     use crate::spec::{SizesSpec, WorkloadKind};
 
@@ -142,7 +230,7 @@ mod tests {
     fn bursts_have_their_size_and_pauses_their_mean() {
         let topology = racks(1, 4);
         // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms a burst and source.
-        let burst = BurstSpec { sizes: SizesSpec::Fixed { size: Bytes::kb(28) }, idle: Span::from_us(276) };
+        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle: Span::from_us(276) };
         let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
         assert!(flows.iter().all(|flow| flow.size == 28_000));
@@ -159,7 +247,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_source_end_it() {
         let topology = racks(1, 2);
-        let burst = BurstSpec { sizes: SizesSpec::Fixed { size: Bytes::kb(30) }, idle: Span::from_us(1) };
+        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(30) }), idle: Span::from_us(1) };
         let spec = UdpSpec { burst: Some(burst), size: Some(Bytes::kb(70)), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
         let host = topology.find("h0");

@@ -42,7 +42,7 @@ impl RoutingEngine for Auto {
         }
         let orders = format!("{} orders cost a mean detour of {:.2} %", plan.lanes(), detour * 100.0);
         let lash = Lash { lanes_max: self.orders.lanes, seed: self.orders.seed };
-        match lash.plan_watched(topology, graph, watch) {
+        match lash.plan_within(topology, graph, self.orders.lanes, watch) {
             Ok(mut lash) => {
                 lash.note(format!(
                     "auto chose lash: {orders}; lash needs {} lanes for shortest routes, one a pair and without backups",
@@ -50,8 +50,8 @@ impl RoutingEngine for Auto {
                 ));
                 Ok(lash)
             }
-            Err(RoutingError::Lanes { needed, .. }) => {
-                plan.note(format!("auto chose order_pair: {orders}, and lash would need {needed} lanes"));
+            Err(RoutingError::Lanes { allowed, .. }) => {
+                plan.note(format!("auto chose order_pair: {orders}, and lash would need more than {allowed} lanes"));
                 Ok(plan)
             }
             Err(other) => Err(other),
