@@ -188,7 +188,13 @@ impl Cell {
                 self.end(slot).flow = NIL;
                 return;
             }
-            Order::Write { bytes, token, written } => self.write_message(slot, bytes, token, written, now),
+            Order::Write { bytes, token, written } => {
+                // That it has gone is told with what happens next, not now.
+                self.write_message(slot, bytes, token, written, now);
+                self.pump(slot, now, queue);
+                self.arm_timer(slot, now, queue);
+                return;
+            }
             Order::Await { bytes, token } => {
                 self.await_message(slot, bytes, token);
                 return;
