@@ -138,6 +138,12 @@ def test_what_ranks_wait_for(tmp_path):
     assert table.filter(pl.col("activity") == "waiting")["end_us"].to_list() == [250.0, 250.0], "nothing happens after"
 
 
+def test_a_table_that_was_not_recorded(tmp_path):
+    pf.run(TWO_JOBS.replace("timeline = true\n", ""), out=tmp_path / "two", progress=False)
+    with pytest.raises(pf.InputError, match="has no table timeline: a run writes it with timeline = true"):
+        len(pf.load(tmp_path / "two").timeline)
+
+
 def test_runs_without_applications_have_no_such_section(folders, tmp_path):
     assert "Applications" not in report(tmp_path / "r.html", folders["dctcp"])[2].text
 
@@ -184,3 +190,40 @@ def test_a_page_without_scripts_of_others_is_painted(tmp_path):
     assert "compute 100 %" in pixels[2]
     assert pixels[3] == 4
     assert said == []
+
+
+def test_a_time_pointed_at_is_shown_in_every_figure_of_time(tmp_path):
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    recorded = TWO_JOBS + '[record]\nseries = { every = "10 us", ports = ["*"] }\n'
+    pf.run(recorded, out=tmp_path / "two", progress=False)
+    report(tmp_path / "r.html", tmp_path / "two")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.goto((tmp_path / "r.html").as_uri())
+        shown, timed = page.evaluate(
+            """() => {
+                redraw(true);
+                const all = [...document.querySelectorAll("[data-figure]")].filter(canvas => canvas.clientWidth);
+                const timed = all.filter(canvas => secondsPerStep(figures[+canvas.dataset.figure]));
+                const first = timed.find(canvas => canvas.closest(".lines"));
+                const half = figures[+first.dataset.figure].layout.xaxis.range[1] / 2;
+                first.emit("plotly_hover", { points: [{ x: half }] });
+                const seconds = half * secondsPerStep(figures[+first.dataset.figure]);
+                const shown = timed.filter(canvas => canvas.cursor && !canvas.cursor.hidden).map(canvas => {
+                    const { xaxis } = canvas._fullLayout, at = parseFloat(canvas.cursor.style.left) - xaxis._offset;
+                    return xaxis.p2l(at) * secondsPerStep(figures[+canvas.dataset.figure]) / seconds;
+                });
+                first.emit("plotly_unhover", {});
+                return [shown, [all.length, timed.length, timed.filter(canvas => canvas.cursor.hidden).length]];
+            }"""
+        )
+        browser.close()
+    figures, with_time, hidden = timed
+    assert figures > with_time >= 6
+    assert len(shown) >= with_time - 1, "all whose range has this time"
+    assert shown == pytest.approx([1.0] * len(shown), rel=0.01)
+    assert hidden == with_time

@@ -231,7 +231,7 @@ class Routes:
     def write(self, format: str) -> str:
         """The tables as "csv" or "json"."""
     def write_file(self, path: str, format: str) -> None:
-        """The same into a file; csv row by row, so that large tables need no further memory."""
+        """The same into a file, "parquet" too; it and csv row by row, so that large tables need no further memory."""
 
 def plan_routes(
     topology: Topology,
@@ -264,7 +264,9 @@ def read_routes(
     addresses: str | None = None,
     lanes: dict[int, int] | None = None,
 ) -> Routes:
-    """Tables from a plan folder, a file (csv, json, opensm) or a folder of SWITCH.json as `bridge -j fdb show` prints.
+    """Tables from a plan folder, a file (csv, parquet, json, opensm) or a folder of SWITCH.json.
+
+    The latter hold what `bridge -j fdb show` prints.
 
     `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
     """

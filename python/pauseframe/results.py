@@ -28,6 +28,13 @@ TableName = Literal[
 ]
 
 
+WRITTEN_WITH = {
+    "flows": "record.flows = true",
+    "ports": "record.ports = true",
+    "states": "record.states = true",
+    "timeline": "timeline = true at an application",
+}
+"""Tables that a folder has only if they were asked for."""
 FINISHED = ("complete", "deadlock")
 """Statuses of runs that came to an end of their own."""
 
@@ -204,11 +211,18 @@ def load(folder: str | Path) -> Run:
     manifest = read_manifest(folder)
     return Run(
         manifest["summary"],
-        lambda name: _core.read_table(str(folder / f"{name}.parquet")),
+        lambda name: _read_table(folder, name),
         status=manifest["status"],
         scenario_toml=(folder / "scenario.resolved.toml").read_text(encoding="utf-8"),
         folder=folder,
     )
+
+
+def _read_table(folder: Path, name: TableName) -> _core.Table:
+    path = folder / f"{name}.parquet"
+    if name in WRITTEN_WITH and not path.is_file():
+        raise _core.InputError(f"{folder} has no table {name}: a run writes it with {WRITTEN_WITH[name]}")
+    return _core.read_table(str(path))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

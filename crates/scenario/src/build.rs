@@ -10,7 +10,6 @@ use crate::spec::{
     Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec,
     WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
-use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
     Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
@@ -23,6 +22,7 @@ use pauseframe_transport::{
     SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
+use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

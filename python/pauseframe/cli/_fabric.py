@@ -45,10 +45,13 @@ def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
 
 
 def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
-    """A topology that routes can be planned for: every host with one port."""
-    from pauseframe.topology import load_topology
+    """A topology that routes can be planned for: every host with one port, no link from a switch to itself."""
+    from pauseframe.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
+    if circular := loops(topology):
+        say(f"note: links from a switch to itself were left out: {', '.join(name for _, name in circular)}")
+        topology = topology.without([link for link, _ in circular])
     topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
     for note in topology.notes:
         say(f"note: {note}")

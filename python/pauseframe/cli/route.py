@@ -30,6 +30,13 @@ class Protect(StrEnum):
     two_links = "two_links"
 
 
+class Tables(StrEnum):
+    """The format of a plan's tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+
+
 class Effort(StrEnum):
     """How long to look for good orders."""
 
@@ -68,6 +75,10 @@ def plan(
         Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
     ] = None,
     hosts_per_switch: HostsPerSwitch = 0,
+    tables: Annotated[
+        Tables | None,
+        typer.Option("--tables", help="Format of the tables [default: csv; parquet above a million rows]."),
+    ] = None,
     json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
     root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws orders, trees and ties.")] = 1,
@@ -102,7 +113,7 @@ def plan(
         )  # fmt: skip
         summary = write_plan(
             routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
-            json_tables=json_tables, progress=display,
+            json_tables=json_tables, tables=None if tables is None else tables.value, progress=display,
         )  # fmt: skip
     if as_json:
         print_json(summary)
@@ -130,10 +141,13 @@ def check(
     tables: Annotated[
         Path,
         typer.Argument(
-            metavar="TABLES", help="Plan folder, .csv, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show)."
+            metavar="TABLES",
+            help="Plan folder, .csv, .parquet, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show).",
         ),
     ],
-    format: Annotated[str | None, typer.Option("--format", help="csv, json or opensm [default: by name].")] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="csv, parquet, json or opensm [default: by name].")
+    ] = None,
     addresses: Annotated[
         Path | None, typer.Option("--addresses", help="CSV with the header address,node: whose MAC is which.")
     ] = None,

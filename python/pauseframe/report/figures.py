@@ -97,7 +97,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
-    """Measured bits per second, a line per run; where one is much longer than others, the beginning by itself too."""
+    """Measured bits per second, one line per run; where one is much longer than others, the beginning by itself too."""
     whole = max(map(data.busy_until, runs))
     if not any(map(data.mean_throughput, runs)):
         return []

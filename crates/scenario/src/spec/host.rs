@@ -1,9 +1,9 @@
 //! `[host]`: hosts and their NICs.
 
-use crate::workload::hosts::Hosts;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
+use pauseframe_workload::hosts::Hosts;
 
 const SECOND: Span = Span::from_secs(1);
 
