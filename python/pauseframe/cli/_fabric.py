@@ -19,10 +19,10 @@ Source = Annotated[
     ),
 ]
 Format = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of the file [default: by name].")]
-Rate = Annotated[str, typer.Option("--rate", help="Of links, where a file does not say.")]
-Delay = Annotated[str, typer.Option("--delay", help="Of links, where a file does not say.")]
+Rate = Annotated[str, typer.Option("--rate", help="Rate of links, where the file does not say.")]
+Delay = Annotated[str, typer.Option("--delay", help="Delay of links, where the file does not say.")]
 HostsPerSwitch = Annotated[
-    int, typer.Option("--hosts-per-switch", min=0, help="Give every switch so many hosts, if the topology has none.")
+    int, typer.Option("--hosts-per-switch", min=0, help="Hosts to give every switch, if the topology has none.")
 ]
 
 

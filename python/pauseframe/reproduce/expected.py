@@ -1,4 +1,4 @@
-"""The verdicts that are known: `experiments/verdicts.json`, one entry a claim with its verdicts for three master seeds.
+"""The verdicts that are known: `experiments/verdicts.json`, one entry per claim, for three master seeds.
 
 `pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it. Reduced size only.
 """

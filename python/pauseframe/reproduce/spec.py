@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe import InputError
 from pauseframe._problems import Problem, failure, problem
-from pauseframe._text import nearest, none_of
+from pauseframe._text import nearest
 from pauseframe.reproduce.mistakes import problems_of
 from pauseframe.reproduce.parts import Part, variants_named
 from pauseframe.reproduce.points import Model
@@ -214,7 +214,10 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
     ]
     if not chosen:
         names = sorted({one.key for one in experiments} | {one.id for one in experiments})
-        raise InputError(f"there is no such experiment: {none_of(wanted, names)}")
+        claims = [claim.id for one in experiments for claim in one.spec.claims]
+        meant = nearest(wanted, [*names, *claims])
+        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+        raise InputError(f"there is no such experiment or claim: {wanted!r} is none of {', '.join(names)}{hint}")
     return chosen
 
 
