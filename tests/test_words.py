@@ -14,7 +14,7 @@ OUTSIDE = [
     r"\bdesign/",
     r"[Dd]esign notes",
     r"\b(claims|linux-tcp|operators|peers|house|stack|models)\.md\b",
-    r"/work/",
+    r"/work/(wt|main|shared|\.)",
     r"\bthe notes (want|say|propose)\b",
     r"\bSOURCES\.md\b",
 ]
