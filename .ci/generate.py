@@ -316,7 +316,7 @@ def reference(rows: Options) -> str:
         f"{BY}",
         "",
         "`pauseframe options WORD` finds a key; `pauseframe schema` writes the [JSON Schema](scenario.schema.json) by",
-        "which editors complete and check scenario files (`#:schema` in the first line, as TOML editors understand it).",
+        "which editors complete and check scenario files (`#:schema` in the first line, for TOML editors).",
     ]
     tables: dict[str, list[dict[str, str]]] = {}
     for row in rows:
