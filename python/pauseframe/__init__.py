@@ -33,9 +33,9 @@ from pauseframe._core import (
     presets,
     read_routes,
 )
+from pauseframe._table_names import TABLES
 from pauseframe.results import Run, load
 from pauseframe.run import run
-from pauseframe._table_names import TABLES
 from pauseframe.sweep import sweep
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__ += TABLES
+__all__ += TABLES  # noqa: PLE0605 (the classes of scenario.tables)
 
 
 def __getattr__(name: str) -> object:
