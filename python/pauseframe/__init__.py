@@ -33,14 +33,15 @@ from pauseframe._core import (
     presets,
     read_routes,
 )
+from pauseframe._table_names import TABLES
 from pauseframe.results import Run, load
 from pauseframe.run import run
-from pauseframe._table_names import TABLES
 from pauseframe.sweep import sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pauseframe._later import *  # noqa: F403
+    from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
     "FabricError",
@@ -73,7 +74,7 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__ += TABLES
+__all__.extend(TABLES)
 
 
 def __getattr__(name: str) -> object:
