@@ -1,8 +1,8 @@
 """A scenario as Python objects: the keys of a scenario file under the same names.
 
 Every class is a frozen dataclass and stands for one table of the file (`tables`, made from the declarations of keys);
-`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
-from the core, which alone validates.
+`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB").
+What is left at None gets its default from the core, which alone validates.
 """
 
 from __future__ import annotations
