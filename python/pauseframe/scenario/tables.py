@@ -541,8 +541,7 @@ class Host(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(Part):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)
-    """
+    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
