@@ -41,6 +41,7 @@ from pauseframe.sweep import sweep
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pauseframe._later import *  # noqa: F403
+    from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
     "FabricError",
@@ -73,7 +74,7 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__ += TABLES  # noqa: PLE0605 (the classes of scenario.tables)
+__all__.extend(TABLES)
 
 
 def __getattr__(name: str) -> object:
