@@ -51,7 +51,9 @@ impl RoutingEngine for Auto {
                 Ok(lash)
             }
             Err(RoutingError::Lanes { allowed, .. }) => {
-                plan.note(format!("auto chose order_pair: {orders}, and lash would need more than {allowed} lanes"));
+                plan.note(format!(
+                    "auto chose order_pair: {orders}, and lash would need more than {allowed} lanes"
+                ));
                 Ok(plan)
             }
             Err(other) => Err(other),
