@@ -6,22 +6,26 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe import InputError
 from pauseframe._problems import Problem, failure, problem
 from pauseframe._text import nearest, none_of
+from pauseframe.reproduce import why
 from pauseframe.reproduce.mistakes import problems_of
 from pauseframe.reproduce.parts import Part, variants_named
 from pauseframe.reproduce.points import Model
 
 M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]
+SEEDS = 5
+"""Of a verdict, at least."""
 Settings = dict[str, JsonValue]
 """Values by the path of a scenario's key."""
 
@@ -41,6 +45,13 @@ class Deviation(Model):
     why: str
 
 
+class LeftOut(Model):
+    """A claim that is not judged."""
+
+    id: str
+    why: str
+
+
 class Paper(Model):
     """`paper.toml`: a paper and what its experiments have in common."""
 
@@ -49,15 +60,37 @@ class Paper(Model):
     doi: str = ""
     parameter: list[Parameter] = []
     deviation: list[Deviation] = []
+    left_out: list[LeftOut] = []
+
+
+TAKE = r"^(value|mean|geometric_mean|median|min|max|sum|std|cov|p\d{1,2}(\.\d+)?)$"
+Take = Annotated[str, Field(pattern=TAKE)]
+PERCENTILE_IN_SQL = re.compile(r"QUANTILE", re.I)
+
+
+def _counted(sql: str) -> str:
+    if PERCENTILE_IN_SQL.search(sql):
+        raise ValueError("select the samples and say `take = 'p99'`: then they are counted")
+    return sql
 
 
 class Metric(Model):
     """A number, or one for each key, of a run."""
 
-    sql: str
+    sql: Annotated[str, AfterValidator(_counted)]
     """Over flows, queries, ports, series, summary of one run; its column `value`, all other columns being keys."""
+    take: Take | dict[Size, Take] = "value"
+    """What is taken of the values that share their keys; by size, where a reduced run has too few samples for it."""
     label: str = ""
     unit: str = ""
+
+    def taken(self, size: Size) -> str:
+        """What is taken at this size."""
+        return self.take if isinstance(self.take, str) else self.take[size]
+
+    def title(self, size: Size) -> str:
+        """The label, with what is taken where that depends on the size."""
+        return self.label if isinstance(self.take, str) else f"{self.taken(size)} of {self.label}"
 
 
 def _with_parts(table: Any) -> Any:
@@ -75,8 +108,12 @@ class Claim(Model):
     id: str
     text: str = ""
     claimed: str = ""
+    quote: str = ""
+    """A few words of the paper's own, with their section."""
     why: str = ""
-    """Why it differs, if it does: the mechanism, with the evidence."""
+    """Why it differs, if it does: the mechanism, with the evidence. Results stand there by name (`why.py`)."""
+    typed: list[str] = []
+    """Numbers in `why` that are no results: the paper's, settings, arithmetic."""
     parts: Annotated[list[Part], Field(min_length=1)]
 
 
@@ -102,7 +139,7 @@ class Plot(Model):
 class Reduced(Model):
     """`quick` and `full`: how a size differs from what the experiment says."""
 
-    seeds: Annotated[int, Field(ge=1)] = 1
+    seeds: Annotated[int, Field(ge=1)] = SEEDS
     set: Settings = {}
     axes: dict[str, list[JsonValue]] = {}
 
@@ -264,6 +301,7 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
             found += _unknown(f"{path}.metric", part.metric, spec.metrics)
             for name in dict.fromkeys(variants_named(part)):
                 found += _unknown(f"{path}.variant", name, spec.variants)
+        found += _misnamed(f"claims.{index}.why", claim.why, spec)
     for index, plot in enumerate(spec.plots):
         found += _unknown(f"plots.{index}.metric", plot.metric, spec.metrics)
         for name in plot.variants:
@@ -271,9 +309,27 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
     return found
 
 
+def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
+    """Numbers that a text names and that no result has."""
+    found = []
+    for name in why.names(text):
+        metric, _, rest = name.partition("/")
+        variant = rest.partition("/")[0]
+        if why.PART.fullmatch(name):
+            continue
+        if metric not in spec.metrics:
+            found.append(_hint(path, name, "names no metric", metric, spec.metrics))
+        elif variant not in spec.variants:
+            found.append(_hint(path, name, "names no variant", variant, spec.variants))
+    return found
+
+
+def _hint(path: str, name: str, message: str, wrong: str, known: dict[str, Any]) -> Problem:
+    meant = nearest(wrong, known)
+    return problem(path, name, message, f"did you mean {' or '.join(meant)}?" if meant else "")
+
+
 def _unknown(path: str, name: str, known: dict[str, Any]) -> list[Problem]:
     if name in known:
         return []
-    meant = nearest(name, known)
-    hint = f"did you mean {' or '.join(meant)}?" if meant else ""
-    return [problem(path, name, f"is none of {', '.join(known)}", hint)]
+    return [_hint(path, name, f"is none of {', '.join(known)}", name, known)]
