@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
 
-.PHONY: help build demo test check notices bench calibrate clean
+.PHONY: help build demo test check notices bench calibrate pitfalls clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
@@ -18,6 +18,7 @@ help:
 	@echo "make check   formatting, lints, types, stubs, notices of third parties"
 	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
+	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
 	@echo "make bench   speed and memory, instructions per packet hop"
 
 build: $(STAMP)/core
@@ -43,6 +44,9 @@ notices: $(STAMP)/dev
 
 bench: build
 	$(BIN)/python benchmarks/bench.py
+
+pitfalls: $(STAMP)/dev
+	$(BIN)/python .ci/pitfalls.py
 
 calibrate: $(STAMP)/dev
 	$(BIN)/python calibration/calibrate.py

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import runpy
 from pathlib import Path
 
 import polars as pl
@@ -368,6 +369,19 @@ def test_the_verdicts_of_the_papers(name, store):
     then and now; if it is meant, `pauseframe reproduce NAME --record` puts it down."""
     done = cli("reproduce", name, "--expect", "--seeds", "1", "--out", store, "--quiet", cwd=ROOT, timeout=280)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_pitfalls_show_what_comes_out(store):
+    """The page and its figures are those that `make pitfalls` would write now."""
+    pitfalls = runpy.run_path(str(ROOT / ".ci" / "pitfalls.py"))
+    page = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
+    assert page == pitfalls["text"]()
+    for outcome in pitfalls["outcomes"](store):
+        for index, plot in enumerate(outcome.experiment.spec.plots, start=1):
+            name = f"pitfalls/{outcome.experiment.name}-{index}.svg"
+            if name in page:
+                drawn = plots.figure(outcome.experiment, plot, outcome.points)
+                assert plots.digest(drawn) in (ROOT / "docs" / name).read_text(encoding="utf-8"), name
 
 
 def test_what_differs_says_why():

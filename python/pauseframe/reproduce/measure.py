@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pauseframe.reproduce.spec import Metric, Size
 
-TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks")
+TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks", "deadlocks")
 """What SQL may name."""
 
 

@@ -100,6 +100,8 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,
         "claims": [_claim(judgement, known, outcome) for judgement in outcome.judgements],
+        "scan": [{**row, "axes": ", ".join(map(str, row["axes"].values()))} for row in outcome.scan],
+        "scan_axes": ", ".join(outcome.scan[0]["axes"]) if outcome.scan else "",
         "failures": outcome.failures,
     }
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pauseframe import RunError, ScenarioError
-from pauseframe.reproduce import expected, why
+from pauseframe.reproduce import expected, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
@@ -80,6 +80,8 @@ class Outcome:
     failures: list[str]
     told: dict[str, str]
     """Of each claim why, with its numbers."""
+    scan: list[dict[str, Any]]
+    """A row a setting, of a joint scan."""
 
     def records(self) -> list[Record]:
         """One a claim."""
@@ -202,7 +204,10 @@ def _measured(
         judgements = [judge(claim, points) for claim in experiment.spec.claims]
     except (ValueError, KeyError) as error:
         raise RunError(f"{experiment.source}: a claim cannot be judged: {error}") from error
-    return Outcome(experiment, size, seeds, points, judgements, failures, {})
+    scanned = (
+        scan.table([claim for one in experiment.scored for claim in one.claims], points) if experiment.scored else []
+    )
+    return Outcome(experiment, size, seeds, points, judgements, failures, {}, scanned)
 
 
 def _told(outcome: Outcome, judgements: dict[str, Judgement]) -> dict[str, str]:

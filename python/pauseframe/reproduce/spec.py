@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe import InputError
 from pauseframe._problems import Problem, failure, problem
 from pauseframe._text import nearest, none_of
-from pauseframe.reproduce import why
+from pauseframe.reproduce import scan, why
 from pauseframe.reproduce.mistakes import problems_of
 from pauseframe.reproduce.parts import Part, variants_named
 from pauseframe.reproduce.points import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]
@@ -154,6 +157,8 @@ class Figure(Model):
     scenario: str = ""
     function: str = ""
     """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
+    scores: list[str] = []
+    """A joint scan (`scan.py`): the experiments beside it whose claims are judged at every point of its axes."""
     also: list[str] = []
     """Other names, where one experiment makes several figures."""
     set: Settings = {}
@@ -174,6 +179,8 @@ class Experiment:
     source: Path
     """Its file; the folder has the paper's name."""
     spec: Figure
+    scored: Sequence[Figure] = ()
+    """Of a joint scan."""
 
     @property
     def key(self) -> str:
@@ -234,11 +241,23 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
                 if spec is not None and paper is not None:
                     found.append(Experiment(paper, path, spec))
                     wrong += [entry | {"place": str(path)} for entry in _contradictions(found[-1])]
+    found = [_scanning(one, found, wrong) for one in found]
     if wrong:
         raise failure(wrong)
     if not found:
         raise InputError(f"{root} has no experiments (PAPER/paper.toml, PAPER/NAME.toml)")
     return found
+
+
+def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Problem]) -> Experiment:
+    """A joint scan with what it takes from the experiments that it scores."""
+    beside = {one.name: one.spec for one in others if one.key == experiment.key}
+    for index, name in enumerate(experiment.spec.scores):
+        wrong += [entry | {"place": str(experiment.source)} for entry in _unknown(f"scores.{index}", name, beside)]
+    scored = [beside[name] for name in experiment.spec.scores if name in beside]
+    if not scored:
+        return experiment
+    return replace(experiment, spec=scan.with_scored(experiment.spec, scored), scored=scored)
 
 
 def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
@@ -275,7 +294,7 @@ def _table(path: Path, wrong: list[Problem]) -> dict[str, Any]:
 
 def _is_experiment(path: Path, wrong: list[Problem]) -> bool:
     table = _table(path, wrong)
-    return "metrics" in table or "claims" in table
+    return not {"metrics", "claims", "scores"}.isdisjoint(table)
 
 
 def _read(model: type[M], path: Path, wrong: list[Problem]) -> M | None:
