@@ -51,7 +51,7 @@ MECHANISMS = {
     "Vegas": ("a_single_vegas",),
     "short responses beside long flows": ("c_buildup",),
     "RED with and without ECN": ("e_coexist",),
-    "recovery in incast: RACK, probes, PRR, time-outs": ("f_incast",),
+    "recovery in incast: RACK, probes, PRR, timeouts": ("f_incast",),
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
 PICTURES = ("a_single_cubic.svg", "b.svg", "f.svg")

@@ -245,7 +245,16 @@ def test_every_command_prints_json_and_has_an_example(path):
     assert re.search(rf"Examples?: .*pauseframe {' '.join(path)}\b", command.epilog or "")
 
 
+def test_schema(tmp_path):
+    printed = json.loads(cli("schema").stdout)
+    assert printed["properties"]["topology"]
+    assert cli("schema", "-o", tmp_path / "scenario.schema.json").returncode == 0
+    assert json.loads((tmp_path / "scenario.schema.json").read_text()) == printed
+    assert cli("schema", "-o", tmp_path / "scenario.schema.json").returncode == 2
+
+
 JSON = (
+    "schema",
     "presets",
     "presets dctcp",
     "options pfc",

@@ -256,13 +256,13 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
 
 def test_numbers_in_why_come_from_results(folder, tmp_path):
     path = folder / "tiny" / "two.toml"
-    text = path.read_text().replace('id = "T-1"', 'id = "T-1"\nwhy = "{fct/slow} us, {X-M1.1 %}"')
+    text = path.read_text().replace('id = "T-1"', 'id = "T-1"\nwhy = "{fct|slow} us, {X-M1.1 %}"')
     path.write_text(text)
     done = cli("reproduce", "T-1", "--experiments", folder, "--out", tmp_path / "out", "--json", "--seeds", "1")
     (record,) = json.loads(done.stdout)
     assert re.fullmatch(r"[89]\d\d us, \?", record["why"]), record["why"]
-    path.write_text(text.replace("{fct/slow}", "{fct/slower}"))
-    with pytest.raises(ScenarioError, match=r"why = fct/slower: names no variant; did you mean slow"):
+    path.write_text(text.replace("{fct|slow}", "{fct|slower}"))
+    with pytest.raises(ScenarioError, match=r"why = fct.slower: names no variant; did you mean slow"):
         find_experiments(folder)
 
 

@@ -53,8 +53,6 @@ pub(crate) struct Hot {
     pub(crate) tapped: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
-    /// Some transport ends its connections with FIN.
-    pub(crate) fin: bool,
 }
 
 impl Hot {
@@ -104,7 +102,6 @@ impl Hot {
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
             tapped: settings.wire_jitter > Span::ZERO || !settings.wire_jitters.is_empty(),
             can_refuse: false,
-            fin: settings.transports.iter().any(|transport| transport.config.fin),
         }
     }
 }

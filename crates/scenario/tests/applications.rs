@@ -130,6 +130,9 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     // One connection for each pair of neighbours.
     assert_eq!(results.flows.num_rows(), 4);
     assert_eq!(results.summary.flows_finished, 4);
+    // They are open as long as the application: nobody waits for a connection.
+    assert_eq!(floats(&results.flows, "fct_us"), [None; 4]);
+    assert_eq!(results.summary.fct_us.p99, None);
 }
 
 #[test]

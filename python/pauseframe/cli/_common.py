@@ -14,15 +14,29 @@ if TYPE_CHECKING:
 
     from pauseframe import Resolved
 
+
+def _whole_seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1") from None
+
+
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Master seed, in place of the file's.")]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", parser=_whole_seed, metavar="N", help="Master seed, in place of the file's."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
 ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Threads that share the network [default: as many as pay off].")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]

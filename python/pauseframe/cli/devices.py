@@ -84,7 +84,10 @@ def lint(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Findings alone: no notes, no summary.")] = False,
 ) -> None:
-    """Judge what is deployed: every device at once, schema and meaning, both ends of links, deadlock."""
+    """Check the configuration of switches and hosts.
+
+    All devices at once: values, references, both ends of each link, headroom, deadlock.
+    """
     from pauseframe.devices.read import DeviceFileError
     from pauseframe.lint import engine
     from pauseframe.lint.output import as_patch, dump
@@ -201,9 +204,9 @@ def headroom(
         Path | None, typer.Argument(metavar="[FILE]", help="Scenario file: each kind of link in it, in place of one.")
     ] = None,
     set_: Set = None,
-    rate: Annotated[str | None, typer.Option("--rate", help="Of the link: 100G, 25000M, 100 Gbps.")] = None,
-    cable: Annotated[str | None, typer.Option("--cable", help="Its length: 40m.")] = None,
-    mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="Of the port, bytes.")] = 9100,
+    rate: Annotated[str | None, typer.Option("--rate", help="Rate of the link: 100G, 25000M, 100 Gbps.")] = None,
+    cable: Annotated[str | None, typer.Option("--cable", help="Length of the cable: 40m.")] = None,
+    mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="MTU of the port, bytes.")] = 9100,
     lossless_mtu: Annotated[
         int | None,
         typer.Option(
@@ -231,7 +234,11 @@ def headroom(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How much headroom a lossless link needs: each term, and where the result lies among shipped values."""
+    """Compute the headroom that a lossless link needs.
+
+    Each term, and where the result lies among the values that platforms ship with; or, of a scenario, the headroom of
+    each kind of link.
+    """
     from pauseframe import calculator
 
     if file is not None:
@@ -277,16 +284,24 @@ def deploy(
     target: Annotated[Target, typer.Option("--target", help="What the switches run.")] = Target.sonic,
     hosts: Annotated[HostProfile, typer.Option("--hosts", help="What the hosts run.")] = HostProfile.tcp_bolt,
     inventory: Annotated[
-        Path | None, typer.Option("--inventory", help="CSV: device,port,name,mac,address. Without it placeholders.")
+        list[Path] | None,
+        typer.Option(
+            "--inventory", help="CSV (device,mac,port,name), `lldpctl -f json0`, or a folder. Without it placeholders."
+        ),
     ] = None,
     priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
     cable: Annotated[str, typer.Option("--cable", help="Length of cables.")] = "5m",
-    mtu: Annotated[int, typer.Option("--mtu", min=576, max=9216, help="Of hosts; switches take 100 more.")] = 9000,
+    mtu: Annotated[
+        int, typer.Option("--mtu", min=576, max=9216, help="MTU of hosts, bytes; switches take 100 more.")
+    ] = 9000,
     buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a plan of routes as files for switches and hosts, with an order of roll-out and the way back."""
+    """Write a plan of routes as files for switches and hosts.
+
+    With an order of roll-out, in which no step can deadlock, and the way back.
+    """
     from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import Settings, write_deployment
 
@@ -295,7 +310,7 @@ def deploy(
             target=target.value, hosts=hosts.value, priorities=tuple(_priority(p) for p in priorities.split(",")),
             cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
         )  # fmt: skip
-        summary = write_deployment(plan, out, settings, inventory=inventory, force=force)
+        summary = write_deployment(plan, out, settings, inventory=inventory or (), force=force)
     except ValueError as error:
         say(f"error: {error}")
         raise typer.Exit(WRONG_INPUT) from None

@@ -24,12 +24,15 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
     lines: Annotated[
         str | None,
-        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*')."),
+        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows whose names match ('leaf0:*')."),
     ] = None,
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML report of one or several runs, or of sweeps."""
+    """Write an HTML report of runs or sweeps.
+
+    One file that needs no network. Ratios refer to the first folder.
+    """
     from pauseframe.report import Group, build_report, from_folder
 
     target = out or folders[0] / "report.html"
@@ -53,7 +56,10 @@ def view(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that plays a run back: loads, queues, who pauses whom and why. One file, no network needed."""
+    """Write a page that plays a run back.
+
+    Loads, queues, who pauses whom and why, in one file that needs no network.
+    """
     from pauseframe.view import build_view, from_folder
 
     runs = [from_folder(path) for path in (folder, beside) if path is not None]
@@ -66,13 +72,16 @@ def view(
 
 @export.command(epilog="Example: pauseframe export perfetto results/incast-1 -o incast.perfetto-trace")
 def perfetto(
-    folder: RunFolder,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="Results folder; ports are in it with record.states, ranks with timeline."),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File [default: trace.perfetto-trace in the folder].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, flows, deadlocks."""
+    """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, deadlocks, flows, ranks of applications."""
     from pauseframe.view.perfetto import export_perfetto
 
     name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
@@ -80,7 +89,7 @@ def perfetto(
 
 @export.callback()
 def _export() -> None:
-    """One command a format."""
+    """One command per format."""
 
 
 commands.add_typer(export, name="export")

@@ -40,7 +40,7 @@ def reproduce(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run experiments of the four papers and judge what they claim."""
+    """Run experiments of four papers and judge their claims."""
     from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
 
     if list_ or not what:

@@ -1,4 +1,4 @@
-"""The commands `show`, `validate`, `presets` and `options`: scenarios before they run, and what can stand in them."""
+"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pauseframe import InputError, ScenarioError
 from pauseframe._text import none_of
 from pauseframe.cli._common import (
     AsJson,
+    Force,
     ForceLarge,
     ScenarioFile,
     Seed,
     Set,
+    name_file,
     print_json,
     print_table,
     read_only_once,
@@ -38,7 +40,7 @@ def show(
     as_json: AsJson = False,
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a file.")] = False,
 ) -> None:
-    """Show a scenario with every default filled in, and where each value comes from."""
+    """Show every value of a scenario, and where it comes from."""
     scenario = resolve_file(file, set_, seed)
     if as_json:
         print_json([{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()])
@@ -60,7 +62,10 @@ def validate(
     force_large: ForceLarge = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check scenario files and sweeps: every mistake in them, nothing run."""
+    """Check scenario files and sweeps without running them.
+
+    Every mistake is listed, with its place and the nearest key.
+    """
     checked = [_check(file, force_large) for file in read_only_once(files)]
     if as_json:
         print_json([one.record() for one in checked])
@@ -134,7 +139,7 @@ def presets(
     stack: Annotated[str, typer.Option("--stack", help="With NAME: the stack beneath it, such as linux.")] = "none",
     as_json: AsJson = False,
 ) -> None:
-    """List the transport presets side by side, or one of them with the source of each value."""
+    """List transport presets, or the values of one with sources."""
     import pauseframe as pf
 
     known, stacks = pf.presets(), ["none", *pf._core.stacks()]
@@ -211,6 +216,32 @@ def options(
         when = f" ({row['when']})" if row.get("when") else ""
         table.add_row(row["path"], row["type"], row["default"], row["doc"] + when)
     print_table(table)
+
+
+@commands.command(
+    epilog="Example: pauseframe schema -o scenario.schema.json; then the first line of a scenario, for editors: "
+    "#:schema ./scenario.schema.json"
+)
+def schema(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File [default: stdout].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the JSON Schema of scenario files.
+
+    With it editors complete keys, show what they mean, and mark mistakes; `pauseframe validate` finds more.
+    """
+    from pauseframe import _core
+
+    text = _core.schema()
+    if out is None:
+        print(text)
+        return
+    if out.exists() and not force:
+        raise InputError(f"{out} exists: name another file, or replace it with --force")
+    from pauseframe._files import write_text
+
+    name_file(write_text(out, text + "\n"), as_json)
 
 
 def _no_such_option(wanted: str) -> NoReturn:

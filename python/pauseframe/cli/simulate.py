@@ -19,6 +19,7 @@ from pauseframe.cli._common import (
     ScenarioFile,
     Seed,
     Set,
+    Threads,
     print_json,
     print_table,
     resolve_file,
@@ -52,6 +53,7 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
     force: Force = False,
     force_large: ForceLarge = False,
+    threads: Threads = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -62,13 +64,23 @@ def run(
     for warning in scenario.warnings:
         say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
-    result = pf.run(scenario, out=folder, force=force, force_large=force_large, progress=False if quiet else None)
+    result = pf.run(
+        scenario,
+        out=folder,
+        force=force,
+        force_large=force_large,
+        threads=threads,
+        progress=False if quiet else None,
+    )
     if as_json:
         print_json(result.summary)
     elif not quiet:
-        from pauseframe._text import summary_table
+        from pauseframe._text import jobs_table, summary_table
 
         print_table(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
+        if len(result.jobs):
+            print()
+            print_table(jobs_table(result))
         print(f"\nresults in {folder}; next: pauseframe report {folder}")
     for warning in result.summary["warnings"]:
         if warning not in scenario.warnings:
@@ -87,7 +99,7 @@ def _end(result: Run, folder: Path) -> None:
     count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
-        f"DEADLOCK: {count} {'circle' if count == 1 else 'circles'} of queues that wait for each other; {ended}, at "
+        f"DEADLOCK: {count} {'cycle' if count == 1 else 'cycles'} of queues that wait for each other; {ended}, at "
         f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
         f"Who waits for whom: {folder / 'deadlocks.parquet'}"
     )
@@ -126,7 +138,10 @@ def flow(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a scenario at flow level: max-min fair rates, no packets."""
+    """Simulate a scenario at flow level: no packets.
+
+    Flows under way share the links max-min fairly.
+    """
     import pauseframe as pf
     from pauseframe.flow import run_flows, summary_table
 
@@ -159,7 +174,10 @@ def demo(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run TCP-Bolt against its rivals on two data-centre fabrics and write a report."""
+    """Run TCP-Bolt and its rivals on two fabrics; write a report.
+
+    The paper's claims stand beside what came out. Finished runs are kept: after Ctrl-C the same command does the rest.
+    """
     from pauseframe.demo import run_demo, tables
 
     result = run_demo(out, quick=quick, force=force, jobs=jobs)

@@ -38,7 +38,8 @@ def sweep(
         str | None, typer.Option("--on", metavar="ADDRESS", help="Dask scheduler, such as tcp://scheduler:8786.")
     ] = None,
     shard: Annotated[
-        str | None, typer.Option("--shard", metavar="I/N", help="Every N-th run only, from number I (1 to N).")
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Only every N-th run, beginning with number I (1 to N)."),
     ] = None,
     store: Annotated[
         Path | None, typer.Option("--store", help="Runs to reuse [default: .pauseframe-store beside the folder].")
@@ -46,7 +47,7 @@ def sweep(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario for all combinations of some values, each for several seeds."""
+    """Run a scenario for all combinations of values and seeds."""
     from pauseframe.sweep.run import carry_out
 
     plan = _plan(file, set_ or [], seeds)
@@ -81,13 +82,16 @@ def compare(
         list[str] | None,
         typer.Option("--metric", help="Entry of the summary, such as fct_us.p99. Repeatable."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Of confidence.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Level of confidence.")] = 0.95,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file.")] = None,
     latex: Annotated[Path | None, typer.Option("--latex", help="Write tables to this file (booktabs).")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sweeps or runs: medians with confidence intervals, differences seed by seed."""
+    """Compare runs or sweeps: medians, intervals, differences.
+
+    Differences are taken seed by seed, which leaves out what the variants share.
+    """
     from pauseframe._files import write_text
     from pauseframe.sweep import tables
     from pauseframe.sweep.compare import compare as compare_folders
@@ -109,14 +113,15 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     from pauseframe.sweep.compare import long_table
 
     if as_json:
-        print_json({"by": comparison.by, "note": tables.note(comparison), "cells": long_table(comparison)})
-    else:
-        for table in tables.terminal_tables(comparison):
-            print_table(table)
-            print()
-        print(tables.note(comparison))
+        notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
+        print_json({"by": comparison.by, **notes, "cells": long_table(comparison)})
+        return
+    for table in tables.terminal_tables(comparison):
+        print_table(table)
+        print()
+    print(tables.note(comparison))
     if caution := tables.caution(comparison):
-        say(f"warning: {caution}")
+        print(caution)
 
 
 def _plan(file: Path, settings: Sequence[str], seeds: str | None) -> Plan:

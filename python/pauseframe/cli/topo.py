@@ -22,7 +22,10 @@ commands.add_typer(topo, name="topo")
 def show(
     source: Source, from_: Format = None, rate: Rate = "10 Gbps", delay: Delay = "1 us", as_json: AsJson = False
 ) -> None:
-    """Show counts, rates, diameter, bisection, and what is wrong; exit code 1 if something is."""
+    """Show counts, rates, diameter, bisection, and problems.
+
+    Exit code 1 if there is a problem.
+    """
     from pauseframe.topology import statistics_lines
 
     topology = load(source, from_, rate, delay)
@@ -70,7 +73,10 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a topology; names, rates, delays and ports stay where the format has a place for them."""
+    """Convert a topology to another format.
+
+    Names, rates, delays and ports stay where the format has a place for them.
+    """
     from pauseframe.topology import format_of
 
     text = load(source, from_, rate, delay).write(format or format_of(out))

@@ -31,7 +31,7 @@ CLAIMS = ("B-M16", "B-M17", "B-M22", "B-M24")
 FABRICS = {
     "fat_tree": (
         "Fat tree, partition-aggregate and background",
-        "54 hosts, 10 Gb/s, base round-trip time 240 µs, 225 KB a port: the simulated network of the TCP-Bolt paper. "
+        "54 hosts, 10 Gb/s, base round-trip time 240 µs, 225 KB per port: the simulated network of the TCP-Bolt paper. "
         "Every host asks ten others for 2, 4 or 8 KB two hundred times a second and keeps one background flow of "
         "64 KB to 32 MB going.",
     ),
@@ -144,7 +144,7 @@ def as_claim(judgement: Judgement) -> Claim:
 
 
 def tables(demo: Demo) -> list[Table]:
-    """For a terminal: one a fabric, and the claims."""
+    """For a terminal: one per fabric, and the claims."""
     from rich.table import Table
 
     claims = Table(title="Claims of the paper", title_justify="left", box=None, pad_edge=False)

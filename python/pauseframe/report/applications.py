@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe._text import format_bytes, format_count, format_number, format_us
+from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us
 from pauseframe.report import figures
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pauseframe.report.figures import Figure
 
 ACTIVITIES = ("compute", "waiting", "sending")
+TIMES = ("job", "application", "ranks", "start", "took", "ideal", "slowdown", "alone", "interference")
+DEEDS = ("job", *ACTIVITIES, "messages", "bytes", "connections")
 COLUMNS = 400
 """Intervals of a time line."""
 ROWS = 128
@@ -50,10 +52,12 @@ class Job:
 
     @property
     def name(self) -> str:
+        """That of its workload."""
         return str(self.row["job"])
 
     @property
     def start_us(self) -> float:
+        """When its ranks began."""
         return float(self.row["start_us"])
 
     @property
@@ -70,10 +74,14 @@ def jobs(runs: Sequence[RunData]) -> list[Job]:
         ranks, timeline = _collected(run.ranks), _collected(run.timeline)
         end_us = float(run.summary["sim_time_s"]) * 1e6
         for row in rows.iter_rows(named=True):
-            mine = (table.filter(pl.col("job") == row["job"]) if len(table) else table for table in (ranks, timeline))
             end = end_us if row["finish_us"] is None else row["finish_us"]
+            mine = _of(ranks, row["job"]), _of(timeline, row["job"])
             found.append(Job(number, run.label, row, *mine, max(end, row["start_us"])))
     return found
+
+
+def _of(table: pl.DataFrame, job: str) -> pl.DataFrame:
+    return table.filter(pl.col("job") == job) if len(table) else table
 
 
 def _collected(table: pl.LazyFrame | None) -> pl.DataFrame:
@@ -92,16 +100,16 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, 
         ("Slowdown: time over that on ideal hardware", "slowdown"),
         ("Interference: time over that of the job alone", "interference"),
     ]
-    drawn = found[:SHOWN]
+    drawn, until_us = found[:SHOWN], max(job.end_us for job in found)
     return {
         "alone": any(job.row["alone_us"] is not None for job in found),
-        "rows": [_row(job) for job in found],
+        "tables": _tables(found),
         "stuck": [(job, _stuck(job)) for job in found if job.row["waits_for"]],
         "references": [
             (title, add(figure)) for title, key in references if (figure := reference_figure(found, key)) is not None
         ],
         "clocks": [
-            (run.label, add(clock_figure(mine)))
+            (run.label, add(clock_figure(mine, until_us)))
             for number, run in enumerate(runs)
             if (mine := [job for job in found if job.run == number])
         ],
@@ -116,30 +124,34 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, 
     }
 
 
-def _row(job: Job) -> tuple[int, str, list[str]]:
-    """Number and label of the run, and the cells of the table of jobs."""
+def _tables(found: Sequence[Job]) -> list[dict[str, Any]]:
+    """Times; what ranks and connections did. Apart, so that all columns fit on a screen."""
+    cells = [(job.run, job.label, _cells(job)) for job in found]
+    return [
+        {"columns": names, "rows": [(run, label, [texts[name] for name in names]) for run, label, texts in cells]}
+        for names in (TIMES, DEEDS)
+    ]
+
+
+def _cells(job: Job) -> dict[str, str]:
+    """What the tables of jobs say, by column."""
     row = job.row
     busy = sum(row[f"{activity}_us"] for activity in ACTIVITIES)
-    shares = [f"{row[f'{activity}_us'] / busy:.0%}" if busy else "–" for activity in ACTIVITIES]
-    return (
-        job.run,
-        job.label,
-        [
-            job.name,
-            row["application"],
-            format_count(row["ranks"]),
-            format_us(row["start_us"]),
-            format_us(row["time_us"]) if row["time_us"] is not None else "not finished",
-            format_us(row["ideal_us"]),
-            format_number(row["slowdown"]),
-            format_us(row["alone_us"]),
-            format_number(row["interference"]),
-            *shares,
-            format_count(row["messages"]),
-            format_bytes(row["message_bytes"]),
-            format_count(row["connections"]),
-        ],
-    )
+    return {
+        "job": job.name,
+        "application": row["application"],
+        "ranks": format_count(row["ranks"]),
+        "start": format_us(row["start_us"]),
+        "took": format_us(row["time_us"]) if row["time_us"] is not None else "not finished",
+        "ideal": format_us(row["ideal_us"]),
+        "slowdown": format_number(row["slowdown"]),
+        "alone": format_us(row["alone_us"]),
+        "interference": format_number(row["interference"]),
+        **{name: f"{row[f'{name}_us'] / busy:.0%}" if busy else MISSING for name in ACTIVITIES},
+        "messages": format_count(row["messages"]),
+        "bytes": format_bytes(row["message_bytes"]),
+        "connections": format_count(row["connections"]),
+    }
 
 
 def _stuck(job: Job) -> list[str]:
@@ -149,7 +161,7 @@ def _stuck(job: Job) -> list[str]:
 
 
 def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
-    """Bars of `slowdown` or `interference`: a group a job, a bar a run; None where no job has it."""
+    """Bars of `slowdown` or `interference`: a group per job, a bar per run; None where no job has it."""
     names = list(dict.fromkeys(job.name for job in found))[:BARS]
     traces = []
     for number, label in dict.fromkeys((job.run, job.label) for job in found):
@@ -173,10 +185,13 @@ def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
     return _figure(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
 
 
-def clock_figure(mine: Sequence[Job]) -> Figure:
-    """The jobs of one run on one clock: a bar each, with marks where it would have ended alone and on ideal hardware."""
+def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
+    """The jobs of one run on one clock: a bar each, and marks where it would have ended alone and on ideal hardware.
+
+    `until_us`, the end of the axis, is the same for all runs of a page.
+    """
     mine = mine[:BARS]
-    scale, x_axis = figures.time_axis(max(job.end_us for job in mine) / 1e6)
+    scale, x_axis = figures.time_axis(until_us / 1e6)
     per_us = scale / 1e6
     names = [job.name for job in mine]
     bars = {
@@ -193,7 +208,7 @@ def clock_figure(mine: Sequence[Job]) -> Figure:
         "hovertemplate": "%{customdata}<extra>%{y}</extra>",
     }
     traces = [bars]
-    for key, name, activity in (("ideal_us", "on ideal hardware", "compute"), ("alone_us", "alone", "sending")):
+    for key, name, symbol in (("ideal_us", "on ideal hardware", "line-ns-open"), ("alone_us", "alone", "diamond")):
         known = [job for job in mine if job.row[key] is not None]
         if known:
             traces.append(
@@ -203,8 +218,8 @@ def clock_figure(mine: Sequence[Job]) -> Figure:
                     "name": name,
                     "y": [job.name for job in known],
                     "x": [(job.start_us + job.row[key]) * per_us for job in known],
-                    "marker": {"symbol": "line-ns-open", "size": 22, "line": {"width": 3}},
-                    "meta": {"activity": activity},
+                    "marker": {"symbol": symbol, "size": 22 if symbol == "line-ns-open" else 9, "line": {"width": 3}},
+                    "meta": {"paint": "ink"},
                     "hovertemplate": f"{name}: ends at %{{x:.4~g}}<extra>%{{y}}</extra>",
                 }
             )
@@ -215,7 +230,9 @@ def clock_figure(mine: Sequence[Job]) -> Figure:
 def _times(job: Job) -> str:
     row = job.row
     lines = [f"took {format_us(row['time_us'])}" if row["time_us"] is not None else "not finished"]
-    lines += [f"{name} {format_us(row[key])}" for key, name in (("alone_us", "alone"), ("ideal_us", "ideal")) if row[key]]
+    lines += [
+        f"{name} {format_us(row[key])}" for key, name in (("alone_us", "alone"), ("ideal_us", "ideal")) if row[key]
+    ]
     return "<br>".join(lines)
 
 
@@ -233,7 +250,7 @@ def rank_figure(job: Job) -> Figure:
             "y": figures.short([value / 1e6 * scale for value in means[f"{activity}_us"].to_list()]),
             "customdata": [names[row] for row in means["row"].to_list()],
             "width": job.per_row,
-            "meta": {"activity": activity},
+            "meta": {"paint": activity},
             "hovertemplate": f"%{{customdata}}<br>{activity} %{{y:.4~g}} {unit}<extra></extra>",
         }
         for activity in ACTIVITIES
@@ -252,7 +269,7 @@ def _row_names(job: Job) -> list[str]:
 
 
 def occupied(job: Job, per_row: int) -> pl.DataFrame:
-    """Rank-microseconds of each activity by row (so many ranks) and interval (`COLUMNS` of them): row, column, one each."""
+    """Microseconds of each activity, all ranks of a row together: row, column (of `COLUMNS` intervals), one each."""
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
     start, end = (pl.col(name) - job.start_us for name in ("start_us", "end_us"))
     last = pl.max_horizontal(((end / width).ceil() - 1).cast(pl.Int64).clip(0, COLUMNS - 1), pl.col("first"))
@@ -273,7 +290,7 @@ def occupied(job: Job, per_row: int) -> pl.DataFrame:
 
 
 def _bands(job: Job, found: Sequence[Job]) -> Figure:
-    """A row a rank, a column an interval: its colour mixes what the rank did. Bytes of 255ths, one for each activity."""
+    """A row per rank, a column per interval: its colour mixes what the rank did. A byte (255ths) for each activity."""
     per_row = job.per_row
     table = occupied(job, per_row)
     rows = -(-int(job.row["ranks"]) // per_row)
@@ -318,7 +335,7 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
                 "y": figures.short([*values, values[-1]]),
                 "stackgroup": "ranks",
                 "line": {"shape": "hv", "width": 0},
-                "meta": {"activity": activity},
+                "meta": {"paint": activity},
                 "hovertemplate": f"%{{y:.3~g}} {activity}<extra></extra>",
             }
         )

@@ -51,7 +51,7 @@ LINE_POINTS_IN_ALL = 90_000
 
 
 def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
-    """Distribution functions of completion times (us), one line a run, times on a logarithmic axis."""
+    """Distribution functions of FCTs (us), one line per run, times on a logarithmic axis."""
     traces = []
     for number, label, values in columns:
         x, y = data.cdf(values / 1e6)
@@ -59,7 +59,7 @@ def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis = {"type": "log", "title": "completion time", "ticksuffix": "s"}
+    x_axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
     return _figure(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
 
 
@@ -68,7 +68,7 @@ def percentile_figure(
     statistic: str,
     name: Callable[[Any], str],
 ) -> Figure:
-    """One statistic over bins, one line a run; `name` gives a bin's label."""
+    """One statistic over bins, one line per run; `name` gives a bin's label."""
     is_time = not statistic.endswith("_slowdown")
     hover, scale = ("%{y:.4s}s", 1e-6) if is_time else ("%{y:.4~g}× ideal", 1.0)
     bins = sorted({key for _, _, table in columns for key in table})
@@ -85,7 +85,7 @@ def percentile_figure(
 
 
 def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic: str) -> Figure:
-    """Slowdown over flow size, both logarithmic, one line a run."""
+    """Slowdown over flow size, both logarithmic, one line per run."""
     traces = []
     for number, label, table in columns:
         hover = "%{y:.3~g}× ideal<br>around %{x:.3s}B, %{customdata} flows"
@@ -97,7 +97,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
-    """Measured bits a second, one line a run; where a run is much longer than others, the beginning by itself too."""
+    """Measured bits per second, one line per run; where one is much longer than others, the beginning by itself too."""
     whole = max(map(data.busy_until, runs))
     if not any(map(data.mean_throughput, runs)):
         return []
@@ -137,7 +137,7 @@ def time_axis(end: float) -> tuple[float, dict[str, Any]]:
 
 
 def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
-    """Stacked bars of counts, one bar a run; `kinds` has one list a colour."""
+    """Stacked bars of counts, one bar per run; `kinds` has one list per colour."""
     labels = [run.label for run in runs]
     traces = [
         {

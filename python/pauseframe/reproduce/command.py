@@ -58,7 +58,7 @@ def run_reproduce(
     quiet: bool,
     **options: Any,
 ) -> list[Outcome]:
-    """Runs, prints one line a claim (or one JSON array), and writes `verdicts.json` into `out`."""
+    """Runs, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`."""
     outcomes = reproduce(_chosen(wanted, folder), out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
     write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")

@@ -1,7 +1,7 @@
 """Plots of an experiment from its points, as plotly figures for the page and as PDF or SVG for a paper.
 
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
-`time_us`, `cdf` of all values. One trace a variant (and a value of the key `line`, if there is one): the median over
+`time_us`, `cdf` of all values. One trace per variant (and a value of the key `line`, if there is one): the median over
 seeds, with its interval. `theirs` has points read off the published figure, by variant;
 `at` picks points by keys.
 """

@@ -1,4 +1,4 @@
-"""Pages of `pauseframe reproduce`: one a paper, and an overview of all. Static HTML that needs no network."""
+"""Pages of `pauseframe reproduce`: one per paper, and an overview of all. Static HTML that needs no network."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Validati
 
 from pauseframe import InputError
 from pauseframe._problems import Problem, failure, problem
-from pauseframe._text import nearest, none_of
+from pauseframe._text import nearest
 from pauseframe.reproduce import scan, why
 from pauseframe.reproduce.mistakes import problems_of
 from pauseframe.reproduce.parts import Part, variants_named
@@ -270,7 +270,10 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
     ]
     if not chosen:
         names = sorted({one.key for one in experiments} | {one.id for one in experiments})
-        raise InputError(f"there is no such experiment: {none_of(wanted, names)}")
+        claims = [claim.id for one in experiments for claim in one.spec.claims]
+        meant = nearest(wanted, [*names, *claims])
+        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+        raise InputError(f"there is no such experiment or claim: {wanted!r} is none of {', '.join(names)}{hint}")
     return chosen
 
 
@@ -332,8 +335,8 @@ def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
     """Numbers that a text names and that no result has."""
     found = []
     for name in why.names(text):
-        metric, _, rest = name.partition("/")
-        variant = rest.partition("/")[0]
+        metric, _, rest = name.partition("|")
+        variant = rest.partition("|")[0]
         if why.PART.fullmatch(name):
             continue
         if metric not in spec.metrics:

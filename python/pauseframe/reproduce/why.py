@@ -4,7 +4,7 @@
 |---|---|
 | `{B-M17.1}` | the number of the first part of B-M17 |
 | `{B-M17.1 %}` | the same as a percentage |
-| `{medium_p99/dctcp/bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
+| `{medium_p99|dctcp|bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
 
 Medians over seeds, three digits. Numbers of claims of experiments that were not run now are the known ones.
 """
@@ -60,7 +60,7 @@ class Numbers:
         return entry["parts"][number - 1]["median"] if entry and number <= len(entry["parts"]) else None
 
     def _of_metric(self, name: str) -> float | None:
-        metric, variant, *keys = name.split("/")
+        metric, variant, *keys = name.split("|")
         wanted = dict(key.split("=", 1) for key in keys)
         values = [
             point.value

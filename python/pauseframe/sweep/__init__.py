@@ -39,7 +39,7 @@ def sweep(
     axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep).
 
     What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
-    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (one a core); `on` is the
+    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (one per core); `on` is the
     address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does every n-th run only, from the i-th.
 
     A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished

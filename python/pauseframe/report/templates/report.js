@@ -121,7 +121,7 @@ function coloured(trace) {
   if (trace.type === "image") return painted(trace);
   if (trace.type === "heatmap") return { ...trace, xgap: 1, ygap: 1, colorscale: [0, 1, 2, 3].map(index => [index / 3, colour("heat" + index)]) };
   const number = trace.meta?.run ?? 0;
-  const paint = trace.meta?.activity ? colour(trace.meta.activity) : runColour(number);
+  const paint = trace.meta?.paint ? colour(trace.meta.paint) : runColour(number);
   const dash = dashes[Math.floor(number / 8) % dashes.length];
   return {
     ...trace,
@@ -149,12 +149,39 @@ function draw(canvas) {
   const traces = figure.data.map(coloured).map(trace => trace.visible === "legendonly" ? { ...trace, visible: false } : trace);
   Plotly.react(canvas, traces, {
     ...base, showlegend: many, ...figure.layout,
+    shapes: (figure.layout.shapes || []).map(shape => ({ ...shape, line: { ...shape.line, color: colour("soft") } })),
     legend: { ...base.legend, y: -50 / Math.max(figure.height - 66, 60) },
     xaxis: withAxis(axis, figure.layout.xaxis, figure.data.map(trace => trace.x)),
     yaxis: withAxis(axis, figure.layout.yaxis, figure.data.map(trace => trace.y)),
   }, config(name));
-  if (!canvas.drawn) canvas.on("plotly_relayout", change => follow(canvas, change));
+  if (!canvas.drawn) listen(canvas, figure);
   canvas.drawn = true;
+}
+
+function listen(canvas, figure) {
+  canvas.on("plotly_relayout", change => follow(canvas, change));
+  const unit = secondsPerStep(figure);
+  if (unit === undefined) return;
+  canvas.on("plotly_hover", event => showTime(canvas.closest(".group"), event.points[0].x * unit));
+  canvas.on("plotly_unhover", () => showTime(canvas.closest(".group"), null));
+}
+
+// Of an axis of simulated time its unit, in seconds.
+function secondsPerStep(figure) {
+  const unit = /^simulated time \((\S+)\)$/.exec(figure.layout.xaxis.title || "");
+  return unit ? { s: 1, ms: 1e-3, "µs": 1e-6 }[unit[1]] : undefined;
+}
+
+// Where the reader points at a time, a line stands at it in every figure that has the time.
+function showTime(group, seconds) {
+  for (const canvas of group?.querySelectorAll("[data-figure]") || []) {
+    const unit = canvas.drawn && canvas.clientWidth ? secondsPerStep(figures[+canvas.dataset.figure]) : undefined;
+    if (unit === undefined) continue;
+    canvas.cursor ??= canvas.appendChild(Object.assign(document.createElement("i"), { className: "cursor" }));
+    const { xaxis, yaxis } = canvas._fullLayout, at = seconds === null ? NaN : xaxis.l2p(seconds / unit);
+    canvas.cursor.hidden = !(at >= 0 && at <= xaxis._length);
+    Object.assign(canvas.cursor.style, { left: `${xaxis._offset + at}px`, top: `${yaxis._offset}px`, height: `${yaxis._length}px` });
+  }
 }
 
 // The figures of one metric show the same time, run beside run.
