@@ -13,7 +13,7 @@ from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.measure import _rows, measure
 from pauseframe.reproduce.points import Point
-from pauseframe.reproduce.run import plan
+from pauseframe.reproduce.run import plan, reproduce
 from pauseframe.reproduce.spec import Claim, Metric, Plot, find_experiments, select
 from test_cli import cli
 
@@ -348,6 +348,34 @@ def test_select_by_paper_experiment_and_claim(folder):
 ROOT = Path(__file__).parents[1]
 
 
+def test_a_plot_over_a_variant_says_of_how_many_samples_it_is(folder):
+    (experiment,) = find_experiments(folder)
+    points = [
+        Point(name, seed, "m", seed * value, {}, {"x": 1}, 40)
+        for seed in (1, 2)
+        for name, value in (("a", 6.0), ("b", 2.0))
+    ]
+    plot = Plot(metric="m", variants=["a"], over="b", x="x", kind="line")
+    (line,) = plots.figure(experiment, plot, points)["data"]
+    assert (line["name"], line["y"]) == ("a", [3.0])
+    assert plots.counts(plot, points) == "2 seeds; 40 samples per number and seed"
+
+
+def test_a_scan_judges_all_claims_at_every_setting(folder):
+    (tmp := folder / "tiny" / "joint.toml").write_text(
+        'scenario = "two.scenario.toml"\nscores = ["two"]\n[axes]\n"topology.link.delay" = ["1 us", "1 ms"]\n'
+    )
+    (scan,) = select(find_experiments(folder), "tiny/joint")
+    assert (list(scan.spec.variants), list(scan.spec.metrics)) == (["slow", "fast"], ["fct"])
+    (outcome,) = reproduce([scan], folder.parent / "out", seeds=1, progress=False)
+    best, other = outcome.scan
+    assert (best["axes"], best["parts"]) == ({"topology.link.delay": "1 us"}, {"T-1.1": "reproduced"})
+    assert other["counts"] == {"reproduced": 0, "shape only": 0, "differs": 1, "not run": 0}
+    tmp.write_text(tmp.read_text().replace('["two"]', '["too"]'))
+    with pytest.raises(ScenarioError, match=r"scores.0 = too: is none of joint, two; did you mean two"):
+        find_experiments(folder)
+
+
 def test_all_experiments_of_the_checkout_are_right_and_plan():
     """Every file reads, every scenario of every variant resolves, at both sizes."""
     experiments = find_experiments(ROOT / "experiments")
@@ -363,7 +391,7 @@ def store(tmp_path_factory):
     return tmp_path_factory.mktemp("reproduce")
 
 
-@pytest.mark.parametrize("name", [experiment.id for experiment in find_experiments(ROOT / "experiments")])
+@pytest.mark.parametrize("name", [one.id for one in find_experiments(ROOT / "experiments") if one.spec.claims])
 def test_the_verdicts_of_the_papers(name, store):
     """Every experiment at its reduced size, one seed of those that are known. A changed verdict fails, with the numbers
     then and now; if it is meant, `pauseframe reproduce NAME --record` puts it down."""

@@ -82,7 +82,7 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
     drawn = []
     for plot in experiment.spec.plots:
         items.append(plots.figure(experiment, plot, outcome.points))
-        drawn.append((plot.title or experiment.title, len(items) - 1))
+        drawn.append((plot.title or experiment.title, len(items) - 1, plots.counts(plot, outcome.points)))
     return {
         "id": experiment.id,
         "anchor": experiment.name,

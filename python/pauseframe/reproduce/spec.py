@@ -126,6 +126,8 @@ class Plot(Model):
     metric: str
     title: str = ""
     kind: Literal["bars", "line", "time", "cdf"] = "bars"
+    over: str = ""
+    """The variant over which the others are shown: a speed-up is their time over its."""
     x: str = ""
     x_label: str | None = None
     y_label: str = ""
@@ -326,7 +328,7 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
         found += _misnamed(f"claims.{index}.why", claim.why, spec)
     for index, plot in enumerate(spec.plots):
         found += _unknown(f"plots.{index}.metric", plot.metric, spec.metrics)
-        for name in plot.variants:
+        for name in [*plot.variants, *([plot.over] if plot.over else [])]:
             found += _unknown(f"plots.{index}.variants", name, spec.variants)
     return found
 
