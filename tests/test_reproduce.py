@@ -92,6 +92,19 @@ def test_every_shape_band_has_a_bottom_and_a_top():
                 assert part.theirs is None or all(map(math.isfinite, part.shape)), claim.id
 
 
+@pytest.mark.parametrize(("right", "expected"), [(10, "reproduced"), (9, "reproduced"), (8, "differs")])
+@pytest.mark.parametrize(
+    "rule", [{"kind": "order", "order": ["b", "a"]}, {"kind": "factor", "of": "a", "over": "b", "low": 1}]
+)
+def test_an_order_holds_in_nine_tenths_of_the_seeds(rule, right, expected):
+    points = [
+        point(name, 2.0 if name == "a" and seed < right else 1.5 - 0.1 * (name == "a"), seed=seed)
+        for seed in range(10)
+        for name in "ab"
+    ]
+    assert verdict(points, **rule)[0] == expected
+
+
 def test_two_zeros_are_in_no_order():
     assert verdict([point("a", 0.0), point("b", 0.0)], kind="order", order=["a", "b"])[0] == "not run"
 

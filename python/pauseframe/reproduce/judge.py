@@ -2,15 +2,15 @@
 
 A claim has parts (`parts.py`); each gives a number for each seed and a band. Verdicts: `reproduced` if the median over
 seeds is in the band, `shape only` if the paper's order, sign and best configuration hold and the number is within a
-factor of 2 of the paper's, else `differs`. A percentile with too few samples beyond it is refused, and its claim `not
-run`. The verdict of a claim is its worst part's.
+factor of 2 of the paper's, else `differs`. An order holds if it does in nine tenths of the seeds. A percentile with too
+few samples beyond it is refused, and its claim `not run`. The verdict of a claim is its worst part's.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pauseframe.reproduce.points import tails
@@ -29,6 +29,9 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run
 
 BEYOND = 10
 """Samples beyond a percentile, of all seeds together, without which it is refused."""
+
+ORDER_HOLDS = 0.9
+"""In what share of the seeds an order must hold: a median tells two nearly equal ones apart by chance."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,11 @@ def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
     if beyond is not None and beyond < BEYOND:
         note = f"refused: of {samples} samples {beyond:.2g} lie beyond the percentile, {BEYOND} are wanted"
         return Measured(part, by_seed, "not run", note, samples)
-    return Measured(part, by_seed, verdict_of(part, statistics.median(by_seed.values())), note, samples)
+    measured = Measured(part, by_seed, verdict_of(part, statistics.median(by_seed.values())), note, samples)
+    if measured.verdict == "reproduced" and part.is_order and measured.held < ORDER_HOLDS * len(by_seed):
+        note = f"in this order in {measured.held} of {len(by_seed)} seeds, {ORDER_HOLDS:.0%} are wanted"
+        return replace(measured, verdict="differs", note=note)
+    return measured
 
 
 def verdict_of(part: Part, value: float) -> Verdict:

@@ -77,6 +77,11 @@ class _Part(Model):
         low, high = ends[0] / SHAPE, ends[-1] * SHAPE
         return (low, high) if max(self._range()) > 0 else (-high, -low)
 
+    @property
+    def is_order(self) -> bool:
+        """Whether the band says no more than which of two is larger."""
+        return False
+
     def _range(self) -> list[float]:
         return self.theirs if isinstance(self.theirs, list) else [self.theirs or 0.0]
 
@@ -161,6 +166,10 @@ class Zero(_Part):
 class Factor(_Bounded):
     """One variant's metric over another's."""
 
+    @property
+    def is_order(self) -> bool:
+        return 1.0 in (self.low, self.high)
+
     kind: Literal["factor"]
     of: Who
     over: Who
@@ -231,6 +240,10 @@ class Order(_Part):
     kind: Literal["order"]
     order: list[Who]
     slack: float = 0.0
+
+    @property
+    def is_order(self) -> bool:
+        return True
 
     def number(self, points: Sequence[Point]) -> float | None:
         means = [self._reduce(list(curve(points, who).values())) for who in self.order]
