@@ -121,7 +121,16 @@ def names(schema: dict[str, Any], options: Options) -> str:
     """The module with the names of the classes, which is loaded where the classes are not needed yet."""
     listed = json.dumps(public(classes_of(schema, options)))
     doc = f"The classes of `scenario.tables`, and where the JSON Schema of scenario files is published.\n\n{BY}\n"
-    return f'"""{doc}"""\n\nTABLES = {listed}\nSCHEMA_URL = {json.dumps(schema["$id"])}\n'
+    return f'''"""{doc}"""
+
+# ruff: noqa: F405 (the names are those of the classes)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pauseframe.scenario.tables import *  # noqa: F403
+
+SCHEMA_URL = {json.dumps(schema["$id"])}
+__all__ = {listed}
+'''
 
 
 def public(classes: dict[str, Class]) -> list[str]:

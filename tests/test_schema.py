@@ -156,7 +156,7 @@ def test_editors_see_what_a_key_means():
 
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / ".ci" / script, *arguments]
+    command = [sys.executable, str(ROOT / ".ci" / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 

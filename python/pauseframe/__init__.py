@@ -16,6 +16,7 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 
 # ruff: noqa: F405 (the names of _later.py are all in its own list)
 from pauseframe import _interrupt as _interrupt  # first: Ctrl-C while the command is being loaded
+from pauseframe import _table_names
 from pauseframe._core import (
     FabricError,
     FlowRun,
@@ -33,7 +34,6 @@ from pauseframe._core import (
     presets,
     read_routes,
 )
-from pauseframe._table_names import TABLES
 from pauseframe.results import Run, load
 from pauseframe.run import run
 from pauseframe.sweep import sweep
@@ -74,7 +74,7 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__.extend(TABLES)
+__all__ += _table_names.__all__
 
 
 def __getattr__(name: str) -> object:
