@@ -29,6 +29,8 @@ DEFAULTS = {("Scenario", "workload"): "()"}
 UNIONS = {"Topology": ("Scenario", "topology"), "Workload": ("Scenario", "workload")}
 # Tables of more keys than these take them by name only.
 POSITIONAL_MAX = 7
+# What so many kinds have in common is not their own, and taken by name only.
+COMMON_MIN = 4
 WIDTH = 120
 
 Options = list[dict[str, str]]
@@ -186,7 +188,7 @@ def common_keys(schema: dict[str, Any]) -> dict[str, set[str]]:
     def visit(value: Any) -> None:
         if isinstance(value, dict):
             tables = [deref(form, schema) for form in value.get("anyOf", ()) if "$ref" in form]
-            if len({table["title"] for table in tables}) > 2:
+            if len({table["title"] for table in tables}) > COMMON_MIN:
                 plain = [{key for key, v in table["properties"].items() if "const" not in v} for table in tables]
                 for table in tables:
                     common.setdefault(table["title"], set()).update(set.intersection(*plain))

@@ -577,7 +577,7 @@ class IdealOutputQueued(Part):
     """
 
     _tag: ClassVar = ("policy", "ideal_output_queued")
-    size: str | None = field(default=None, kw_only=True)
+    size: str | None = None
     """Bytes of each ingress (port, priority); an egress queue may hold what all of them hold (cee §III-B4) (1 B to 4
     GB); default "100 KB".
     """
@@ -751,7 +751,7 @@ class PerPort(Part):
     """Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless."""
 
     _tag: ClassVar = ("policy", "per_port")
-    size: str | None = field(default=None, kw_only=True)
+    size: str | None = None
     """Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic (1 B to 4 GB);
     default "225 KB".
     """
@@ -1072,6 +1072,8 @@ class Shared(Part):
     """One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free."""
 
     _tag: ClassVar = ("policy", "shared")
+    size: str | None = None
+    """Bytes of a switch, headroom and reserved bytes included (1 B to 4 GB); default "9 MB"."""
     alpha: float | None = None
     """A queue may hold alpha times what is free (Choudhury and Hahne 1998) (above 0 to 1e6); default 1.0."""
     reserved: str | None = None
@@ -1080,8 +1082,6 @@ class Shared(Part):
     """Bytes that lossy traffic alone uses; the rest is for lossless traffic (1 B to 4 GB) (default: none: one pool for
     all)
     """
-    size: str | None = field(default=None, kw_only=True)
-    """Bytes of a switch, headroom and reserved bytes included (1 B to 4 GB); default "9 MB"."""
 
 
 @dataclass(frozen=True)
