@@ -247,6 +247,9 @@ fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> 
 }
 
 /// Puts `new` at `path`, making the tables on the way there. The error is a message and a hint.
+///
+/// # Errors
+/// The path leads through what is no table.
 pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String)> {
     let segments: Vec<&str> = path.split('.').map(str::trim).collect();
     if segments.len() > OVERRIDE_DEPTH_MAX || segments.iter().any(|segment| segment.is_empty()) {

@@ -113,11 +113,11 @@ impl Writer {
             Some(_) => [name, of_kind, of_path],
             None => [name, of_path, of_kind],
         };
-        self.define(names, table)
+        self.define(&names, table)
     }
 
     /// Puts a table among the definitions; those of one name that differ are told apart by their kinds or by their paths.
-    fn define(&mut self, names: [String; 3], table: Value) -> Value {
+    fn define(&mut self, names: &[String; 3], table: Value) -> Value {
         let is_free = |name: &&String| self.defs.get(*name).is_none_or(|other| *other == table);
         let key = names.iter().find(is_free).cloned().unwrap_or_else(|| names.concat());
         let reference = json!({ "$ref": format!("#/$defs/{}", key.replace('~', "~0").replace('/', "~1")) });
@@ -150,7 +150,7 @@ impl Writer {
             if key != "NAME" && !keys.contains(&key) && self.holds(&option.when, fixed).is_some()
                 || below.is_some_and(|below| below.contains('.'))
                     && !keys.contains(&key)
-                    && self.reaches(option, fixed)
+                    && Self::reaches(option, fixed)
             {
                 keys.push(key);
             }
@@ -159,7 +159,7 @@ impl Writer {
     }
 
     /// Whether a key within a table below is there under some further choice.
-    fn reaches(&self, option: &OptionDoc, fixed: &Fixed) -> bool {
+    fn reaches(option: &OptionDoc, fixed: &Fixed) -> bool {
         let conflicts = |condition: &str| {
             let Some((path, name)) = condition.split_once(" = ") else { return false };
             fixed.iter().any(|(fixed, chosen)| fixed == path && chosen != name)
@@ -225,7 +225,7 @@ impl Writer {
         let of_key = |key: &str| {
             let at = format!("{path}.{key}");
             let known = self.found.options.iter().filter(|option| option.path == at);
-            let known = known.filter(|option| self.reaches(option, fixed));
+            let known = known.filter(|option| Self::reaches(option, fixed));
             let mut forms: Vec<Value> = Vec::new();
             for option in known {
                 let form = scalar(&option.shape, option.range.as_ref());
@@ -250,7 +250,7 @@ fn any_of(mut forms: Vec<Value>) -> Value {
     for form in forms.drain(..) {
         match form.get("anyOf").and_then(Value::as_array) {
             Some(inner) if form.as_object().is_some_and(|form| form.len() == 1) => {
-                flat.extend(inner.iter().cloned())
+                flat.extend(inner.iter().cloned());
             }
             _ => flat.push(form),
         }

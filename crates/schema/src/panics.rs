@@ -43,6 +43,9 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
 }
 
 /// The same for a cell on a thread of its own: what was violated, and where.
+///
+/// # Errors
+/// What the panic said.
 pub fn shield(work: &mut dyn FnMut()) -> Result<(), String> {
     caught(work).map_err(|panic| panic.to_string())
 }

@@ -32,6 +32,7 @@ pub struct Table<'a, 'd> {
     lenient: bool,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
 impl<'a, 'd> Table<'a, 'd> {
     /// The document itself.
     pub fn root(ledger: &'a mut Ledger<'d>) -> Table<'a, 'd> {
@@ -270,7 +271,9 @@ impl<'a, 'd> Table<'a, 'd> {
         doc: &str,
     ) -> String {
         let (name, row) = self.row_named(key, rows, default, doc);
-        row.into_iter().for_each(|row| self.layer(row));
+        if let Some(row) = row {
+            self.layer(row);
+        }
         name
     }
 
@@ -283,7 +286,9 @@ impl<'a, 'd> Table<'a, 'd> {
         doc: &str,
     ) -> String {
         let (name, row) = self.row_named(key, rows, default, doc);
-        row.into_iter().for_each(|row| self.layer_below(row));
+        if let Some(row) = row {
+            self.layer_below(row);
+        }
         name
     }
 
