@@ -74,6 +74,7 @@ fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: O
 }
 
 /// `Some(None)` for a source that is always on; `None` where a mistake is recorded.
+#[expect(clippy::option_option, reason = "a mistake is not the absence of a burst")]
 fn burst(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Option<BurstSpec>> {
     let item = t.item.and_then(|item| item.get(key));
     let wrong = item.is_some_and(|item| !matches!(item.value, Value::Table(_) | Value::Bool(false)));
