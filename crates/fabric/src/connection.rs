@@ -12,7 +12,7 @@ use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
-use pauseframe_units::{NodeId, PortId, Span, Time};
+use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
 
 /// IPv4 header, bytes.
 const IP_HEADER: u32 = 20;
@@ -222,12 +222,14 @@ impl Network {
         flow: u32,
         side: u32,
         spec: &FlowSpec,
-        connection: Connection,
+        mut connection: Connection,
         expects: u64,
     ) -> u32 {
         let nodes = [spec.source, spec.destination];
         let (here, there) = (nodes[side as usize], nodes[1 - side as usize]);
         let host = self.host_of(here);
+        let frame = self.settings.overhead.frame_size(self.settings.mtu, Priority::default()) + self.hot.gap;
+        connection.set_frame_time(self.ports[self.hosts[host as usize].port].rate.serialise(frame));
         let class = self.class_of_transport[usize::from(spec.transport)];
         let picked = self.pick_vlan(spec, side, class);
         let Picked { vlan, class, among, is_load } =
@@ -410,7 +412,7 @@ impl Network {
         }
         loop {
             let host = self.end(slot).host;
-            if !self.has_room(host) {
+            if !self.has_room(host) && !self.end(slot).connection.is_in_super_packet() {
                 self.end(slot).blocked = true;
                 self.hosts[host as usize].wait_for_room(slot);
                 return;
@@ -436,6 +438,10 @@ impl Network {
             return false;
         };
         self.send_segment(slot, &segment, ecn, now, queue);
+        while self.end(slot).connection.is_in_super_packet() {
+            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(now) else { break };
+            self.send_segment(slot, &segment, ecn, now, queue);
+        }
         self.arm_timer(slot, now, queue);
         true
     }

@@ -93,6 +93,8 @@ pub struct HostSpec {
     pub tx_jitter: Span,
     /// Up to this much later what a host has sent reaches its switch, at random, in order.
     pub wire_jitter: Span,
+    /// Token bucket of the hosts' links; 0: they store and forward.
+    pub wire_burst: Bytes,
     /// Hosts whose links are otherwise.
     pub wire_jitters: Vec<WireJitterSpec>,
     /// Each host's clock ticks (`rto_granularity`) at moments of its own, not all at once.
@@ -103,6 +105,14 @@ pub struct HostSpec {
     pub nic_buffer: Bytes,
     /// How the NIC queues.
     pub nic_queue: NicQueue,
+    /// The NIC cuts super-packets of up to `tso_size` into frames.
+    pub tso: bool,
+    /// Data of the largest super-packet.
+    pub tso_size: Bytes,
+    /// Frames that come within `gro_timeout` are merged for TCP.
+    pub gro: bool,
+    /// How long a poll of the NIC gathers frames.
+    pub gro_timeout: Span,
     /// What a packet costs on the wire beyond its IP size.
     pub wire_overhead: WireOverhead,
     /// Hosts that take frames out of a receive buffer of their own at a rate of their own.
@@ -273,6 +283,8 @@ pub struct TransportSpec {
     pub send_buffer_max: Bytes,
     /// Whether a last segment that is not full goes out.
     pub small_segments: SmallSegmentsName,
+    /// A socket keeps no more in its host than it sends in a millisecond.
+    pub small_queues: bool,
     /// Full segments that may wait above a gap; 0: no limit.
     pub reassembly_limit: u32,
     /// Report what came twice.

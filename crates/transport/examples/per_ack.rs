@@ -4,7 +4,7 @@
 
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
-    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
+    Flags, Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
@@ -46,6 +46,8 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             SendBuffer::Unlimited
         },
         small_segments: SmallSegments::AtOnce,
+        small_queues: false,
+        offload: Offload::NONE,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),

@@ -74,10 +74,15 @@ class Host(Part):
     tx_jitter: str | None = None
     wire_jitter: str | None = None
     wire_jitters: Sequence[WireJitter] | None = None
+    wire_burst: str | None = None
     ticks_apart: bool | None = None
     rx_delay: str | None = None
     nic_buffer: str | None = None
     nic_queue: str | None = None
+    tso: bool | None = None
+    tso_size: str | None = None
+    gro: bool | None = None
+    gro_timeout: str | None = None
     wire_overhead: str | None = None
     slow_receivers: Sequence[SlowReceiver] | None = None
     refusing: Sequence[str] | None = None

@@ -77,6 +77,7 @@ class Transport(Part):
     send_buffer_initial: str | None = None
     send_buffer_max: str | None = None
     small_segments: str | None = None
+    small_queues: bool | None = None
     reassembly_limit: int | None = None
     dsack: bool | None = None
     read_rate: str | None = None

@@ -28,6 +28,13 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
             Span::ZERO..=second,
             "Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC",
         ),
+        wire_burst: t.or_in(
+            "wire_burst",
+            Bytes(0),
+            Bytes(0)..=Bytes(1_000_000),
+            "Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from coming to \
+             leaving, and more only where it waits; 0: links store and forward",
+        ),
         wire_jitters: wire_jitters(t, hosts),
         ticks_apart: t.or(
             "ticks_apart",
@@ -51,6 +58,24 @@ pub(crate) fn host(t: &mut Table, hosts: Option<&Hosts>) -> HostSpec {
             "nic_queue",
             NicQueue::PerDestination,
             "Queues of the NIC: one for each destination, served in turn, or a single one",
+        ),
+        tso: t.or("tso", false, "Segmentation offload: TCP sends super-packets, which the NIC cuts into frames"),
+        tso_size: t.or_in(
+            "tso_size",
+            Bytes::kb(64),
+            Bytes(1_000)..=Bytes(65_536),
+            "Data of the largest super-packet (gso_max_size less headers)",
+        ),
+        gro: t.or(
+            "gro",
+            false,
+            "Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP",
+        ),
+        gro_timeout: t.or_in(
+            "gro_timeout",
+            Span::from_us(10),
+            Span::from_ns(1)..=Span::from_ms(10),
+            "How long a poll gathers frames from the first on: the NIC's interrupt moderation, or gro_flush_timeout",
         ),
         wire_overhead: t.or(
             "wire_overhead",

@@ -19,6 +19,7 @@ pub(super) struct Send {
     pub(super) initial: Bytes,
     pub(super) max: Bytes,
     pub(super) small_segments: SmallSegmentsName,
+    pub(super) small_queues: bool,
 }
 
 impl Send {
@@ -37,6 +38,8 @@ impl Send {
         let doc = "A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged \
                    (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)";
         let small_segments = t.or("small_segments", SmallSegmentsName::AtOnce, doc);
-        Send { buffer, initial, max, small_segments }
+        let doc = "A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues)";
+        let small_queues = t.or("small_queues", false, doc);
+        Send { buffer, initial, max, small_segments, small_queues }
     }
 }

@@ -77,6 +77,7 @@ pub(crate) fn transport(t: &mut Table, reorders: Option<&str>) -> (TransportSpec
         send_buffer_initial: send.initial,
         send_buffer_max: send.max,
         small_segments: send.small_segments,
+        small_queues: send.small_queues,
         reassembly_limit: receive.reassembly_limit,
         dsack: receive.dsack,
         read_rate: receive.read_rate,

@@ -18,7 +18,7 @@ pub(crate) enum Special {
     Probe,
     /// RACK's reordering window ends.
     Reordering,
-    /// The pacer lets the next segment through; what the timer stood for before comes back then.
+    /// The pacer, or room in the host, lets the next segment through; what the timer stood for before comes back then.
     Pacing,
 }
 
@@ -71,8 +71,8 @@ impl Sender {
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
     }
 
-    /// The pacer asks to be woken before the timer expires.
-    pub(super) fn wake_at(&mut self, at: Time) {
+    /// The pacer, or who waits for room in the host, asks to be woken before the timer expires.
+    pub(crate) fn wake_at(&mut self, at: Time) {
         let deadline = self.rto_deadline;
         let Some(refined) = self.refined.as_deref_mut() else { return };
         if at < deadline {
