@@ -9,7 +9,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
