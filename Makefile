@@ -9,13 +9,16 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
 
-.PHONY: help build demo test check notices bench calibrate clean
+.PHONY: help build demo test check docs dist generate notices bench calibrate clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
 	@echo "make test    every test"
 	@echo "make build   $(BIN)/pauseframe"
 	@echo "make check   formatting, lints, types, stubs, notices of third parties"
+	@echo "make docs    the documentation site: site/index.html"
+	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
+	@echo "make generate  Python classes, reference of keys, JSON Schema, after a change of a declaration of keys"
 	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make bench   speed and memory, instructions per packet hop"
@@ -38,6 +41,16 @@ check: $(STAMP)/dev
 	$(BIN)/python .ci/notices.py --check
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
+docs: $(STAMP)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: $(STAMP)/dev
+	.ci/dist
+
+# What follows from the declarations of keys; a test compares.
+generate: $(STAMP)/dev
+	$(BIN)/python .ci/generate.py
+
 notices: $(STAMP)/dev
 	$(BIN)/python .ci/notices.py
 
@@ -48,7 +61,7 @@ calibrate: $(STAMP)/dev
 	$(BIN)/python calibration/calibrate.py
 
 clean:
-	rm -rf target $(VENV) results python/pauseframe/*.so
+	rm -rf target $(VENV) results site python/pauseframe/*.so
 
 $(STAMP)/venv: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -52,7 +52,7 @@ MECHANISMS = {
     "Vegas": ("a_single_vegas",),
     "short responses beside long flows": ("c_buildup",),
     "small queues; RED with and without ECN": ("e_coexist",),
-    "recovery in incast: RACK, probes, PRR, time-outs": ("f_incast",),
+    "recovery in incast: RACK, probes, PRR, timeouts": ("f_incast",),
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
 """Scenarios by the beginning of their names; one that two have belongs to the first."""

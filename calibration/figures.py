@@ -2,7 +2,7 @@
 
 Both sides are brought into one form first, `Recording`; the windows of time are those of the reference runs: from 1 s
 on, or while both flows of group d are there. Bands: medians and means within 5 %, tails and fractions within 15 %,
-counts (drops, time-outs, probes) within 50 %. Queues and windows are whole packets, so one packet is never outside.
+counts (drops, timeouts, probes) within 50 %. Queues and windows are whole packets, so one packet is never outside.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def joins(lines: pl.DataFrame) -> float:
 
 
 def incast(rows: pl.DataFrame) -> dict[str, float]:
-    """By senders and size: completion of the first two rounds and the median of all; time-outs and resent a round."""
+    """By senders and size: completion of the first two rounds and the median of all; timeouts and resent a round."""
     found: dict[str, float] = {}
     for senders, size, rep, us in (
         rows.filter(pl.col("rep") < SETTLED).select("senders", "bytes_each", "rep", "completion_us").iter_rows()

@@ -27,7 +27,7 @@ METRICS = {
 
 
 def record(scenario: str, seed: int) -> Recording:
-    """One run; of group f one a cell of senders and sizes."""
+    """One run; of group f one per cell of senders and sizes."""
     if scenario[0] == "f":
         return incast(scenario, seed)
     runs: dict[str, float] = {}
@@ -89,7 +89,7 @@ def lines(series: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def incast(scenario: str, seed: int, senders: tuple[int, ...] = SENDERS, sizes: tuple[int, ...] = SIZES) -> Recording:
-    """All cells of an incast scenario: its name ends in the minimum of the retransmission time-out."""
+    """All cells of an incast scenario: its name ends in the minimum of the retransmission timeout."""
     rto_min = scenario.removeprefix("f_incast_cubic_rto").replace("ms", " ms")
     rows = [incast_cell(rto_min, seed, count, size) for count, size in product(senders, sizes)]
     return Recording(lines=pl.DataFrame(schema=LINES), incast=pl.concat(rows))

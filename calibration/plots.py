@@ -129,7 +129,7 @@ def coarse(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def incast(scenarios: dict[str, list[Recording]], path: Path) -> None:
-    """Group f: completion and time-outs by the number of senders."""
+    """Group f: completion and timeouts by the number of senders."""
     figure, axes = canvas(2, len(scenarios))
     theirs = pl.read_csv(REFERENCE / "incast.csv")
     for index, (scenario, runs) in enumerate(scenarios.items()):
@@ -146,7 +146,7 @@ def incast(scenarios: dict[str, list[Recording]], path: Path) -> None:
         axes[2 * index].set_yscale("log")
         rto = scenario.removeprefix("f_incast_cubic_")
         label(axes[2 * index], f"{rto}: 2 (—), 8 (- -), 32 (-·), 64 KB (··)", "senders", "median completion, ms")
-        label(axes[2 * index + 1], rto, "senders", "time-outs and probes a round")
+        label(axes[2 * index + 1], rto, "senders", "timeouts and probes a round")
     legend(axes[1])
     save(figure, path)
 

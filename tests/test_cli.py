@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
 from pauseframe.cli import app
+from typer.main import get_command
 from typer.testing import CliRunner
 
 
@@ -142,14 +144,16 @@ def test_show(scenario_file):
     assert pf.Scenario.from_toml(toml).resolve().toml == toml
 
 
-def test_show_preset():
-    row = json.loads(cli("show", "--preset", "tcp_bolt", "--json").stdout)
-    assert row == pf.presets()["tcp_bolt"]
-    assert "lossless" in cli("show", "--preset", "tcp_bolt").stdout
-    wrong = cli("show", "--preset", "bolt")
-    assert wrong.returncode == 2
-    assert "tcp_bolt" in wrong.stderr
-    assert cli("show").returncode == 2
+def test_one_preset_with_its_sources():
+    rows = json.loads(cli("presets", "tcp_bolt", "--json").stdout)
+    values = {row["key"]: row["value"] for row in rows}
+    assert values["congestion_control"].strip('"') == pf.presets()["tcp_bolt"]["congestion_control"].strip('"')
+    assert all(row["source"] for row in rows if row["origin"] != "default")
+    of_stack = json.loads(cli("presets", "dctcp", "--stack", "linux", "--json").stdout)
+    assert any(row["origin"] == "stack linux" for row in of_stack)
+    assert "RFC" in cli("presets", "dctcp", "--stack", "linux").stdout
+    for wrong in (["presets", "bolt"], ["presets", "--stack", "linux"], ["show"]):
+        assert cli(*wrong).returncode == 2
 
 
 def test_presets_and_options():
@@ -161,10 +165,116 @@ def test_presets_and_options():
     assert len(json.loads(cli("options", "--json").stdout)) == len(pf.options())
 
 
-def test_validate(scenario_file):
+def test_validate(scenario_file, tmp_path):
     done = cli("validate", scenario_file, scenario_file)
     assert done.returncode == 0
     assert done.stdout.count(": ok") == 2
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(SCENARIO.replace("senders", "sendrs"))
+    mixed = cli("validate", scenario_file, wrong, tmp_path / "none.toml", "--json")
+    right, bad, missing = json.loads(mixed.stdout)
+    assert (mixed.returncode, mixed.stderr) == (2, "")
+    assert (right["ok"], right["runs"], right["problems"]) == (True, 1, [])
+    assert (bad["ok"], bad["problems"][0]["path"]) == (False, "workload.0.sendrs")
+    assert (missing["ok"], "there is no such file" in missing["problems"][0]["message"]) == (False, True)
+
+
+def test_a_scenario_from_standard_input(scenario_file, tmp_path):
+    def piped(*arguments, text=None):
+        return subprocess.run(
+            [sys.executable, "-m", "pauseframe", *arguments],
+            input=text or scenario_file.read_text(),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    from_pipe = json.loads(piped("run", "-", "--json").stdout)
+    from_file = json.loads(cli("run", scenario_file, "--json", "--out", tmp_path / "file").stdout)
+    assert from_pipe["fingerprint"] == from_file["fingerprint"]
+    assert pf.load(tmp_path / "results" / "small-1").status == "complete"
+    assert piped("validate", "-").returncode == piped("show", "-").returncode == 0
+    wrong = piped("run", "-", text=SCENARIO.replace("senders", "sendrs"))
+    assert (wrong.returncode, "standard input" in wrong.stderr) == (2, True)
+    assert piped("validate", "-", "-").returncode == 2
+
+
+def test_version():
+    assert cli("-V").stdout == cli("--version").stdout == f"pauseframe {pf.__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell):
+    """The script that a shell loads, and the words that the script asks for."""
+    asked = {
+        "bash": {"COMP_WORDS": "pauseframe rep", "COMP_CWORD": "1"},
+        "zsh": {"_TYPER_COMPLETE_ARGS": "pauseframe rep"},
+        "fish": {"_TYPER_COMPLETE_ARGS": "pauseframe rep", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell]
+
+    def completion(instruction, environment):
+        return subprocess.run(
+            [Path(sys.executable).with_name("pauseframe")],
+            env=os.environ | environment | {"_PAUSEFRAME_COMPLETE": f"{instruction}_{shell}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+
+    assert "_PAUSEFRAME_COMPLETE" in completion("source", {})
+    assert {"report", "reproduce"} <= set(re.findall(r"\w+", completion("complete", asked)))
+
+
+def leaves(command, path=()):
+    """Every command that does something, with its path."""
+    if hasattr(command, "commands"):
+        for name, sub in command.commands.items():
+            yield from leaves(sub, (*path, name))
+    else:
+        yield path, command
+
+
+COMMANDS = dict(leaves(get_command(app)))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_prints_json_and_has_an_example(path):
+    command = COMMANDS[path]
+    assert any("--json" in parameter.opts for parameter in command.params)
+    assert re.search(rf"Examples?: .*pauseframe {' '.join(path)}\b", command.epilog or "")
+
+
+def test_schema(tmp_path):
+    printed = json.loads(cli("schema").stdout)
+    assert printed["properties"]["topology"]
+    assert cli("schema", "-o", tmp_path / "scenario.schema.json").returncode == 0
+    assert json.loads((tmp_path / "scenario.schema.json").read_text()) == printed
+    assert cli("schema", "-o", tmp_path / "scenario.schema.json").returncode == 2
+
+
+JSON = (
+    "schema",
+    "presets",
+    "presets dctcp",
+    "options pfc",
+    "topo families",
+    "route engines",
+    "lint --rules",
+    "topo draw fat_tree:k=4 -o fabric.svg",
+    "topo export fat_tree:k=4 -o fabric.graphml",
+    "headroom --rate 100G --cable 40m",
+    "reproduce --list",
+    "report RUN --out report.html",
+    "compare RUN",
+)
+
+
+@pytest.mark.parametrize("command", JSON)
+def test_json_is_all_there_is_on_stdout(command, folders, tmp_path):
+    done = cli(*(folders["dctcp"] if word == "RUN" else word for word in command.split()), "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    json.loads(done.stdout)
 
 
 def test_report(folders, tmp_path):
@@ -185,10 +295,3 @@ def test_report_of_a_real_run(scenario_file, tmp_path):
     html = (tmp_path / "out" / "report.html").read_text()
     assert "Backlog (egress queues)" in html
     assert "Congestion window" in html
-
-
-def test_help_has_examples():
-    runner = CliRunner()
-    for command in ("run", "show", "validate", "report", "presets", "options", "demo"):
-        text = runner.invoke(app, [command, "--help"]).output
-        assert re.search(rf"Examples?: pauseframe {command} ", text), command

@@ -1,92 +1,79 @@
-"""The demo: its scenarios, and claims that are judged by the numbers whichever way they come out."""
+"""The demo: two experiments whose claims are those of the paper's, judged by the judge of all papers."""
+
+import json
 
 import pauseframe as pf
-import polars as pl
 import pytest
-import synthetic
-from pauseframe.demo import FABRICS, VARIANTS, run_demo, scenario_path
-from pauseframe.demo.claims import judge, medium_tail, query_tail
-from pauseframe.report import from_folder
+from pauseframe.demo import CLAIMS, FABRICS, VARIANTS, as_claim, experiments, run_demo
+from pauseframe.reproduce.judge import judge
+from pauseframe.reproduce.points import Point
+from pauseframe.reproduce.run import plan
+from pauseframe.reproduce.spec import find_experiments
+from test_cli import cli
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_scenarios_resolve_without_warnings(fabric, variant):
-    scenario = pf.Scenario.from_file(scenario_path(fabric))
-    resolved = scenario.resolve(set=VARIANTS[variant])
-    assert resolved.warnings == []
-    values = {path: value for path, value, _ in resolved.explain()}
-    assert values["transport.rto_min"] == '"2 ms"'
-    assert values["transport.lossless"] == str(variant.startswith("tcp_")).lower()
-    assert values["transport.fast_retransmit"] == str(not variant.endswith("spray")).lower()
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_scenarios_resolve_without_warnings(fabric, size):
+    cells = plan(experiments()[fabric], size, 1)
+    assert [cell.variant for cell in cells] == list(VARIANTS)
+    for cell in cells:
+        scenario = pf.Scenario.from_toml(cell.run.toml).resolve()
+        values = {path: value for path, value, _ in scenario.explain()}
+        assert (scenario.warnings, values["transport.rto_min"]) == ([], '"2 ms"')
+        assert values["transport.lossless"] == str(cell.variant.startswith("tcp_")).lower()
+        assert values["transport.fast_retransmit"] == str(not cell.variant.endswith("spray")).lower()
+        assert values["workload.0.stop"] == {"quick": '"6 ms"', "full": '"150 ms"'}[size]
 
 
-def scaled(tmp_path, query_factor, medium_factor):
-    """Runs whose tails stand in given ratios to TCP-Bolt's."""
-    base = synthetic.make_frames(slow=1.0, flows=4000, queries=3000)
-    runs = {}
-    for name in VARIANTS:
-        frames = dict(base)
-        for table, factor in (("queries", query_factor[name]), ("flows", medium_factor[name])):
-            frames[table] = base[table].with_columns(pl.col("slowdown") * factor, pl.col("fct_us") * factor)
-        runs[name] = from_folder(synthetic.write_folder(tmp_path / name, frames, name=name))
-    return runs
+def test_metrics_and_bands_are_those_of_the_paper():
+    known = {one.id: one for one in find_experiments()}
+    fat_tree = experiments()["fat_tree"].spec
+    claims = {claim.id: claim for name in ("bolt/fig11", "bolt/fig12") for claim in known[name].spec.claims}
+    assert {claim.id: claim for claim in fat_tree.claims} == {name: claims[name] for name in CLAIMS}
+    for claim in fat_tree.claims:
+        for part in claim.parts:
+            for name in ("bolt/fig11", "bolt/fig12"):
+                assert fat_tree.metrics[part.metric] == known[name].spec.metrics[part.metric]
 
 
-PAPER = (
-    {"newreno": 3.0, "dctcp": 0.5, "tcp_dcb": 20.0, "tcp_bolt": 1.0, "tcp_bolt_spray": 0.5},
-    {"newreno": 1.1, "dctcp": 10.0, "tcp_dcb": 2.0, "tcp_bolt": 1.0, "tcp_bolt_spray": 1.0},
+PAPER = {
+    "incast_all": {"tcp": 3.0, "dctcp": 0.5, "tcp_dcb": 20.0, "tcp_bolt": 1.0, "tcp_bolt_spray": 0.5},
+    "medium_p99": {"tcp": 1.1, "dctcp": 10.0, "tcp_dcb": 2.0, "tcp_bolt": 1.0, "tcp_bolt_spray": 1.0},
+    "incast_p999": {"tcp": 12.0, "dctcp": 2.0, "tcp_dcb": 45.0, "tcp_bolt": 4.0, "tcp_bolt_spray": 2.0},
+}
+OTHER = {
+    metric: {"tcp": 1.0, "dctcp": 1.0, "tcp_dcb": 0.5, "tcp_bolt": 0.5 if metric == "incast_all" else 2.0}
+    for metric in PAPER
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "verdicts"),
+    [
+        (PAPER, ["reproduced"] * 4),
+        (OTHER, ["shape only", "differs", "differs", "not measured"]),  # nothing is below the best; nothing was sprayed
+        ({}, ["not measured"] * 4),
+    ],
 )
-SHAPE = (
-    {"newreno": 1.2, "dctcp": 0.9, "tcp_dcb": 2.0, "tcp_bolt": 1.0, "tcp_bolt_spray": 0.95},
-    {"newreno": 1.0, "dctcp": 1.5, "tcp_dcb": 1.2, "tcp_bolt": 1.0, "tcp_bolt_spray": 1.0},
-)
-OTHER = (
-    {"newreno": 3.0, "dctcp": 2.0, "tcp_dcb": 1.0, "tcp_bolt": 1.0, "tcp_bolt_spray": 1.5},
-    {"newreno": 1.0, "dctcp": 0.9, "tcp_dcb": 0.8, "tcp_bolt": 1.0, "tcp_bolt_spray": 1.0},
-)
+def test_verdicts_follow_the_numbers(values, verdicts):
+    points = [Point(variant, 1, metric, value) for metric, of in values.items() for variant, value in of.items()]
+    claims = [as_claim(judge(claim, points)) for claim in experiments()["fat_tree"].spec.claims]
+    assert [(claim.id, claim.verdict) for claim in claims] == list(zip(CLAIMS, verdicts, strict=True))
 
 
-@pytest.mark.parametrize(("factors", "verdict"), [(PAPER, "reproduced"), (SHAPE, "shape only"), (OTHER, "differs")])
-def test_verdicts_follow_the_numbers(tmp_path, factors, verdict):
-    claims = judge(scaled(tmp_path, *factors))
-    assert [claim.id for claim in claims] == ["B-M16", "B-M17", "B-M22", "B-M24"]
-    assert {claim.verdict for claim in claims} == {verdict}
-
-
-def test_nothing_measured(tmp_path):
-    empty = synthetic.make_frames(flows=0, queries=0)
-    runs = {name: from_folder(synthetic.write_folder(tmp_path / name, empty, name=name)) for name in VARIANTS}
-    assert {claim.verdict for claim in judge(runs)} == {"not measured"}
-
-
-def test_what_has_not_finished_counts(tmp_path):
-    frames = synthetic.make_frames(flows=0, queries=100, slow=1.0)
-    late = pl.col("query") >= 50
-    unfinished = [pl.when(~late).then(pl.col(name)).alias(name) for name in ("finish_us", "fct_us", "slowdown")]
-    frames["queries"] = frames["queries"].with_columns(unfinished)
-    run = from_folder(synthetic.write_folder(tmp_path / "run", frames))
-    ideal = frames["queries"]["ideal_fct_us"].max()
-    assert query_tail(run, by_size=False)[0] > 0.9 * synthetic.SIM_TIME_S * 1e6 / ideal
-
-
-def test_tails_by_hand(tmp_path):
-    frames = synthetic.make_frames(flows=300, queries=30)
-    run = from_folder(synthetic.write_folder(tmp_path / "run", frames))
-    flows, queries = frames["flows"], frames["queries"]
-    middle = flows.filter((pl.col("size_bytes") >= 1_000_000) & (pl.col("size_bytes") < 4_000_000))
-    assert medium_tail(run)[2] == pytest.approx(middle["slowdown"].quantile(0.99, "linear"))
-    assert sorted(medium_tail(run)) == [0, 1, 2, 3]
-    four = queries.filter(pl.col("response_bytes") == 4000)
-    assert query_tail(run, by_size=True)[4000] == pytest.approx(four["slowdown"].quantile(0.999, "linear"))
-
-
-def test_quick_demo(tmp_path, capsys):
-    path = run_demo(tmp_path / "demo", quick=True)
-    html = path.read_text(encoding="utf-8")
+def test_quick_demo(tmp_path):
+    done = cli("demo", "--quick", "--out", tmp_path / "demo", timeout=280)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     for text in ("B-M16", "B-M24", "Leaf-spine", "tcp_bolt_spray"):
         assert text in html
-    assert "Claims of the paper" in capsys.readouterr().out
-    assert len(list(tmp_path.glob("demo/*/*/manifest.json"))) == 10
+    assert "Claims of the paper" in done.stdout
+    folders = {f"{fabric}/{variant}" for fabric in FABRICS for variant in VARIANTS}
+    runs = {name: pf.load(tmp_path / "demo" / name) for name in folders}
+    assert {run.status for run in runs.values()} == {"complete"}
     with pytest.raises(pf.RunError, match="--force"):
         run_demo(tmp_path / "demo", quick=True)
+    again = cli("demo", "--quick", "--force", "--out", tmp_path / "demo", "--json")
+    assert [claim["id"] for claim in json.loads(again.stdout)["claims"]] == list(CLAIMS)
+    assert "10 of 10 runs are there already" in again.stderr

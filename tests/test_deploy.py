@@ -10,6 +10,7 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from pauseframe.deploy import DeployError, Settings, read_plan, rollout, write_deployment
+from pauseframe.deploy.inventory import read_inventory
 from pauseframe.devices.files import DeviceFileError
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint import lint
@@ -74,7 +75,7 @@ def test_switches_alone_cannot_deadlock(tmp_path, name):
 
 
 def test_rows_that_nobody_may_use_are_left_out(tmp_path):
-    """A VLAN that one pair of switches may use has the rows of that pair's way and no others."""
+    """A VLAN that one pair of switches may use has the rows of that pair's way, and for hosts of one switch."""
     folder = planned(tmp_path / "plan", "ring:switches=6,hosts_per_switch=1", "up_down", 1, 1)
     tables = json.loads((folder / "tables.json").read_text())
     tables["senders"] = [{"vlan": 100, "from": "s1", "to": "s4"}]
@@ -83,9 +84,9 @@ def test_rows_that_nobody_may_use_are_left_out(tmp_path):
     routes = pf.read_routes(str(folder / "tables.json"), pf.load_topology(folder / "topology.graphml"))
     on_the_way = way(routes, 100, "host1", "host4")[1:]
     assert len(on_the_way) > 2
-    assert {switch: [to for _, to, _ in rows] for switch, rows in plan.rows.items() if rows} == {
-        switch: ["host4"] for switch in on_the_way
-    }
+    home = {host.name: host.switch for host in plan.hosts}
+    onward = {(switch, to) for switch, rows in plan.rows.items() for _, to, _ in rows if home[to] != switch}
+    assert onward == {(switch, "host4") for switch in on_the_way if switch != home["host4"]}
 
 
 def test_both_forms_of_static_rows_are_the_same(tmp_path):
@@ -159,6 +160,91 @@ def test_inventory(tmp_path):
         assert (done.returncode, message in done.stderr, (tmp_path / "no").exists()) == (2, True, False), text
 
 
+def lldp(folder, device, neighbours):
+    """The file of a device: (its port, the other, the other's port, its MAC address or None)."""
+    interfaces = [
+        {
+            "name": port,
+            "chassis": [{"id": [{"type": "mac", "value": "0e:00:00:00:00:01"}], "name": [{"value": far}]}],
+            "port": [
+                {
+                    "id": [{"type": "mac", "value": mac} if mac else {"type": "local", "value": far_port}],
+                    "descr": [{"value": far_port}],
+                }
+            ],
+        }
+        for port, far, far_port, mac in neighbours
+    ]
+    (folder / device).mkdir(parents=True)
+    (folder / device / "lldp.json").write_text(json.dumps({"lldp": [{"interface": interfaces}]}))
+
+
+def test_inventory_of_lldp(tmp_path):
+    """Switches announce aliases, a Linux host the MAC address of the NIC that is cabled, one of several."""
+    plan = planned(tmp_path / "plan", "leaf_spine:leaves=2,spines=1,hosts_per_leaf=1", "up_down", 1, 1)
+    deployed = read_plan(plan, Settings())
+    a, b = (host.switch for host in deployed.hosts)
+    spine = next(name for name in deployed.switches if name not in {a, b})
+    one, other = (host.name for host in deployed.hosts)
+    macs = ["aa:bb:cc:00:00:02", "aa:bb:cc:00:00:04"]
+    folder = tmp_path / "lldp"
+    lldp(
+        folder, a, [("Ethernet48", spine, "etp1", None), ("Ethernet8", f"{one}.example.org", "ens3f1", macs[0].upper())]
+    )
+    lldp(folder, b, [("Ethernet52", spine, "etp2", None), ("Ethernet0", other, "my second port", macs[1])])
+    lldp(folder, spine, [("Ethernet0", a, "etp13", None), ("Ethernet4", b, "etp14", None)])
+    done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", folder, "--json")
+    assert json.loads(done.stdout)["notes"] == []
+    assert "nic=ens3f1\n" in (tmp_path / "out" / "hosts" / one / "setup.sh").read_text()
+    assert "nic=eth1\n" in (tmp_path / "out" / "hosts" / other / "setup.sh").read_text()
+    rows = {
+        switch: json.loads((tmp_path / "out" / "switches" / switch / "static-l2.json").read_text())["FDB"]
+        for switch in deployed.switches
+    }
+    assert rows == {
+        a: {f"Vlan100|{macs[0]}": {"port": "Ethernet8"}, f"Vlan100|{macs[1]}": {"port": "Ethernet48"}},
+        b: {f"Vlan100|{macs[0]}": {"port": "Ethernet52"}, f"Vlan100|{macs[1]}": {"port": "Ethernet0"}},
+        spine: {f"Vlan100|{macs[0]}": {"port": "Ethernet0"}, f"Vlan100|{macs[1]}": {"port": "Ethernet4"}},
+    }
+    # A CSV beside it says what is to be said otherwise; a cable that is not there is said.
+    (tmp_path / "own.csv").write_text(f"device,mac,name\n{one},aa:bb:cc:00:00:99,bond0\n")
+    shutil.rmtree(folder / b)
+    shutil.rmtree(folder / spine)
+    done = cli(
+        "deploy", plan, "-o", tmp_path / "two", "--inventory", folder, "--inventory", tmp_path / "own.csv", "--json"
+    )
+    notes = json.loads(done.stdout)["notes"]
+    assert [("no cable for 2 links" in note, "1 hosts have placeholders" in note) for note in notes] == [
+        (True, False),
+        (False, True),
+    ]
+    assert "nic=bond0\n" in (tmp_path / "two" / "hosts" / one / "setup.sh").read_text()
+    assert "Vlan100|aa:bb:cc:00:00:99" in (tmp_path / "two" / "switches" / a / "static-l2.json").read_text()
+
+
+def test_lldp_of_several_links_between_two_switches(tmp_path):
+    nodes = [
+        {"id": name, "kind": kind} for name, kind in (("a", "switch"), ("b", "switch"), ("h", "host"), ("g", "host"))
+    ]
+    edges = [{"source": x, "target": y} for x, y in (("h", "a"), ("g", "b"), ("a", "b"), ("a", "b"))]
+    fabric = pf.Topology.parse(json.dumps({"nodes": nodes, "edges": edges}), "node-link")
+    plan = tmp_path / "plan"
+    pf.write_plan(pf.plan_routes(fabric, "up_down", lanes=1, vlans=1, first_vlan=100), fabric, plan, json_tables=True)
+    folder = tmp_path / "lldp"
+    lldp(folder, "a", [("Ethernet8", "b", "Ethernet4", None), ("Ethernet4", "b", "Ethernet8", None)])
+    lldp(folder, "b", [("Ethernet4", "a", "Ethernet8", None), ("Ethernet8", "a", "Ethernet4", None)])
+    found = read_plan(plan, Settings(), read_inventory([folder]))
+    assert {(str(a), str(b)) for a, b, _ in found.links} == {
+        ("a:Ethernet4", "b:Ethernet8"),
+        ("a:Ethernet8", "b:Ethernet4"),
+    }
+    shutil.rmtree(folder)
+    lldp(folder, "a", [("Ethernet8", "b", "etp2", None), ("Ethernet4", "b", "etp1", None)])
+    lldp(folder, "b", [("Ethernet4", "a", "etp8", None), ("Ethernet8", "a", "etp4", None)])
+    with pytest.raises(DeployError, match="name their ports in a CSV"):
+        read_plan(plan, Settings(), read_inventory([folder]))
+
+
 def test_what_cannot_be_deployed(tmp_path):
     plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
     one = planned(tmp_path / "one", "star:hosts=3", "up_down", 1, 1, first=1)
@@ -179,6 +265,17 @@ def test_what_cannot_be_deployed(tmp_path):
     (tmp_path / "mine" / "thesis.tex").write_text("")
     with pytest.raises(DeployError, match="not empty"):
         write_deployment(plan, tmp_path / "mine", Settings(), force=True)
+
+
+@pytest.mark.parametrize("wrong", [{"vlan": 1.5}, {"vlan": {}}, {"destination": None}, {"port": [1]}, {"lane": "x"}])
+def test_tables_that_somebody_edited(tmp_path, wrong):
+    folder = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
+    tables = json.loads((folder / "tables.json").read_text())
+    tables["lanes" if "lane" in wrong else "rows"] += [{"switch": "s0", "vlan": 100, "destination": "host0"} | wrong]
+    (folder / "tables.json").write_text(json.dumps(tables))
+    done = cli("deploy", folder, "-o", tmp_path / "out")
+    assert (done.returncode, "tables.json" in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_unsafe_order_is_refused(tmp_path):
@@ -239,9 +336,11 @@ def test_names_are_never_executed_and_lead_nowhere(tmp_path, target):
     assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["out"]
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("ip", "bridge", "dcb", "sysctl", "mlnx_qos", "mkdir", "rm"):
+    for name in ("ip", "bridge", "dcb", "sysctl", "mlnx_qos"):
         (tools / name).write_text("#!/bin/sh\nexit 0\n")
         (tools / name).chmod(0o755)
+    for name in ("cat", "grep", "mkdir", "mv", "rm", "sed", "tr"):
+        (tools / name).symlink_to(shutil.which(name))
     work = tmp_path / "work"
     work.mkdir()
     for script in (tmp_path / "deep").rglob("setup.sh"):
@@ -268,46 +367,75 @@ def fake_tools(folder: Path) -> Path:
     state = folder / "links"
     state.mkdir()
     (folder / "ip").write_text(f"""#!/bin/sh
+case "$1 $2 $3" in
+  "-o link show") echo "3: $5: <BROADCAST,MULTICAST> mtu 1500 qdisc noop state DOWN mode DEFAULT"; exit ;;
+  "link show dev") [ -e "{state}/$4" ]; exit ;;
+esac
 echo "ip $*" >> {folder}/log
 case "$1 $2" in
-  "link show") [ -e "{state}/$4" ] ;;
   "link add") for last; do :; done; while [ "$1" != name ]; do shift; done; : > "{state}/$2" ;;
   "link delete") rm "{state}/$4" ;;
+  "-batch -") sed 's/^/ip /' >> {folder}/log ;;
 esac
 """)
-    for name in ("bridge", "dcb", "sysctl"):
-        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {folder}/log\n')
+    (folder / "bridge").write_text(f"""#!/bin/sh
+if [ "$1" = -batch ]; then sed 's/^/bridge /' >> {folder}/log; else echo "bridge $*" >> {folder}/log; fi
+""")
+    (folder / "dcb").write_text(f"""#!/bin/sh
+if [ "$2" = show ]; then echo "prio-pfc 0:off 1:on 2:off"; else echo "dcb $*" >> {folder}/log; fi
+""")
+    (folder / "sysctl").write_text(f"""#!/bin/sh
+case "$1" in -*) echo "sysctl $*" >> {folder}/log ;; *) echo "$1 = 7" ;; esac
+""")
     for path in folder.glob("*"):
         if path.is_file():
             path.chmod(0o755)
     return folder
 
 
-def test_scripts_can_run_twice_and_take_all_back(tmp_path):
+@pytest.mark.parametrize(("kind", "name"), [("hosts", "host0"), ("switches", "s0")])
+def test_scripts_can_run_twice_and_take_all_back(tmp_path, kind, name):
     plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
     write_deployment(plan, tmp_path / "out", Settings(target="linux"))
     tools = fake_tools(tmp_path / "tools")
     environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
-    for kind, name in (("hosts", "host0"), ("switches", "s0")):
-        text = (
-            (tmp_path / "out" / kind / name / "setup.sh")
-            .read_text()
-            .replace("/var/lib/pauseframe", str(tmp_path / "state"))
-        )
-        logs = []
-        for arguments in ([], [], ["--undo"], ["--undo"]):
-            (tools / "log").unlink(missing_ok=True)
-            subprocess.run(["sh", "-c", text, "setup.sh", *arguments], env=environment, check=True, capture_output=True)
-            logs.append((tools / "log").read_text())
-        added = [line for line in logs[0].splitlines() if line.startswith("ip link add")]
-        assert len(added) == (4 if kind == "hosts" else 1)
-        assert "ip link add" not in logs[1]
-        assert [line for line in logs[0].splitlines() if line not in added and not line.startswith("sysctl net")] == [
-            line for line in logs[1].splitlines() if not line.startswith("sysctl net")
-        ]
-        assert not list((tools / "links").iterdir())
-        assert "ip link delete" not in logs[3]
-    assert not (tmp_path / "state" / "sysctl.saved").exists()
+    text = (tmp_path / "out" / kind / name / "setup.sh").read_text()
+    text = text.replace("/var/lib/pauseframe", str(tmp_path / "state"))
+    port = next((host.nic for host in read_plan(plan, Settings()).hosts if host.name == name), "swp1")
+    (tools / "links" / port).touch()
+    logs = []
+    for arguments in ([], [], ["--undo"], ["--undo"]):
+        (tools / "log").unlink(missing_ok=True)
+        subprocess.run(["sh", "-c", text, "setup.sh", *arguments], env=environment, check=True, capture_output=True)
+        logs.append((tools / "log").read_text().splitlines() if (tools / "log").exists() else [])
+    added = [line for line in logs[0] if line.startswith("ip link add")]
+    assert len(added) == (4 if kind == "hosts" else 1)
+    assert [line for line in logs[0] if line not in added] == logs[1]
+    assert [path.name for path in (tools / "links").iterdir()] == [port]
+    assert f"dcb pfc set dev {port} prio-pfc 0:off 1:on 2:off" in logs[2]
+    assert f"ip link set dev {port} mtu 1500 down" in logs[2]
+    assert any(line.startswith("sysctl -q -p") for line in logs[2]) == (kind == "hosts")
+    assert logs[3] == []  # nothing is left to be taken back
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_pfc_of_mlnx_qos_is_put_back(tmp_path):
+    plan = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
+    write_deployment(plan, tmp_path / "out", Settings(target="linux"))
+    tools = fake_tools(tmp_path / "tools")
+    (tools / "mlnx_qos").write_text(f"""#!/bin/sh
+echo "mlnx_qos $*" >> {tools}/log
+printf 'PFC configuration:\\n\\tpriority    0   1   2   3   4   5   6   7\\n'
+printf '\\tenabled     0   0   1   0   0   0   0   0\\n'
+""")
+    (tools / "mlnx_qos").chmod(0o755)
+    text = (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text()
+    text = text.replace("/var/lib/pauseframe", str(tmp_path / "state"))
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    for arguments in (["--receive"], ["--undo"]):
+        subprocess.run(["sh", "-c", text, "setup.sh", *arguments], env=environment, check=True, capture_output=True)
+    calls = [line for line in (tools / "log").read_text().splitlines() if "--pfc" in line]
+    assert [line.split()[-1] for line in calls] == ["0,0,0,1,1,0,0,0", "0,0,1,0,0,0,0,0"]
 
 
 @pytest.mark.skipif(shutil.which("netplan") is None, reason="netplan is not installed")

@@ -178,4 +178,4 @@ def test_the_first_scenario_shows_what_it_is_for(shell):
     said = f"{bolt['pfc_pauses']} pause frames, no drop, p99 {bolt['fct_us']['p99'] / 1000:.1f} ms"
     assert bolt["pfc_pauses"] > 0
     assert said in text
-    assert f"{dctcp['drops']} drops, {dctcp['timeouts']} time-outs, p99 {dctcp['fct_us']['p99'] / 1000:.0f} ms" in text
+    assert f"{dctcp['drops']} drops, {dctcp['timeouts']} timeouts, p99 {dctcp['fct_us']['p99'] / 1000:.0f} ms" in text

@@ -31,10 +31,15 @@ MISTAKES = {
     ),
     "a sweep to run": ("run sweep.toml", "it is for `pauseframe sweep`"),
     "a sweep to show": ("show sweep.toml", "it is for `pauseframe sweep`"),
-    "a preset": ("show --preset bolt", "did you mean tcp_bolt?"),
-    "a transport": ("show --transport dtcp", "did you mean dctcp"),
-    "a stack": ("show --transport dctcp --stack linus", "did you mean linux"),
+    "a preset": ("presets bolt", "did you mean tcp_bolt?"),
+    "nearly a preset": ("presets dtcp", "did you mean dctcp"),
+    "a stack": ("presets dctcp --stack linus", "did you mean linux"),
     "a key": ("run incast.toml --set transport.prest=dctcp", 'did you mean "preset"?'),
+    "a preset in a part": ("run incast.toml --set transport.preset=bolt", 'did you mean "tcp_bolt"?'),
+    "a negative size": ("run incast.toml --set switch.buffer=-5", "-5 has no unit; expected a size such as"),
+    "it says so": ("run incast.toml --set switch.buffer=-5", "it cannot be negative"),
+    "a seed in words": ("run incast.toml --seed abc", "'abc' must be a whole number from 0 to 2^64 - 1"),
+    "half a seed": ("run incast.toml --seed 1.5", "'1.5' must be a whole number from 0 to 2^64 - 1"),
     "a negative seed": ("run incast.toml --seed=-1", "seed = -1: must be a whole number from 0 to 2^64 - 1"),
     "a gigantic seed": ("run incast.toml --seed=18446744073709551616", "from 0 to 2^64 - 1"),
     "options": ("options xyzzy", "no key has 'xyzzy' in its path or meaning"),
@@ -45,6 +50,14 @@ MISTAKES = {
     "a folder of others": ("run incast.toml --out . --force", "no manifest of pauseframe"),
     "a report of nothing": ("report nothing", "not a results folder"),
     "an experiment": (f"reproduce bolt/fig122 --experiments {EXPERIMENTS}", "did you mean bolt/fig12"),
+    "an experiment of the package": ("reproduce bolt/fig122", "did you mean bolt/fig12"),
+    "a claim": ("reproduce B-M177", "did you mean"),
+    "an export that is there": ("topo export fat_tree:k=4 -o incast.toml --format graphml", "replace it with --force"),
+    "a plan for a folder of others": ("route plan ring:switches=5,hosts_per_switch=1 --lanes 2 -o .", "is not empty"),
+    "a stack beneath nothing": ("presets --stack linux", "say beneath which preset"),
+    "headroom of nothing": ("headroom --rate 100G", "give --rate and --cable, or a scenario file"),
+    "headroom of both": ("headroom incast.toml --rate 100G", "leave the scenario file out"),
+    "an axis that is none": ("compare out --by transport.preset", "is no axis"),
     "a shard": ("sweep sweep.toml --shard 3/2", "must be I/N"),
 }
 
@@ -87,6 +100,10 @@ def test_arguments_in_python(folder):
         pf.run(file, set="transport.preset=dctcp")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"3 is no scenario: give a Scenario, the path of a scenario file, or the text"):
         pf.run(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"3 is no scenario: give a Scenario, the path"):
+        pf.sweep(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r'set: 3 is no key: it must be a text such as "switch.pfc.xoff"'):
+        pf.run(file, set={3: 4})  # type: ignore[dict-item]
     with pytest.raises(FileNotFoundError, match=r"did you mean .*incast\.toml"):
         pf.run(folder / "incats.toml")
     with pytest.raises(pf.ScenarioError, match="pauseframe sweep"):
@@ -117,7 +134,7 @@ def deadlock(tmp_path_factory):
 def test_a_deadlock_is_said_and_has_an_exit_code(deadlock, options, tmp_path):
     done = cli("run", deadlock, "--out", tmp_path / "out", *options)
     assert done.returncode == 3
-    assert "DEADLOCK: 1 circle of queues that wait for each other; the run ended there" in done.stderr
+    assert "DEADLOCK: 1 cycle of queues that wait for each other; the run ended there" in done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["status"], manifest["summary"]["status"]) == ("deadlock", "deadlock")
     run = pf.load(tmp_path / "out")
@@ -137,7 +154,7 @@ def test_a_deadlock_that_does_not_end_the_run(deadlock, tmp_path):
 
 
 def test_a_deadlock_that_the_watchdog_broke(deadlock, tmp_path):
-    """It forms again and again in this circle, so nothing finishes: only where all does, it is over."""
+    """It forms again and again in this cycle, so nothing finishes: only where all does, it is over."""
     settings = {f"switch.pfc.watchdog.{key}": "5 ms" for key in ("detection", "restoration")} | {"stop": "100 ms"}
     run = pf.run(deadlock, set=settings, progress=False)
     assert run.summary["deadlocks"] > 0

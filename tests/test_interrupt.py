@@ -73,7 +73,7 @@ WHILE_LOADING = [
     "import|pauseframe._core",
     "import|pauseframe.scenario",
     "import|typer",
-    "import|pauseframe.cli_fabrics",
+    "import|pauseframe.cli.route",
 ]
 IN_THE_COMMAND = [
     "import|polars",

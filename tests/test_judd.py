@@ -38,7 +38,7 @@ def test_transports_differ_in_what_the_figures_are_about(path):
     }
     for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
         assert {key: transport[key] for key in TRANSPORT} == want
-        if path.name != "stalls.scenario.toml":  # varies what comes first, delayed ACK or time-out
+        if path.name != "stalls.scenario.toml":  # varies what comes first, delayed ACK or timeout
             assert (transport["rto_min"], transport["delayed_ack_timeout"]) == ("5 ms", "1 ms")
 
 
@@ -60,7 +60,7 @@ def test_who_waits_in_table_3_shows_that_its_time_outs_are_those_of_one_sender()
     held = 10e9 * 4.4e-3 / (9038 * 8)
     waiting = 1 - held / (400 * 2)
     assert 0.2 < waiting < 0.3
-    # In 20 s, from 274 time-outs: how long a sender waits each time, if they are its own, and if they are those of all.
+    # In 20 s, from 274 timeouts: how long a sender waits each time, if they are its own, and if they are those of all.
     alone, together = waiting * 20 / 274, waiting * 20 * 400 / 274
     assert 0.005 < alone < 0.030
     assert together > 5

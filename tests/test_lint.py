@@ -11,6 +11,7 @@ from pauseframe.devices.files import LARGEST
 from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
+from pauseframe.lint.export import export
 from pauseframe.lint.output import explain
 from test_fabrics import cli
 
@@ -329,9 +330,19 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path):
     assert list(read_fabric([tmp_path / "in"]).databases) == ["a"]
 
 
+def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
+    """The port is in no PORT table, as in a file that was cut: its rate is taken to be 10 Gb/s."""
+    tables = {"VLAN": {"Vlan100": {"vlanid": "100"}}, "FDB": {"Vlan100|02:00:00:00:00:01": {"port": "Ethernet96"}}}
+    qos = {"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3"}}}
+    save(tmp_path, "in/config_db.json", {"PORT": PORTS} | tables | qos)
+    assert export(read_fabric([tmp_path / "in"]), tmp_path / "back") == 1
+    assert "Ethernet96" in (tmp_path / "back" / "topology.graphml").read_text()
+
+
 def test_every_rule_has_its_page():
     for code, rule in rules().items():
         assert rule.sources, code
+        assert ("What taught it: " in rule.text) != ("No incident behind it: " in rule.text), code
         assert (DOCS / f"{code}.md").read_text(encoding="utf-8") == explain(code), f"pauseframe lint --explain {code}"
     listed = (DOCS / "README.md").read_text(encoding="utf-8")
     assert all(f"[{code}]({code}.md)" in listed for code in rules())

@@ -1,15 +1,12 @@
 """Linux devices: what ip, bridge, dcb and sysctl print, and what is wrong with it."""
 
 import json
-import shutil
-import subprocess
 
 import pytest
-from pauseframe.deploy import Settings, read_plan, write_deployment
+from pauseframe.deploy import Settings, write_deployment
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint import lint
 from test_deploy import planned
-from test_deploy_kernel import NAMESPACES, unavailable
 
 
 def vlan(name, under, number, priority):
@@ -111,25 +108,11 @@ def test_faults_in_a_deployed_linux_fabric(tmp_path):
     assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF073", "host0")}
 
 
-def test_routes_of_the_script_on_this_kernel(tmp_path):
-    """The attributes that the script sets are those that the kernel says it has."""
-    if reason := unavailable():
-        pytest.skip(reason)
-    folder = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
-    write_deployment(folder, tmp_path / "out", Settings())
-    plan = read_plan(folder, Settings())
-    line = next(text.strip() for text in (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text().splitlines()
-                if text.strip().startswith("ip route replace"))  # fmt: skip
-    # This kernel may have neither DCTCP nor VLAN interfaces: the rest of the line is as written.
-    line = line.replace("congctl dctcp", "congctl reno").replace("dev pf100", "dev eth0")
-    script = f"""set -e
-      ip link add name eth0 type veth peer name far; ip link set eth0 up; ip link set far up
-      ip address replace {plan.hosts[0].address(0)}/16 dev eth0 noprefixroute
-      {line}
-      ip -j -d link show > {tmp_path}/h/ip-link.json; ip -j -d route show > {tmp_path}/h/ip-route.json"""
-    (tmp_path / "h").mkdir()
-    assert shutil.which("ip")
-    subprocess.run([*NAMESPACES, "sh", "-c", script], check=True, capture_output=True)
-    route = read_fabric([tmp_path / "h"]).fabric.hosts["h"].routes[0]
-    found = (route.congctl, route.initcwnd, route.rto_min_ms, route.quickack, route.ecn)
-    assert found == ("reno", 34, 5.0, True, True)
+@pytest.mark.parametrize(("rto", "found"), [(5, 5.0), ("7ms", 7.0), (False, None), (10**400, None), ([], None)])
+def test_timers_of_routes(tmp_path, rto, found):
+    """What is no time is none, whatever its type."""
+    folder = tmp_path / "h"
+    host(folder)
+    rows = [{"dst": "10.1.0.0/16", "dev": "v100", "metrics": [{"congestion": "dctcp", "rto_min": rto}]}]
+    (folder / "ip-route.json").write_text(json.dumps(rows))
+    assert [route.rto_min_ms for route in read_fabric([folder]).fabric.hosts["h"].routes] == [found]

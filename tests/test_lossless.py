@@ -81,10 +81,10 @@ def test_headroom_is_shown(tmp_path):
     file = tmp_path / "spreading.toml"
     file.write_text(example("pfc"))
     runner = CliRunner()
-    rows = json.loads(runner.invoke(app, ["show", str(file), "--headroom", "--json"]).stdout)
+    rows = json.loads(runner.invoke(app, ["headroom", str(file), "--json"]).stdout)
     assert sum(row["ports"] for row in rows) == 18  # sixteen hosts, two ends of the middle link
     assert all(row["needed_bytes"] == row["arriving_bytes"] + row["crossing_bytes"] for row in rows)
-    assert "frame ahead" in runner.invoke(app, ["show", str(file), "--headroom"]).stdout
+    assert "frame ahead" in runner.invoke(app, ["headroom", str(file)]).stdout
     short = runner.invoke(app, ["validate", str(file)]).stdout
     assert "its link needs" not in short
     file.write_text(example("pfc").replace("marker =", 'pfc = { headroom = "2 KB" }, marker ='))

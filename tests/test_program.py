@@ -44,13 +44,23 @@ def test_a_program_is_unrolled_into_lines() -> None:
 
 def test_mistakes_are_said_where_they_are_made() -> None:
     program = pf.Program(0, 2)
-    with pytest.raises(ValueError, match="there is no rank 2 among 2"):
+    with pytest.raises(ValueError, match="there is no rank 2 among 2, counted from 0"):
         program.send(2, 1)
+    with pytest.raises(ValueError, match="5 is not a time such as '10 us'"):
+        program.compute(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'5 KB' is not a size: it must be a whole number of bytes"):
+        program.send(1, "5 KB")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'x' is not a tag"):
+        program.isend(1, 5, tag="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ranks = -2: must be a whole number from 1 on"):
+        pf.programs(-2, lambda rank: rank.barrier())
+    with pytest.raises(TypeError, match="body = 4: must be a function"):
+        pf.programs(3, 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'10' is not a time such as"):
         program.compute("10")
     with pytest.raises(ValueError, match="rank 0 has no open request 4"):
         program.wait(4)
-    with pytest.raises(ValueError, match="can not have -1 bytes"):
+    with pytest.raises(ValueError, match="cannot have -1 bytes"):
         program.send(1, -1)
 
 

@@ -6,21 +6,26 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from pauseframe import RunError
+from pauseframe import RunError, ScenarioError
 from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.measure import measure
+from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.run import plan
-from pauseframe.reproduce.spec import Claim, Metric, find_experiments, select
+from pauseframe.reproduce.spec import Claim, Metric, Plot, find_experiments, select
 from test_cli import cli
 
 
 def point(variant, value, seed=1, at=None, axes=None, metric="m"):
-    return {"variant": variant, "value": value, "seed": seed, "at": at or {}, "axes": axes or {}, "metric": metric}
+    return Point(variant, seed, metric, value, at or {}, axes or {})
+
+
+def claim_of(**part):
+    return Claim.model_validate({"id": "X-1", "parts": [{"metric": "m", **part}]})
 
 
 def verdict(points, **part):
-    judgement = judge(Claim("X-1", "", "", "", [{"metric": "m", **part}]), points)
+    judgement = judge(claim_of(**part), points)
     return judgement.verdict, judgement.parts[0].values
 
 
@@ -49,8 +54,7 @@ def test_best_is_the_smallest_at_each_key():
 
 def test_the_median_over_seeds_decides():
     points = [point("a", value, seed=seed) for seed, value in enumerate([1.0, 5.0, 6.0])]
-    rule = {"kind": "within", "metric": "m", "variant": "a", "low": 4, "high": 6}
-    judgement = judge(Claim("X-1", "", "", "", [rule]), points)
+    judgement = judge(claim_of(kind="within", variant="a", low=4, high=6), points)
     assert judgement.verdict == "reproduced"
     assert judgement.holds_in == (2, 3)
 
@@ -91,7 +95,7 @@ def test_lists_of_variants():
 def test_a_list_names_variants_that_there_are(folder):
     path = folder / "tiny" / "two.toml"
     path.write_text(path.read_text().replace('of = "slow"', 'of = ["slow", "nobody"]'))
-    with pytest.raises(RunError, match="no variant nobody"):
+    with pytest.raises(ScenarioError, match="nobody: is none of slow, fast"):
         find_experiments(folder)
 
 
@@ -147,10 +151,10 @@ def test_from_file_to_verdict(folder, tmp_path):
     assert "pauseframe reproduce tiny/two --quick" in page
     assert "tiny.html#T-1" in (tmp_path / "out" / "index.html").read_text()
     run = next(path.parent for path in (tmp_path / "out" / "runs").rglob("flows.parquet"))
-    (row,) = measure(run, [Metric("n", "SELECT flows_total FROM summary", "", "")])
-    assert row["value"] == pl.read_parquet(run / "flows.parquet").height == 1
+    (row,) = measure(run, {"n": Metric(sql="SELECT flows_total FROM summary")})
+    assert row.value == pl.read_parquet(run / "flows.parquet").height == 1
     with pytest.raises(RunError, match="metric n"):
-        measure(run, [Metric("n", "SELECT nothing FROM flows", "", "")])
+        measure(run, {"n": Metric(sql="SELECT nothing FROM flows")})
 
 
 def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
@@ -173,7 +177,7 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
 
 
 def test_stability_in_words():
-    known = {"A": {"verdicts": ["differs", "shape only", "differs"], "measured": [1.0]}}
+    known: dict[str, expected.Known] = {"A": {"verdicts": ["differs", "shape only", "differs"], "measured": [1.0]}}
     assert expected.stability(known, "A") == "differs with 2, shape only with 1 of 3 master seeds"
     assert expected.stability(known, "B") == ""
 
@@ -194,33 +198,60 @@ PLOT_POINTS = [
 
 def test_plots_show_medians_over_seeds(folder):
     (experiment,) = find_experiments(folder)
-    experiment.variants["a"] = {}
-    points = [one | {"metric": "fct"} for one in PLOT_POINTS]
-    plot = {"metric": "fct", "variants": ["a"], "x": "bin"}
-    (bars,) = plots.figure(experiment, plot | {"kind": "bars"}, points)["data"]
+
+    def figure(kind):
+        return plots.figure(experiment, Plot(metric="m", variants=["a"], x="bin", kind=kind), PLOT_POINTS)["data"]
+
+    (bars,) = figure("bars")
     assert (bars["x"], bars["y"]) == (["x", "y"], [2.0, 20.0])
-    (line,) = plots.figure(experiment, plot | {"kind": "time"}, points)["data"]
+    (line,) = figure("time")
     assert (line["x"], line["y"]) == ([0.0, 1.0], [20.0, 2.0])
-    (cdf,) = plots.figure(experiment, plot | {"kind": "cdf"}, points)["data"]
+    (cdf,) = figure("cdf")
     assert (cdf["x"][0], cdf["x"][-1], cdf["y"][-1]) == (1.0, 30.0, 1.0)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('over = "fast"', 'over = "huge"', "no variant huge"),
-        ('kind = "factor"', 'kind = "faster"', "kind must be one of"),
-        ("low = 8", "lower = 8", "unknown key lower"),
-        ('metric = "fct"', 'metric = "fast"', "metric must be one of"),
-        ("two.scenario.toml", "none.toml", "does not exist"),
+        (
+            'over = "fast"',
+            'over = "faster"',
+            "parts.0.variant = faster: is none of slow, fast; did you mean fast",
+        ),
+        ('kind = "factor"', 'kind = "faktor"', "claims.0.parts.0.kind = faktor: must be one of within, zero, factor"),
+        ('kind = "factor"', 'kind = "faktor"', "did you mean factor"),
+        ('kind = "factor"\n', "", "claims.0.parts.0.kind: is missing"),
+        ("low = 8", "lower = 8", "claims.0.parts.0.lower: unknown key; did you mean low"),
+        ("low = 8", 'low = "8"', "claims.0.parts.0.low = 8: should be a valid number"),
+        ('metric = "fct"\nof', 'metric = "fkt"\nof', "claims.0.parts.0.metric = fkt: is none of fct; did you mean fct"),
+        (
+            'kind = "bars"',
+            'kind = "bar"',
+            "plots.0.kind = bar: must be one of bars, line, time, cdf; did",
+        ),
+        ("[metrics.fct]\nsql", "[metrics.fct]\nsqll", "metrics.fct.sql: is missing"),
+        ("[metrics.fct]\nsql", "[metrics.fct]\nsqll", "metrics.fct.sqll: unknown key; did you mean sql"),
+        ('title = "Two"', 'titel = "Two"', "titel: unknown key; did you mean title"),
+        ("two.scenario.toml", "none.toml", "scenario = none.toml: does not exist"),
+        ('title = "Two"', "title = Two", "Invalid value"),
     ],
 )
-def test_mistakes_name_the_file(folder, old, new, message):
+def test_mistakes_name_file_key_and_what_was_meant(folder, old, new, message):
     path = folder / "tiny" / "two.toml"
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(RunError, match=message) as caught:
+    with pytest.raises(ScenarioError) as caught:
         find_experiments(folder)
+    assert message in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_all_mistakes_of_all_files_at_once(folder):
+    path = folder / "tiny" / "two.toml"
+    path.write_text(path.read_text().replace("low = 8", "lower = 8").replace('title = "Two"', 'titel = "Two"'))
+    (folder / "tiny" / "paper.toml").write_text('title = "T"\n')
+    with pytest.raises(ScenarioError) as caught:
+        find_experiments(folder)
+    assert [entry["path"] for entry in caught.value.problems] == ["citation", "claims.0.parts.0.lower", "titel"]
 
 
 def test_select_by_paper_experiment_and_claim(folder):
@@ -238,7 +269,7 @@ def test_all_experiments_of_the_checkout_are_right_and_plan():
     experiments = find_experiments(ROOT / "experiments")
     for experiment in experiments:
         for size in ("quick", "full"):
-            if not experiment.function:
+            if not experiment.spec.function:
                 assert plan(experiment, size, 1)
 
 
@@ -259,7 +290,7 @@ def test_the_verdicts_of_the_papers(name, store):
 def test_what_differs_says_why():
     known = expected.read(ROOT / "experiments")
     experiments = find_experiments(ROOT / "experiments")
-    claims = {claim.id: claim for experiment in experiments for claim in experiment.claims}
+    claims = {claim.id: claim for experiment in experiments for claim in experiment.spec.claims}
     assert known.keys() == claims.keys()
     silent = [name for name, claim in claims.items() if "differs" in known[name]["verdicts"] and not claim.why]
     assert silent == []

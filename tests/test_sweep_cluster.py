@@ -120,7 +120,9 @@ def test_a_scheduler_lost_between_an_answer_and_its_fetch(tmp_path, error):
 def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
     source = Source.read(TINY)
     (run,) = source.plan().runs
-    task = task_for(run, tmp_path / "not here") | {"token": str(tmp_path / "no token"), "version": pf.__version__}
+    task = cluster.TaskThere(
+        **task_for(run, tmp_path / "not here"), token=str(tmp_path / "no token"), version=pf.__version__
+    )
     answer = cluster.compute_there(task)
     assert not (tmp_path / "not here").exists()
     assert answer["peak_rss_bytes"] > 0
@@ -130,7 +132,7 @@ def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
     store.place(run.key, tmp_path / "sent")
     here = pf.sweep(TINY, out=tmp_path / "out")
     assert tables(tmp_path / "sent") == tables(here.folder / here.planned[0]["path"])
-    assert "99.0" in cluster.compute_there(task | {"version": "99.0"})["error"]
+    assert "99.0" in cluster.compute_there(cluster.TaskThere(**(task | {"version": "99.0"})))["error"]
     shutil.rmtree(tmp_path / "sent")
 
 

@@ -122,8 +122,9 @@ def test_tables(done, tmp_path):
     files = ["--csv", paths[0], "--latex", paths[1], "--report", paths[2]]
     shown = cli("compare", done.folder, "--metric", "fct_us.p99", *files)
     assert shown.returncode == 0
-    assert shown.stderr.startswith("warning: Not the same memory: the fullest switch held")
-    assert "completion time, p99" in shown.stdout
+    assert "Δ to dctcp †" in shown.stdout
+    assert "† Not the same memory: the fullest switch held" in shown.stdout
+    assert "FCT, p99" in shown.stdout
     assert "3 seeds" in shown.stdout
     rows = list(csv.DictReader(io.StringIO(paths[0].read_text())))
     assert len(rows) == 8
@@ -131,7 +132,8 @@ def test_tables(done, tmp_path):
     latex = paths[1].read_text()
     assert latex.count(r"\\") == 4 + 2  # rows, title, heads
     assert r"tcp\_bolt" in latex
-    assert not re.search(r"(?<!\\)[%_#](?!.*seed)", latex.split("\n", 1)[1])
+    body = "\n".join(line for line in latex.splitlines() if not line.startswith("% "))
+    assert not re.search(r"(?<!\\)[%_#]", body)
     html = paths[2].read_text()
     assert "switch.latency = 1 us" in html
     assert html.count('data-figure="') == 6
@@ -142,8 +144,45 @@ def test_report_of_a_sweep(done):
     assert (made.returncode, made.stderr) == (0, "")
     html = (done.folder / "report.html").read_text()
     assert "24 runs, compared by transport.preset" in html
-    assert "completion time, p99.9" in html
+    assert "FCT, p99.9" in html
     assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
+
+
+def test_p99_by_flow_size(done):
+    """On the terminal one table for all sizes; the numbers are those of the flows."""
+    shown = cli("compare", done.folder)
+    assert shown.returncode == 0
+    assert "FCT, p99, by flow size" not in shown.stdout, "all flows are of one size bin"
+    sizes = 'sizes = { kind = "uniform", min = "10 KB", max = "100 KB" }'
+    mixed = SCENARIO.replace(sizes, 'sizes = { kind = "uniform", min = "2 KB", max = "300 KB" }')
+    sweep = pf.sweep(mixed, axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=1, out=done.folder.parent / "sizes")
+    lines = cli("compare", sweep.folder).stdout.splitlines()
+    begin = lines.index(next(line for line in lines if line.startswith("FCT, p99, by flow size")))
+    assert [line.split("  ")[0].strip() for line in lines[begin + 2 : begin + 5]] == [
+        "< 10 KB",
+        "10–100 KB",
+        "0.1–1 MB",
+    ]
+    flows = sweep.run(1, **{"transport.preset": "tcp_bolt"}).flows.to_polars()
+    small = flows.filter(flows["size_bytes"] + flows["reply_bytes"] < 10_000)["fct_us"]
+    cell: Any = compare([sweep.folder], metrics=["fct_us.p99.to_10KB"]).cell("fct_us.p99.to_10KB", (), "tcp_bolt")
+    assert cell.value.median == small.quantile(0.99, "linear")
+
+
+def test_a_shared_buffer_of_one_size_is_the_same_memory(done):
+    comparison = compare([done.folder], metrics=["fct_us.p99"])
+    assert tables.caution(comparison).startswith("† Not the same memory")
+    assert comparison.same_memory == {"dctcp": True, "tcp_bolt": False}
+    shared = pf.sweep(
+        SCENARIO,
+        axes={"transport.preset": ["dctcp", "tcp_bolt"]},
+        seeds=1,
+        set={"switch.buffer": {"policy": "shared", "size": "2 MB"}},
+        out=done.folder.parent / "shared",
+    )
+    comparison = compare([shared.folder], metrics=["fct_us.p99"])
+    assert tables.caution(comparison) == ""
+    assert "†" not in "".join(tables.heads(comparison))
 
 
 def test_differences_in_words():

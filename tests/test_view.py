@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 import zlib
 from array import array
 from pathlib import Path
@@ -193,18 +194,35 @@ def test_commands(storm, tmp_path):
         from_folder(tmp_path / "nowhere")
 
 
-def test_perfetto(storm, tmp_path):
-    """Slices of a track are closed in order, times are within the run, every track has its parent."""
+RANKS = """
+name = "ranks"
+stop = "50 ms"
+topology = { kind = "star", hosts = 4 }
+transport = { preset = "tcp_bolt" }
+[[workload]]
+name = "halo"
+kind = "application"
+pattern = "stencil"
+ranks = 4
+grid = [2, 2]
+size = "100 KB"
+compute = "20 us"
+iterations = 3
+timeline = true
+"""
+
+
+def checked_trace(folder, tmp_path):
+    """Tracks by number, and the events of each, of a trace whose slices nest and whose times go forward."""
     pytest.importorskip("perfetto")
     from pauseframe.view.perfetto import export_perfetto
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescriptor, TrackEvent
 
-    play, trace = from_folder(storm), Trace()
-    trace.ParseFromString(export_perfetto(play, tmp_path / "storm.perfetto-trace").read_bytes())
+    trace = Trace()
+    trace.ParseFromString(export_perfetto(folder, tmp_path / "trace.perfetto-trace").read_bytes())
+    end_us = pf.load(folder).summary["sim_time_s"] * 1e6
     tracks: dict[int, TrackDescriptor] = {}
-    standing: dict[int, int] = {}
-    last: dict[int, int] = {}
-    slices = counts = 0
+    events: dict[int, list[tuple[float, TrackEvent]]] = {}
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             descriptor = packet.track_descriptor
@@ -212,21 +230,75 @@ def test_perfetto(storm, tmp_path):
             assert not descriptor.HasField("parent_uuid") or descriptor.parent_uuid in tracks
             tracks[descriptor.uuid] = descriptor
             continue
-        event, track = packet.track_event, packet.track_event.track_uuid
-        assert 0 <= packet.timestamp <= round(play.end_us * 1000)
-        assert packet.timestamp >= last.get(track, 0), tracks[track].name
-        last[track] = packet.timestamp
-        assert (event.type == TrackEvent.TYPE_COUNTER) == tracks[track].HasField("counter")
-        counts += event.type == TrackEvent.TYPE_COUNTER
-        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
-            slices += 1
-            assert standing.setdefault(track, 0) == 0
-            standing[track] = 1
-        elif event.type == TrackEvent.TYPE_SLICE_END:
-            assert standing[track] == 1
-            standing[track] = 0
-    assert not any(standing.values())
+        event = packet.track_event
+        mine = events.setdefault(event.track_uuid, [])
+        assert 0 <= packet.timestamp <= round(end_us * 1000)
+        assert not mine or packet.timestamp >= mine[-1][0], tracks[event.track_uuid].name
+        assert (event.type == TrackEvent.TYPE_COUNTER) == tracks[event.track_uuid].HasField("counter")
+        mine.append((packet.timestamp, event))
+    for mine in events.values():
+        ends = [
+            event.type for _, event in mine if event.type in (TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_SLICE_END)
+        ]
+        assert ends == [TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_SLICE_END] * (len(ends) // 2)
+    return tracks, events
+
+
+def slices(events):
+    """(name, begin, end) in nanoseconds of the slices of a track."""
+    ends = [(time, event.name) for time, event in events if event.type in (1, 2)]
+    return [(name, begin, end) for (begin, name), (end, _) in zip(ends[::2], ends[1::2], strict=True)]
+
+
+def test_perfetto(storm, tmp_path):
+    tracks, events = checked_trace(storm, tmp_path)
     log = states(storm)
-    assert slices == len(log.filter(pl.col("kind") == "paused")) + 18
+    assert sum(len(slices(mine)) for mine in events.values()) == len(log.filter(pl.col("kind") == "paused")) + 18
+    counts = sum(len(mine) for track, mine in events.items() if tracks[track].HasField("counter"))
     assert counts == len(log.filter(pl.col("kind").is_in(["backlog", "load"])))
     assert any(descriptor.name == "switch edge0_0" for descriptor in tracks.values())
+
+
+def test_perfetto_of_ranks(tmp_path):
+    """What ranks did is there without a log of states, in the order of the table, with what the program says."""
+    run = pf.run(RANKS, out=tmp_path / "ranks", progress=False)
+    assert not (tmp_path / "ranks" / "states.parquet").exists()
+    tracks, events = checked_trace(tmp_path / "ranks", tmp_path)
+    names = {number: descriptor.name for number, descriptor in tracks.items()}
+    assert list(names.values())[:3] == ["job halo", "rank 0 on host0", "rank 1 on host1"]
+    table = run.timeline.to_polars().with_columns(pl.col("activity", "step").cast(pl.String))
+    for rank in range(4):
+        (track,) = (number for number, name in names.items() if name.startswith(f"rank {rank} "))
+        rows = table.filter(pl.col("rank") == rank).select("activity", "start_us", "end_us").rows()
+        told = [(name, begin / 1000, end / 1000) for name, begin, end in slices(events[track])]
+        assert len(rows) == len(told) >= 6
+        for row, slice_ in zip(rows, told, strict=True):
+            assert row[0] == slice_[0]
+            assert row[1:] == pytest.approx(slice_[1:], abs=1e-3)
+    notes = [note.string_value for _, event in events[track] for note in event.debug_annotations if note.name == "step"]
+    assert set(notes) == set(table["step"].unique())
+
+
+@pytest.mark.parametrize("which", ["storm", "ranks"])
+def test_perfetto_in_its_own_trace_processor(which, storm, tmp_path):
+    """Only where trace_processor_shell is installed: the package perfetto would fetch one from the network."""
+    shell = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
+    if shell is None:
+        pytest.skip("no trace_processor_shell on the PATH; the messages of the package perfetto read the trace above")
+    from pauseframe.view.perfetto import export_perfetto
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    folder = storm
+    if which == "ranks":
+        folder = tmp_path / "ranks"
+        pf.run(RANKS, out=folder, progress=False)
+    path = export_perfetto(folder, tmp_path / "trace")
+    with TraceProcessor(trace=str(path), config=TraceProcessorConfig(bin_path=shell)) as processor:
+        errors = processor.query("select name, value from stats where severity in ('error', 'data_loss') and value > 0")
+        assert [(row.name, row.value) for row in errors] == []
+        wanted = (
+            len(pf.load(folder).timeline)
+            if which == "ranks"
+            else len(states(folder).filter(pl.col("kind") == "paused"))
+        )
+        assert next(iter(processor.query("select count(*) as n from slice"))).n >= wanted > 0

@@ -1,4 +1,4 @@
-"""The player in a browser: it loads without a complaint, seeks, tells who began a storm, and shows a deadlock's circle.
+"""The player in a browser: it loads without a complaint, seeks, tells who began a storm, and shows a deadlock's cycle.
 
 Times are printed, not asserted. Needs Chromium; the test says so where there is none.
 """

@@ -14,6 +14,7 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 `pandas.DataFrame.from_arrow(run.flows)` and DuckDB take them without copying.
 """
 
+# ruff: noqa: F405 (the names of _later.py are all in its own list)
 from pauseframe import _interrupt as _interrupt  # first: Ctrl-C while the command is being loaded
 from pauseframe._core import (
     FabricError,
@@ -32,157 +33,29 @@ from pauseframe._core import (
     presets,
     read_routes,
 )
-from pauseframe.flow import run_flows
-from pauseframe.program import Program, programs
 from pauseframe.results import Run, load
-from pauseframe.routing import write_plan
 from pauseframe.run import run
-from pauseframe.scenario import Scenario
-from pauseframe.scenario.network import (
-    Demand,
-    Ets,
-    EtsGroup,
-    Host,
-    IdealOutputQueued,
-    NoMarker,
-    PerPort,
-    Pfc,
-    Qcn,
-    Red,
-    Routing,
-    Shared,
-    SlowReceiver,
-    Step,
-    Strict,
-    Switch,
-    SwitchClass,
-    Watchdog,
-    WireJitter,
-)
-from pauseframe.scenario.record import Corruption, Failure, Packets, PauseTree, Record, Series, Stop
-from pauseframe.scenario.topologies import (
-    Custom,
-    CustomLink,
-    Dragonfly,
-    Dumbbell,
-    FatTree,
-    File,
-    Jellyfish,
-    LeafSpine,
-    Line,
-    Link,
-    Ring,
-    Star,
-    Torus,
-    Xgft,
-)
-from pauseframe.scenario.transport import Transport
-from pauseframe.scenario.workloads import (
-    Application,
-    Background,
-    Burst,
-    Cdf,
-    Concurrency,
-    Exponential,
-    Fixed,
-    Flow,
-    Flows,
-    Hotspot,
-    Incast,
-    Load,
-    LogNormal,
-    LogUniform,
-    LongFlow,
-    LongFlows,
-    NToOne,
-    Permutation,
-    Rate,
-    Requests,
-    ScatterGather,
-    Udp,
-    Uniform,
-)
-from pauseframe.sweep import Sweep, load_sweep, sweep
-from pauseframe.topology import from_networkx, load_topology, to_networkx
+from pauseframe._table_names import TABLES
+from pauseframe.sweep import sweep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pauseframe._later import *  # noqa: F403
 
 __all__ = [
-    "Application",
-    "Background",
-    "Burst",
-    "Cdf",
-    "Concurrency",
-    "Corruption",
-    "Custom",
-    "CustomLink",
-    "Demand",
-    "Dragonfly",
-    "Dumbbell",
-    "Ets",
-    "EtsGroup",
-    "Exponential",
     "FabricError",
-    "Failure",
-    "FatTree",
-    "File",
-    "Fixed",
-    "Flow",
     "FlowRun",
-    "Flows",
-    "Host",
-    "Hotspot",
-    "IdealOutputQueued",
-    "Incast",
     "InputError",
-    "Jellyfish",
-    "LeafSpine",
-    "Line",
-    "Link",
-    "Load",
-    "LogNormal",
-    "LogUniform",
-    "LongFlow",
-    "LongFlows",
-    "NToOne",
-    "NoMarker",
-    "Packets",
-    "PauseTree",
-    "PerPort",
-    "Permutation",
-    "Pfc",
     "Program",
-    "Qcn",
-    "Rate",
-    "Record",
-    "Red",
-    "Requests",
     "Resolved",
-    "Ring",
     "Routes",
-    "Routing",
     "Run",
     "RunError",
-    "ScatterGather",
     "Scenario",
     "ScenarioError",
-    "Series",
-    "Shared",
-    "SlowReceiver",
-    "Star",
-    "Step",
-    "Stop",
-    "Strict",
     "Sweep",
-    "Switch",
-    "SwitchClass",
     "Table",
     "Topology",
-    "Torus",
-    "Transport",
-    "Udp",
-    "Uniform",
-    "Watchdog",
-    "WireJitter",
-    "Xgft",
     "__version__",
     "flow_rates",
     "from_networkx",
@@ -200,3 +73,15 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
+__all__ += TABLES
+
+
+def __getattr__(name: str) -> object:
+    """The names of `_later.py`, when they are first asked for (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pauseframe import _later
+
+    for later in _later.__all__:
+        globals().setdefault(later, getattr(_later, later))
+    return globals()[name]

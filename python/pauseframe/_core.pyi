@@ -28,6 +28,7 @@ __all__ = [
     "resolve",
     "run",
     "run_flows",
+    "schema",
     "shortest_path_cycle",
     "stacks",
     "update_routes",
@@ -100,6 +101,8 @@ class Run:
     @property
     def ranks(self) -> Table: ...
     @property
+    def timeline(self) -> Table: ...
+    @property
     def ports(self) -> Table: ...
     @property
     def series(self) -> Table: ...
@@ -144,6 +147,9 @@ def read_table(path: str) -> Table:
 
 def options() -> list[dict[str, str]]:
     """Every key of a scenario file: path, when (the choice under which it exists, or ""), type, default, doc."""
+
+def schema() -> str:
+    """A JSON Schema (draft 2020-12) of scenario files: types, units, ranges, names, and which kind has which keys."""
 
 def explain_transport(preset: str, stack: str = "none") -> list[dict[str, str]]: ...
 def stacks() -> dict[str, str]: ...
@@ -214,8 +220,8 @@ class Routes:
         """The verifier's report, as in docs/reference/routing.md: can_deadlock, clean, shortest_cycle, loops,
         black_holes, unreachable, tables, what_if, ..., and text, a summary for people."""
     def table_use(self) -> dict[str, Any]:
-        """switch (with the most rows), rows (one a VLAN and host), rows_by_switch (one a VLAN and switch with hosts),
-        vlans."""
+        """switch (with the most rows), rows (one per VLAN and host),
+        rows_by_switch (one per VLAN and switch with hosts), vlans."""
     def fit(self, budget: int, *, by_switch: bool = False) -> None:
         """Raises FabricError if a switch needs more rows than `budget`."""
     def pairs_lost(self, links: Sequence[int]) -> tuple[int, int]:
@@ -225,7 +231,7 @@ class Routes:
     def write(self, format: str) -> str:
         """The tables as "csv" or "json"."""
     def write_file(self, path: str, format: str) -> None:
-        """The same into a file; csv row by row, so that large tables need no further memory."""
+        """The same into a file, "parquet" too; it and csv row by row, so that large tables need no further memory."""
 
 def plan_routes(
     topology: Topology,
@@ -258,7 +264,9 @@ def read_routes(
     addresses: str | None = None,
     lanes: dict[int, int] | None = None,
 ) -> Routes:
-    """Tables from a plan folder, a file (csv, json, opensm) or a folder of SWITCH.json as `bridge -j fdb show` prints.
+    """Tables from a plan folder, a file (csv, parquet, json, opensm) or a folder of SWITCH.json.
+
+    The latter hold what `bridge -j fdb show` prints.
 
     `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
     """

@@ -15,6 +15,10 @@ from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 P = TypeVar("P", bound="Part")
+Value = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
+"""What a key of a scenario may have, as TOML and JSON have it; None is not given."""
+Settings = dict[str, Value]
+"""Values by the path of their key."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +76,20 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _toml_string(value)
     if isinstance(value, list):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, dict):
-        pairs = [f"{json.dumps(key, ensure_ascii=False)} = {toml_value(item)}" for key, item in value.items()]
+        pairs = [f"{_toml_string(key)} = {toml_value(item)}" for key, item in value.items()]
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, int | float):
         return repr(value)
     raise TypeError(f"a scenario has no value of type {type(value).__name__}")
+
+
+def _toml_string(text: str) -> str:
+    """JSON's strings are TOML's, but for DEL, which TOML wants escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _from_plain(hint: Any, value: Any, path: str) -> Any:
@@ -102,10 +111,13 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
 
 
 def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]:
-    """The alternative that the table's tag names; without a tag the first, as the core does."""
-    for part in parts:
-        if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]:
+    """The alternative that the table's tag names; without a tag the first that has its keys, as the core does."""
+    named = [part for part in parts if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]]
+    for part in named:
+        if set(table) <= {f.name for f in fields(part)} | set(part._tag[:1] if part._tag else ()):
             return part  # type: ignore[no-any-return]
+    if named:
+        return named[0]  # type: ignore[no-any-return]
     key = parts[0]._tag[0]
     allowed = ", ".join(part._tag[1] for part in parts)
     raise ValueError(f"{path}.{key}: {table.get(key)!r} is none of {allowed}")

@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def problem(path: str, value: str, message: str, hint: str = "") -> dict[str, str]:
+Problem = dict[str, str]
+"""path, place, value, message, hint."""
+
+
+def problem(path: str, value: str, message: str, hint: str = "") -> Problem:
     """An entry of `ScenarioError.problems`."""
     return {"path": path, "place": "", "value": value, "message": message, "hint": hint}
 
 
-def failure(problems: Iterable[dict[str, str]]) -> _core.ScenarioError:
+def failure(problems: Iterable[Problem]) -> _core.ScenarioError:
     """The error that has these problems."""
     listed = list(problems)
     error = _core.ScenarioError("\n".join(map(_line, listed)))
@@ -23,7 +27,8 @@ def failure(problems: Iterable[dict[str, str]]) -> _core.ScenarioError:
     return error
 
 
-def _line(problem: dict[str, str]) -> str:
+def _line(problem: Problem) -> str:
     value = f" = {problem['value']}" if problem["value"] else ""
     hint = f"; {problem['hint']}" if problem["hint"] else ""
-    return f"{problem['path']}{value}: {problem['message']}{hint}"
+    place = f"{problem['place']}: " if problem["place"] else ""
+    return f"{place}{problem['path']}{value}: {problem['message']}{hint}"

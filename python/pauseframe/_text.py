@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.console import Console
     from rich.table import Table
 
     from pauseframe import _core
+    from pauseframe.results import Run
 
 MISSING = "–"
 
@@ -117,7 +119,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             "flows finished",
             f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}",
         ),
-        ("completion time, mean", format_us(fct["mean"])),
+        ("FCT, mean", format_us(fct["mean"])),
         ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
         ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
     ]
@@ -129,7 +131,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     reasons = ", ".join(f"{name} {count}" for name, count in summary["drops_by_reason"].items() if count)
     rows += [
         ("drops", f"{format_count(summary['drops'])}{f' ({reasons})' if reasons else ''}"),
-        ("time-outs", format_count(summary["timeouts"])),
+        ("timeouts", format_count(summary["timeouts"])),
         ("retransmits", format_count(summary["retransmits"])),
         ("packets marked CE", format_count(summary["ecn_marks"])),
         ("pause frames", format_count(summary["pfc_pauses"])),
@@ -150,22 +152,53 @@ def _fullest(summary: dict[str, Any]) -> str:
     return f"{held} ({switch})" if switch and summary["switch_held_max_bytes"] else held
 
 
-def lossless_caution(runs: Sequence[tuple[str, bool, float | None]]) -> str:
-    """What to know before lossless runs are compared with lossy ones, each (label, lossless, most that a switch held).
+def buffers(scenario_toml: str) -> tuple[bool, str]:
+    r"""Whether any transport of a resolved scenario is lossless, and how its switches' memory is counted.
 
-    >>> lossless_caution([("dctcp", False, 2e5), ("bolt", True, 2.3e6)]).splitlines()[0]
-    'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
+    >>> buffers('[switch.buffer]\npolicy = "per_port"\nsize = "225 KB"\n\n[transport]\nlossless = true')
+    (True, 'per_port of 225 KB')
     """
-    if len({lossless for _, lossless, _ in runs}) < 2:
+    lossless = "\nlossless = true" in scenario_toml
+    _, _, table = scenario_toml.partition("[switch.buffer]\n")
+    keys = dict(line.split(" = ", 1) for line in table.partition("\n\n")[0].splitlines() if " = " in line)
+    policy, size = (keys.get(key, "").strip('"') for key in ("policy", "size"))
+    return lossless, f"{policy} of {size}"
+
+
+def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str:
+    """What to know before lossless runs are compared with lossy ones.
+
+    A run is its label, whether it is lossless, its buffer, and the most that a switch held. Nothing where all have one
+    pool of the same size for each switch.
+
+    >>> lossy, bolt = ("dctcp", False, "per_port of 225 KB", 2e5), ("bolt", True, "per_port of 225 KB", 2.3e6)
+    >>> lossless_caution([lossy, bolt]).splitlines()[0]
+    'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
+    >>> lossless_caution([(label, lossless, "shared of 9 MB", held) for label, lossless, _, held in (lossy, bolt)])
+    ''
+    """
+    if len({lossless for _, lossless, _, _ in runs}) < 2:
+        return ""
+    kinds = {kind for _, _, kind, _ in runs}
+    if len(kinds) == 1 and next(iter(kinds)).startswith("shared"):
         return ""
     held = ", ".join(
-        f"{format_bytes(most)} in {label} ({'lossless' if lossless else 'lossy'})" for label, lossless, most in runs[:8]
+        f"{format_bytes(most)} in {label} ({'lossless' if lossless else 'lossy'})"
+        for label, lossless, _, most in runs[:8]
     )
     return (
         f"Not the same memory: the fullest switch held {held}.\n"
         "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
         "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size."
     )
+
+
+def wide_console() -> Console:
+    """A terminal as it is; a pipe or a file is wide, so that no table is cut to 80 columns."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
 
 
 def summary_table(summary: dict[str, Any], title: str) -> Table:
@@ -177,6 +210,26 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
     table.add_column(justify="right")
     for name, value in summary_rows(summary):
         table.add_row(name, value)
+    return table
+
+
+def jobs_table(run: Run) -> Table:
+    """The applications of a run for a terminal: how long they took, beside their references."""
+    from rich.table import Table
+
+    table = Table(title="applications", title_justify="left", box=None, pad_edge=False)
+    for name in ("job", "ranks", "took", "× ideal", "× alone", "compute", "waiting", "sending"):
+        table.add_column(name, justify="left" if name == "job" else "right")
+    for job in run.jobs:
+        busy = sum(job[f"{name}_us"] for name in ("compute", "waiting", "sending"))
+        table.add_row(
+            job["job"],
+            format_count(job["ranks"]),
+            format_us(job["time_us"]) if job["time_us"] is not None else "not finished",
+            format_number(job["slowdown"]),
+            format_number(job["interference"]),
+            *(f"{job[f'{name}_us'] / busy:.0%}" if busy else MISSING for name in ("compute", "waiting", "sending")),
+        )
     return table
 
 

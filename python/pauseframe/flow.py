@@ -86,7 +86,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         fct, slowdown = summary["fct_us"], summary["slowdown"]
         rows = [
             ("flows finished", f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}"),
-            ("completion time, mean", format_us(fct["mean"])),
+            ("FCT, mean", format_us(fct["mean"])),
             ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
             ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
             ("simulated time", format_duration(summary["sim_time_s"])),

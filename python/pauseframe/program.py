@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.scenario.workloads import Application
+from pauseframe.scenario.tables import Application
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,10 +45,10 @@ class Program:
 
     def compute(self, time: str) -> None:
         """Works for a time such as "250 us"."""
-        number, _, unit = time.strip().partition(" ")
         try:
+            number, _, unit = time.strip().partition(" ")
             nanoseconds = float(number) * NANOSECONDS[unit.strip()]
-        except (ValueError, KeyError):
+        except (AttributeError, ValueError, KeyError):
             raise ValueError(f"{time!r} is not a time such as '10 us' (ns, us, ms, s)") from None
         if not 0 <= nanoseconds < 1e18:
             raise ValueError(f"{time!r} is not a time from 0 s on")
@@ -56,7 +56,7 @@ class Program:
 
     def send(self, to: int, size: int, tag: int = 0) -> None:
         """Sends `size` bytes; goes on when the buffer is free again."""
-        self._step(f"send {self._peer(to)} {_size(size)} {tag}")
+        self._step(f"send {self._peer(to)} {_size(size)} {_tag(tag)}")
 
     def recv(self, source: int | None = None, tag: int | None = None) -> None:
         """Receives a message; from anybody or with any tag where these are None."""
@@ -65,7 +65,7 @@ class Program:
     def isend(self, to: int, size: int, tag: int = 0) -> int:
         """Begins to send."""
         request = self._begin()
-        self._step(f"isend {request} {self._peer(to)} {_size(size)} {tag}")
+        self._step(f"isend {request} {self._peer(to)} {_size(size)} {_tag(tag)}")
         return request
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> int:
@@ -140,8 +140,8 @@ class Program:
         return request
 
     def _peer(self, rank: int) -> int:
-        if not 0 <= rank < self.ranks:
-            raise ValueError(f"there is no rank {rank} among {self.ranks}")
+        if not isinstance(rank, int) or not 0 <= rank < self.ranks:
+            raise ValueError(f"there is no rank {rank!r} among {self.ranks}, counted from 0")
         return rank
 
     def _source(self, rank: int | None) -> str:
@@ -149,12 +149,16 @@ class Program:
 
 
 def _tag(tag: int | None) -> str:
+    if tag is not None and not isinstance(tag, int):
+        raise ValueError(f"{tag!r} is not a tag: it must be a whole number")
     return "any" if tag is None else str(tag)
 
 
 def _size(size: int) -> int:
+    if not isinstance(size, int):
+        raise ValueError(f"{size!r} is not a size: it must be a whole number of bytes")
     if size < 0:
-        raise ValueError(f"a message can not have {size} bytes")
+        raise ValueError(f"a message cannot have {size} bytes")
     return size
 
 
@@ -163,6 +167,10 @@ def programs(ranks: int, body: Callable[[Program], None], **keys: Any) -> Applic
 
     `keys` are those of `Application`: placement, start, compute_scale and so on.
     """
+    if not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"ranks = {ranks!r}: must be a whole number from 1 on")
+    if not callable(body):
+        raise TypeError(f"body = {body!r}: must be a function that writes the program of the rank that it is given")
     texts = []
     for rank in range(ranks):
         program = Program(rank, ranks)

@@ -14,10 +14,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TableName = Literal[
-    "flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "deadlocks", "jobs", "ranks"
+    "flows",
+    "queries",
+    "ports",
+    "series",
+    "throughput",
+    "pause_tree",
+    "states",
+    "deadlocks",
+    "jobs",
+    "ranks",
+    "timeline",
 ]
 
 
+WRITTEN_WITH = {
+    "flows": "record.flows = true",
+    "ports": "record.ports = true",
+    "states": "record.states = true",
+    "timeline": "timeline = true at an application",
+}
+"""Tables that a folder has only if they were asked for."""
 FINISHED = ("complete", "deadlock")
 """Statuses of runs that came to an end of their own."""
 
@@ -25,9 +42,9 @@ FINISHED = ("complete", "deadlock")
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs` and `ranks` are
-    Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the entries of
-    `summary`, are described in docs/reference/results.md.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks` and
+    `timeline` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the
+    entries of `summary`, are described in docs/reference/results.md.
     """
 
     def __init__(
@@ -62,7 +79,7 @@ class Run:
     def deadlocked(self) -> bool:
         """Whether queues waited for each other for good, even if the run went on after it.
 
-        Not if a PFC watchdog broke the circle such that every flow finished.
+        Not if a PFC watchdog broke the cycle such that every flow finished.
         """
         summary = self.summary
         broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
@@ -70,7 +87,7 @@ class Run:
 
     @cached_property
     def flows(self) -> Table:
-        """One row a flow."""
+        """One row per flow."""
         return self._table("flows")
 
     @cached_property
@@ -80,7 +97,7 @@ class Run:
 
     @cached_property
     def ports(self) -> Table:
-        """One row a port and priority that carried, dropped or paused anything."""
+        """One row per port and priority that carried, dropped or paused anything."""
         return self._table("ports")
 
     @cached_property
@@ -110,13 +127,18 @@ class Run:
 
     @cached_property
     def jobs(self) -> Table:
-        """Applications, one row a job: its time, beside ideal hardware and beside itself alone."""
+        """Applications, one row per job: its time, beside ideal hardware and beside itself alone."""
         return self._table("jobs")
 
     @cached_property
     def ranks(self) -> Table:
         """Ranks of applications: where each ran, and how long it computed, waited and sent."""
         return self._table("ranks")
+
+    @cached_property
+    def timeline(self) -> Table:
+        """What ranks did when, one row a stretch of time, of applications with `timeline = true`."""
+        return self._table("timeline")
 
     @overload
     def report(self, out: str | Path) -> Path: ...
@@ -189,11 +211,18 @@ def load(folder: str | Path) -> Run:
     manifest = read_manifest(folder)
     return Run(
         manifest["summary"],
-        lambda name: _core.read_table(str(folder / f"{name}.parquet")),
+        lambda name: _read_table(folder, name),
         status=manifest["status"],
         scenario_toml=(folder / "scenario.resolved.toml").read_text(encoding="utf-8"),
         folder=folder,
     )
+
+
+def _read_table(folder: Path, name: TableName) -> _core.Table:
+    path = folder / f"{name}.parquet"
+    if name in WRITTEN_WITH and not path.is_file():
+        raise _core.InputError(f"{folder} has no table {name}: a run writes it with {WRITTEN_WITH[name]}")
+    return _core.read_table(str(path))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

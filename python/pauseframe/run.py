@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe.results import Run, from_core
-from pauseframe.scenario import Scenario, overrides, read_scenario_file, resolve_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pauseframe.progress import Display
+    from pauseframe.scenario import Scenario
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -80,6 +80,8 @@ def resolve(
     set: Mapping[str, Any] | None = None,
 ) -> _core.Resolved:
     """A complete scenario from whatever `run` accepts."""
+    from pauseframe.scenario import Scenario, overrides, read_scenario_file, resolve_text
+
     if isinstance(scenario, _core.Resolved):
         if seed is None and not set:
             return scenario

@@ -13,22 +13,22 @@ pub enum Placement {
     Hosts(Vec<u32>),
 }
 
-/// Hosts and how many ranks each has room for.
+/// Hosts and the ranks that they have taken. Jobs that put several ranks on a host share none with jobs that put another number.
 #[derive(Clone, Debug)]
 pub struct Rooms {
     /// Hosts by rack, in the order of the topology.
     racks: Vec<Vec<u32>>,
-    /// Places left on each host.
-    left: Vec<u32>,
+    /// By host: how many ranks are there, and how many there may be since the first came.
+    taken: Vec<(u32, u32)>,
 }
 
 impl Rooms {
-    /// Racks of hosts (numbers below `hosts`), each with room for `per_host` ranks.
-    pub fn new(racks: Vec<Vec<u32>>, hosts: u32, per_host: u32) -> Rooms {
-        Rooms { racks, left: vec![per_host; hosts as usize] }
+    /// Racks of empty hosts (numbers below `hosts`).
+    pub fn new(racks: Vec<Vec<u32>>, hosts: u32) -> Rooms {
+        Rooms { racks, taken: vec![(0, 0); hosts as usize] }
     }
 
-    /// The hosts of `ranks` ranks; `below(n)` draws a number below n.
+    /// The hosts of `ranks` ranks, at most `per_host` on each; `below(n)` draws a number below n.
     ///
     /// # Errors
     /// How many places there are, if they are too few.
@@ -36,20 +36,19 @@ impl Rooms {
         &mut self,
         rule: &Placement,
         ranks: u32,
+        per_host: u32,
         mut below: impl FnMut(u64) -> u64,
     ) -> Result<Vec<u32>, String> {
         if let Placement::Hosts(hosts) = rule {
             if hosts.len() != ranks as usize {
                 return Err(format!("names {} hosts for {ranks} ranks", hosts.len()));
             }
-            for &host in hosts {
-                self.left[host as usize] = self.left[host as usize].saturating_sub(1);
-            }
+            self.take(hosts, per_host);
             return Ok(hosts.clone());
         }
         let mut places = match rule {
-            Placement::RoundRobin => self.across(),
-            _ => self.along(),
+            Placement::RoundRobin => self.across(per_host),
+            _ => self.along(per_host),
         };
         if places.len() < ranks as usize {
             return Err(format!("needs {ranks} places on hosts; {} are free", places.len()));
@@ -62,24 +61,36 @@ impl Rooms {
             }
         }
         places.truncate(ranks as usize);
-        for &host in &places {
-            self.left[host as usize] -= 1;
-        }
+        self.take(&places, per_host);
         Ok(places)
     }
 
+    fn take(&mut self, places: &[u32], per_host: u32) {
+        for &host in places {
+            let (ranks, room) = &mut self.taken[host as usize];
+            if *ranks == 0 {
+                *room = per_host;
+            }
+            *ranks += 1;
+        }
+    }
+
+    /// A host as often as a job with so many ranks a host can still use it.
+    fn free(&self, host: u32, per_host: u32) -> impl Iterator<Item = u32> + use<> {
+        let (ranks, room) = self.taken[host as usize];
+        let left = if ranks == 0 || room == per_host { per_host.saturating_sub(ranks) } else { 0 };
+        std::iter::repeat_n(host, left as usize)
+    }
+
     /// Free places host by host.
-    fn along(&self) -> Vec<u32> {
-        let hosts = self.racks.iter().flatten();
-        hosts.flat_map(|&host| std::iter::repeat_n(host, self.left[host as usize] as usize)).collect()
+    fn along(&self, per_host: u32) -> Vec<u32> {
+        self.racks.iter().flatten().flat_map(|&host| self.free(host, per_host)).collect()
     }
 
     /// Free places rack by rack in turn.
-    fn across(&self) -> Vec<u32> {
+    fn across(&self, per_host: u32) -> Vec<u32> {
         let of = |rack: &Vec<u32>| -> Vec<u32> {
-            rack.iter()
-                .flat_map(|&host| std::iter::repeat_n(host, self.left[host as usize] as usize))
-                .collect()
+            rack.iter().flat_map(|&host| self.free(host, per_host)).collect()
         };
         let racks: Vec<Vec<u32>> = self.racks.iter().map(of).collect();
         let longest = racks.iter().map(Vec::len).max().unwrap_or(0);
@@ -92,26 +103,40 @@ mod tests {
     use super::*;
 
     fn rooms() -> Rooms {
-        Rooms::new(vec![vec![0, 1, 2], vec![3, 4], vec![5, 6, 7]], 8, 1)
+        Rooms::new(vec![vec![0, 1, 2], vec![3, 4], vec![5, 6, 7]], 8)
     }
 
     #[test]
     fn jobs_take_what_is_free() {
         let mut rooms = rooms();
-        assert_eq!(rooms.place(&Placement::RoundRobin, 4, |_| 0), Ok(vec![0, 3, 5, 1]));
-        assert_eq!(rooms.place(&Placement::Packed, 3, |_| 0), Ok(vec![2, 4, 6]));
+        assert_eq!(rooms.place(&Placement::RoundRobin, 4, 1, |_| 0), Ok(vec![0, 3, 5, 1]));
+        assert_eq!(rooms.place(&Placement::Packed, 3, 1, |_| 0), Ok(vec![2, 4, 6]));
         assert_eq!(
-            rooms.place(&Placement::Packed, 2, |_| 0),
+            rooms.place(&Placement::Packed, 2, 1, |_| 0),
             Err("needs 2 places on hosts; 1 are free".into())
         );
-        assert_eq!(rooms.place(&Placement::Hosts(vec![7, 7]), 2, |_| 0), Ok(vec![7, 7]));
-        assert!(rooms.place(&Placement::Random, 1, |_| 0).is_err());
+        assert_eq!(rooms.place(&Placement::Hosts(vec![7, 7]), 2, 1, |_| 0), Ok(vec![7, 7]));
+        assert!(rooms.place(&Placement::Random, 1, 1, |_| 0).is_err());
+    }
+
+    #[test]
+    fn hosts_of_several_ranks_are_not_shared_with_other_numbers() {
+        let mut rooms = rooms();
+        assert_eq!(rooms.place(&Placement::Packed, 3, 2, |_| 0), Ok(vec![0, 0, 1]));
+        assert_eq!(rooms.place(&Placement::Packed, 2, 1, |_| 0), Ok(vec![2, 3]));
+        assert_eq!(rooms.place(&Placement::RoundRobin, 4, 2, |_| 0), Ok(vec![1, 4, 5, 4]));
+        assert_eq!(rooms.place(&Placement::Packed, 3, 2, |_| 0), Ok(vec![5, 6, 6]));
+        assert_eq!(rooms.place(&Placement::Packed, 3, 3, |_| 0), Ok(vec![7, 7, 7]));
+        assert_eq!(
+            rooms.place(&Placement::Packed, 1, 1, |_| 0),
+            Err("needs 1 places on hosts; 0 are free".into())
+        );
     }
 
     #[test]
     fn lots_use_every_host_once() {
         let mut draws = [5, 0, 3, 1, 0, 2, 1, 0].into_iter();
-        let mut hosts = rooms().place(&Placement::Random, 8, |n| draws.next().unwrap() % n).unwrap();
+        let mut hosts = rooms().place(&Placement::Random, 8, 1, |n| draws.next().unwrap() % n).unwrap();
         assert_eq!(hosts[..3], [5, 1, 0]);
         hosts.sort_unstable();
         assert_eq!(hosts, [0, 1, 2, 3, 4, 5, 6, 7]);

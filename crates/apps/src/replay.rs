@@ -6,7 +6,7 @@
 
 use crate::algorithm::Choices;
 use crate::application::Application;
-use crate::rank::{Message, Rank, Stretch, Totals, World};
+use crate::rank::{Message, Ongoing, Rank, Stretch, Totals, World};
 use pauseframe_units::{Span, Time};
 use std::fmt;
 use std::sync::Arc;
@@ -105,8 +105,10 @@ pub struct RankReport<'a> {
     pub finished: Option<Time>,
     /// Time by activity, up to its last change.
     pub totals: Totals,
-    /// Its time line, if it keeps one.
+    /// Its time line up to its last change, if it keeps one.
     pub stretches: &'a [Stretch],
+    /// What it does since its last change; `None` once it is through.
+    pub last: Option<Ongoing>,
 }
 
 /// The ranks of an application.
@@ -191,6 +193,7 @@ impl Replay {
             finished: rank.finished,
             totals: rank.timeline.totals(),
             stretches: rank.timeline.stretches(),
+            last: rank.timeline.ongoing(),
         })
     }
 }

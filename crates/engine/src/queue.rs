@@ -2,7 +2,7 @@
 //!
 //! An event is a time and a 64-bit code. Events leave in the order of (time, code). The code says what happens
 //! where, so simultaneous events have an order that depends neither on who was inserted first nor on how a run
-//! might be split; a model keeps at most one pending event of a code (model.md §14).
+//! might be split; a model keeps at most one pending event of a code (ARCHITECTURE.md, "Order and randomness").
 //!
 //! Insertion puts an event in front of its bucket's list, unsorted; a bucket is sorted once, when time reaches it.
 //! The width of a bucket follows the load: it doubles when too many events fall beyond the ring and halves when

@@ -1,6 +1,6 @@
 //! A port: the queues of one end of a link, by priority, and the frames on their way to the other end.
 //!
-//! What a hop costs is decided here (model.md §15). Frames on a link arrive in order, so only the first has an
+//! What a hop costs is decided here (docs/performance.md). Frames on a link arrive in order, so only the first has an
 //! event; an idle port needs no "transmission done", it remembers until when it is busy.
 
 use crate::event::Event;

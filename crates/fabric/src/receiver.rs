@@ -1,4 +1,5 @@
-//! A slow receiver: a host that takes frames out of its receive buffer at a rate below that of its link (model.md §4).
+//! A slow receiver: a host that takes frames out of its receive buffer at a rate below that of its link
+//! (docs/models/slow-receivers.md).
 //!
 //! The buffer is a FIFO between the wire and the receive side of the stack. A lossless class has an account at the host
 //! as at a switch: above XOFF, which is the buffer less the headroom of the link, the host sends pause frames, and

@@ -96,7 +96,7 @@ pub struct Transport {
     pub datagrams: Option<DatagramSettings>,
 }
 
-/// What a packet costs beyond its IP size, in bytes (model.md §1).
+/// What a packet costs beyond its IP size, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overhead {
     /// Header and FCS, counted on the wire and in buffers: 18, or 0.
@@ -131,7 +131,7 @@ impl Overhead {
     }
 }
 
-/// Buffer policy of a switch (model.md §3).
+/// Buffer policy of a switch (docs/models/buffers.md).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum BufferPolicy {
     /// Each egress port holds this many lossy bytes; each ingress (port, priority) this many lossless ones,

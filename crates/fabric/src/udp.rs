@@ -1,4 +1,4 @@
-//! Sources of datagrams (RFC 768) that do not react: nothing is acknowledged, sent again or slowed down (model.md §11).
+//! Sources of datagrams (RFC 768) that do not react: nothing is acknowledged, sent again or slowed down (docs/models/udp.md).
 //!
 //! A stream sends datagrams of one size, the last one shorter, at a constant rate from its start until its bytes are
 //! out or its stop has come. Random on and off is a workload of many such streams. Where the host has no room the next

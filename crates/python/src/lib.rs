@@ -10,6 +10,7 @@ mod operate;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded};
 use arrow_array::RecordBatch;
+use pauseframe_scenario::resolve::{Explained, expanded, explained};
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{Control, presets as preset_table};
 use pauseframe_scenario::{
@@ -195,6 +196,11 @@ impl Run {
     }
 
     #[getter]
+    fn timeline(&self) -> Table {
+        Table { batch: self.results.timeline.clone() }
+    }
+
+    #[getter]
     fn states(&self) -> Table {
         Table { batch: self.results.states.clone() }
     }
@@ -341,13 +347,19 @@ fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     pauseframe_scenario::resolve::options().iter().map(row).collect()
 }
 
+/// A JSON Schema (draft 2020-12) of scenario files.
+#[pyfunction]
+fn schema() -> String {
+    serde_json::to_string_pretty(&pauseframe_scenario::resolve::schema()).unwrap_or_default()
+}
+
 /// Transport presets: name to its row of values.
 #[pyfunction]
 fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     for preset in preset_table::PRESETS {
         let row = PyDict::new(py);
-        for (key, value) in preset.expanded() {
+        for (key, value) in expanded(preset) {
             row.set_item(key, value)?;
         }
         all.set_item(preset.name, row)?;
@@ -360,10 +372,10 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pyo3(signature = (preset, stack = "none"))]
 fn explain_transport<'py>(py: Python<'py>, preset: &str, stack: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let found = preset_table::PRESETS.iter().find(|known| known.name == preset);
-    let rows = found.and_then(|known| known.explained(stack));
+    let rows = found.and_then(|known| explained(known, stack));
     let rows =
         rows.ok_or_else(|| PyValueError::new_err(format!("no preset {preset:?} or no stack {stack:?}")))?;
-    let row = |row: preset_table::Explained| {
+    let row = |row: Explained| {
         let dict = PyDict::new(py);
         dict.set_item("key", row.key)?;
         dict.set_item("value", row.value)?;
@@ -397,6 +409,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(read_table, module)?)?;
     module.add_function(wrap_pyfunction!(options, module)?)?;
+    module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;

@@ -2,14 +2,14 @@
 
 mod switches;
 
+use crate::recovery::recovery;
 use crate::resolve::build_topology;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, InitialWindow,
-    NicQueue, Per, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName,
-    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
-    WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
+    InitialWindow, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
+    Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec,
+    WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
-use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
     Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
@@ -22,6 +22,7 @@ use pauseframe_transport::{
     RtoForm, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
+use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -75,8 +76,11 @@ pub(crate) fn build_only(scenario: &Scenario, only: Option<usize>) -> Result<Bui
     transports.extend(scenario.transports.iter().map(|(name, _)| name.clone()));
     let streams: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
     transports.extend(streams.iter().map(|_| "udp".to_owned()));
-    let kinds = scenario.workload.iter().map(|workload| Some(&workload.kind));
-    let placed = workload::application::place(kinds, &topology, scenario.seed);
+    let applications = scenario.workload.iter().map(|workload| match &workload.kind {
+        WorkloadKind::Application(spec) => Some(spec),
+        _ => None,
+    });
+    let placed = workload::application::place(applications, &topology, scenario.seed);
     let placed = placed.map_err(|(index, reason)| format!("{}: {reason}", scenario.workload[index].name))?;
     let of_query = ideal.clone();
     let context = WorkloadContext {
@@ -158,16 +162,18 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         nic_fifo: host.nic_queue == NicQueue::Fifo,
         switch_latency: scenario.switch.latency,
         buffer: match scenario.switch.buffer {
-            BufferSpec::PerPort { size } => BufferPolicy::PerPort(size),
-            BufferSpec::Shared { size, alpha, reserved, .. } => {
+            BufferSpec::PerPort(PerPort { size }) => BufferPolicy::PerPort(size),
+            BufferSpec::Shared(Shared { size, alpha, reserved, .. }) => {
                 BufferPolicy::Shared { size, alpha, reserved }
             }
-            BufferSpec::IdealOutputQueued { size } => BufferPolicy::IdealOutputQueued(size),
+            BufferSpec::IdealOutputQueued(IdealOutputQueued { size }) => {
+                BufferPolicy::IdealOutputQueued(size)
+            }
         },
         queue_packets: scenario.switch.queue_packets,
         egress_pool: match scenario.switch.buffer {
-            BufferSpec::Shared { egress_pool, .. } => egress_pool,
-            BufferSpec::PerPort { .. } | BufferSpec::IdealOutputQueued { .. } => None,
+            BufferSpec::Shared(Shared { egress_pool, .. }) => egress_pool,
+            BufferSpec::PerPort(_) | BufferSpec::IdealOutputQueued(_) => None,
         },
         marker: switches::marker(scenario.switch.marker),
         queue: switches::queue(scenario.switch.queue),
@@ -188,7 +194,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
 fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
     let spec = scenario.routing.vlans.as_ref()?;
     let tables = Tables::clone(&spec.tables.0);
-    let choice = match spec.choice {
+    let choice = match spec.use_of.choice {
         ChoiceName::Random => VlanChoice::Random,
         ChoiceName::BestOfTwo => VlanChoice::BestOfTwo,
         ChoiceName::LeastLoaded => VlanChoice::LeastLoaded,
@@ -201,8 +207,8 @@ fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
         lanes: lanes.take(tables.lanes()).collect(),
         tables,
         choice,
-        per_packet: spec.per == Per::Packet,
-        slack: spec.slack,
+        per_packet: spec.use_of.per == Per::Packet,
+        slack: spec.use_of.slack,
     })
 }
 
@@ -213,8 +219,8 @@ fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTr
         let (from, to) = (names.get(entry.src.as_str())?, names.get(entry.dst.as_str())?);
         Some(Demand { from: *from, to: *to, amount: entry.rate.0 as f64 })
     };
-    let demands: Vec<Demand> = spec.demand.iter().filter_map(demand).collect();
-    let vlans = tables.assign(topology, &demands, spec.slack);
+    let demands: Vec<Demand> = spec.use_of.demand.iter().filter_map(demand).collect();
+    let vlans = tables.assign(topology, &demands, spec.use_of.slack);
     demands.iter().zip(vlans).filter_map(|(d, vlan)| Some(((d.from, d.to), vlan?))).collect()
 }
 
@@ -272,7 +278,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         fast_retransmit: spec.fast_retransmit,
         dup_thresh: spec.dup_thresh,
         limited_transmit: spec.limited_transmit,
-        recovery: spec.recovery.config(),
+        recovery: recovery(spec),
         handshake: spec.handshake,
         rto: RtoConfig {
             initial: spec.rto_initial,

@@ -1,59 +1,11 @@
 //! From the words of a scenario to failures, bad wires, the watchdog and the deadlock detector of the network.
 
-use crate::resolve::no_such_node;
-use crate::spec::{CorruptionSpec, FailedSpec, Scenario, WatchdogActionName, WatchdogSpec};
+use crate::spec::lookup::ports_matching;
+use crate::spec::{CorruptionSpec, Scenario, WatchdogActionName, WatchdogSpec};
 use pauseframe_engine::EventQueue;
-use pauseframe_fabric::{ErrorModel, Failed, Failure, Network, Watchdog, WatchdogAction};
+use pauseframe_fabric::{ErrorModel, Failure, Network, Watchdog, WatchdogAction};
 use pauseframe_topology::Topology;
-use pauseframe_units::{LinkId, NodeId, PortId, Time};
-
-/// What is wrong, and a hint.
-type Complaint = (String, String);
-
-impl FailedSpec {
-    /// What fails, in the terms of the graph: a node, or links.
-    pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<Failed>, Complaint> {
-        let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
-        match self {
-            FailedSpec::Node(name) => Ok(vec![Failed::Node(node(name)?)]),
-            FailedSpec::Link([a, b]) => {
-                let links = between(graph, node(a)?, node(b)?);
-                if links.is_empty() {
-                    return Err((format!("there is no link between {a:?} and {b:?}"), String::new()));
-                }
-                Ok(links.into_iter().map(Failed::Link).collect())
-            }
-            FailedSpec::Port(name) => {
-                let found = all_ports(graph).find(|port| graph.port_name(*port) == *name);
-                let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
-                Ok(vec![Failed::Link(found.ok_or_else(complaint)?.link())])
-            }
-        }
-    }
-}
-
-fn between(graph: &Topology, a: NodeId, b: NodeId) -> Vec<LinkId> {
-    let ports = graph.nodes()[a].ports.iter();
-    ports.filter(|port| graph.peer(**port) == b).map(|port| port.link()).collect()
-}
-
-fn all_ports(graph: &Topology) -> impl Iterator<Item = PortId> {
-    graph.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
-}
-
-/// The ports that globs name.
-pub(crate) fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
-    let named = |port: &PortId| {
-        let name = topology.port_name(*port);
-        globs.iter().any(|glob| matches(glob, &name))
-    };
-    all_ports(topology).filter(named).collect()
-}
-
-/// Whether a glob with `*` (any text) and `?` (any one character) names all of `text`.
-pub(crate) fn matches(glob: &str, text: &str) -> bool {
-    wildmatch::WildMatch::new(glob).matches(text)
-}
+use pauseframe_units::Time;
 
 /// Tells the network what will go wrong, and who looks out for it.
 pub(crate) fn install(
@@ -65,7 +17,7 @@ pub(crate) fn install(
     let mut plan = Vec::new();
     for failure in &scenario.failure {
         // `resolve` has refused what can not be found.
-        let what = failure.what.links(topology).unwrap_or_default();
+        let what = failure.links(topology).unwrap_or_default();
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
         plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
     }

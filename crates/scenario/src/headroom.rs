@@ -1,10 +1,10 @@
 //! The headroom of every link of a scenario, with the terms of its arithmetic, before anything runs.
 
 use crate::build;
-use crate::error::Problem;
 use crate::resolve::build_topology;
 use crate::spec::Scenario;
 use pauseframe_fabric::{HeadroomReport, Network};
+use pauseframe_schema::error::Problem;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::Bytes;

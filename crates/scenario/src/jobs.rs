@@ -3,64 +3,19 @@
 use crate::build::{Built, build_only};
 use crate::faults;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
-use crate::workload::application::{ApplicationWorkload, options};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
-use pauseframe_apps::perfetto::{JobTimeline, perfetto};
-use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
+use pauseframe_apps::{Fault, Job, RankReport, Totals};
 use pauseframe_engine::{Control, EventQueue, Limits, run as run_events};
 use pauseframe_fabric::Network;
+use pauseframe_results::{JobResult, JobTimeline, RankResult};
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_workload::application::{ApplicationWorkload, options};
 use std::sync::Arc;
-
-/// What came of an application.
-#[derive(Clone, Debug)]
-pub(crate) struct JobResult {
-    /// Position of its workload.
-    pub workload: u16,
-    /// What it did.
-    pub application: Arc<Application>,
-    /// When it began.
-    pub start: Time,
-    /// When its last rank was through.
-    pub finish: Option<Time>,
-    /// On ideal hardware: lossless, no stacks, NICs that share nothing with others (cee §IV-D).
-    pub ideal: Option<Span>,
-    /// In the same network without the other workloads, if that was asked for.
-    pub alone: Option<Span>,
-    /// Messages over connections.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Connections that were opened.
-    pub connections: u32,
-    /// What the ranks that are not through wait for.
-    pub waits_for: Vec<Fault>,
-    /// One for each rank.
-    pub ranks: Vec<RankResult>,
-}
-
-/// What came of a rank.
-#[derive(Clone, Debug)]
-pub(crate) struct RankResult {
-    /// Node number of its host.
-    pub host: u32,
-    /// When it was through.
-    pub finished: Option<Time>,
-    /// Its time by activity.
-    pub totals: Totals,
-}
-
-impl JobResult {
-    /// How long it took.
-    pub(crate) fn time(&self) -> Option<Span> {
-        self.finish.map(|finish| finish - self.start)
-    }
-}
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
     scenario.workload.iter().enumerate().filter_map(|(index, workload)| match &workload.kind {
-        WorkloadKind::Application(spec) => Some((index, spec.as_ref())),
+        WorkloadKind::Application(spec) => Some((index, spec)),
         _ => None,
     })
 }
@@ -70,15 +25,15 @@ fn job(network: &Network, index: usize) -> Option<&Job> {
     Some(&workload.job)
 }
 
-/// The applications of a run that is over. Those that ask for it are run again, alone.
-pub(crate) fn results(scenario: &Scenario, built: &Built) -> Vec<JobResult> {
+/// The applications of a run that is over by `now`. Those that ask for it are run again, alone.
+pub(crate) fn results(scenario: &Scenario, built: &Built, now: Time) -> Vec<JobResult> {
     let result = |(index, spec): (usize, &ApplicationSpec)| {
         let job = job(&built.network, index)?;
         let (messages, bytes) = job.sent();
         let rank = |(report, &host): (RankReport, &u32)| RankResult {
             host,
             finished: report.finished,
-            totals: report.totals,
+            totals: totals(&report, now),
         };
         let waits_for = if job.replay().is_finished() { Vec::new() } else { job.replay().stuck() };
         Some(JobResult {
@@ -96,6 +51,15 @@ pub(crate) fn results(scenario: &Scenario, built: &Built) -> Vec<JobResult> {
         })
     };
     specs(scenario).filter_map(result).collect()
+}
+
+/// A rank that is not through still does something.
+fn totals(report: &RankReport, now: Time) -> Totals {
+    let mut totals = report.totals;
+    if let Some(last) = report.last {
+        totals.add(last.until(now));
+    }
+    totals
 }
 
 /// The same application on ideal hardware: the NICs of the hosts at their rate, and the latency of links and switches
@@ -153,15 +117,12 @@ pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
     warnings
 }
 
-/// The time lines of all applications that keep one, for Perfetto.
-pub(crate) fn timeline(scenario: &Scenario, network: &Network) -> Option<Vec<u8>> {
-    let jobs: Vec<JobTimeline> = specs(scenario)
-        .filter(|(_, spec)| spec.timeline)
-        .filter_map(|(index, spec)| {
-            let ranks = job(network, index)?.replay().ranks().map(|report| report.stretches).collect();
-            let name = &scenario.workload[index].name;
-            Some(JobTimeline { name, application: &spec.application.0, ranks })
-        })
-        .collect();
-    (!jobs.is_empty()).then(|| perfetto(&jobs))
+/// The time lines of all applications that keep one, up to `now`.
+pub(crate) fn timelines<'a>(scenario: &'a Scenario, network: &'a Network, now: Time) -> Vec<JobTimeline<'a>> {
+    let timeline = |(index, spec): (usize, &'a ApplicationSpec)| {
+        let ranks = job(network, index)?.replay().ranks();
+        let ranks = ranks.map(|report| (report.stretches, report.last.map(|last| last.until(now)))).collect();
+        Some(JobTimeline { workload: index as u16, application: &spec.application.0, ranks })
+    };
+    specs(scenario).filter(|(_, spec)| spec.timeline).filter_map(timeline).collect()
 }

@@ -1,13 +1,13 @@
 //! Scenarios found from outside in which packets outlived their flows, each with what went wrong.
 
 use crate::build::{Built, build};
-use crate::results::RunError;
 use crate::{Control, Input, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
 use pauseframe_engine::{Control as Go, EventQueue, Limits, run as run_events};
 use pauseframe_fabric::FrameContent;
+use pauseframe_results::RunError;
 use pauseframe_topology::NodeKind;
 use pauseframe_units::{PortId, Span, Time};
 use std::path::Path;

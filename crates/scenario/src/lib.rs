@@ -1,29 +1,28 @@
 //! From a scenario file to results on disk.
 
 mod build;
-pub mod error;
 mod faults;
 pub mod flow_level;
 mod headroom;
 mod jobs;
 #[cfg(test)]
 mod late_tests;
-pub mod panics;
 pub mod presets;
-pub mod recovery;
+mod recovery;
 pub mod resolve;
-pub mod results;
 mod run;
 pub mod spec;
 pub mod stacks;
 pub mod switch_models;
 mod volume;
-pub mod workload;
 
-pub use error::{Problem, ScenarioError};
 pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use headroom::{HeadroomRow, headroom};
 pub use pauseframe_engine::Control;
+pub use pauseframe_results as results;
+pub use pauseframe_schema::error::{self, Problem, ScenarioError};
+pub use pauseframe_schema::panics;
 pub use pauseframe_units::Time;
+pub use pauseframe_workload as workload;
 pub use resolve::{Input, Resolved, resolve};
 pub use run::{RunOptions, RunProgress, RunResults, run};

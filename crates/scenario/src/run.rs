@@ -1,21 +1,23 @@
 //! From a complete scenario to results: build, run, record, write.
 
 use crate::build::{Built, build};
-use crate::faults::{self, matches, ports_matching};
+use crate::faults;
 use crate::jobs;
-use crate::panics::caught;
 use crate::resolve::Resolved;
-use crate::results::jobs as tables_of_jobs;
-use crate::results::pcapng::{Agreement, PacketWriter};
-use crate::results::{
-    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
-    states, tables,
-};
+use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
 use pauseframe_fabric::{FlowRecord, FlowStatus, Network, SamplePlan};
+use pauseframe_results::jobs as tables_of_jobs;
+use pauseframe_results::pcapng::{Agreement, PacketWriter};
+use pauseframe_results::{
+    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
+    states, tables,
+};
+use pauseframe_schema::panics::caught;
+use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
 use std::path::{Path, PathBuf};
@@ -77,8 +79,8 @@ pub struct RunResults {
     pub jobs: RecordBatch,
     /// See there.
     pub ranks: RecordBatch,
-    /// The time lines of the applications that keep one, in Perfetto's format.
-    pub timeline: Option<Vec<u8>>,
+    /// See there.
+    pub timeline: RecordBatch,
 }
 
 /// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
@@ -336,7 +338,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         deadlocks: deadlocks.len() as u64,
         syn_drops_not_ect: built.network.syn_drops_not_ect(),
         fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
-        nic_queue: scenario.host.nic_queue,
+        nic_queue: scenario.host.nic_queue.name(),
         status: match (ending.interrupted, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,
@@ -347,8 +349,9 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
     };
     let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
     let deadlocks = lossless::deadlocks(deadlocks, &names);
-    let results = jobs::results(scenario, &built);
-    let timeline = jobs::timeline(scenario, &built.network);
+    let results = jobs::results(scenario, &built, ending.now);
+    let timelines = jobs::timelines(scenario, &built.network, ending.now);
+    let timeline = tables_of_jobs::timeline(&timelines, &names);
     let states = states::states(built.network.state_changes(), &names);
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
@@ -392,14 +395,12 @@ fn write(
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("ranks.parquet", &results.ranks, true),
+        ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
     ];
     for (name, table, wanted) in asked {
         if wanted {
             folder.write_table(name, table, go_on)?;
         }
-    }
-    if let Some(timeline) = &results.timeline {
-        folder.write_bytes("timeline.perfetto", timeline)?;
     }
     folder.finish(&Manifest::ended(&results.summary))
 }

@@ -4,16 +4,16 @@
 //! TCP it is. Left out: `freebsd9` gives up a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive
 //! buffer of 128 KiB, which no paper here can have kept (bolt's windows are 300 KB).
 
-use crate::presets::{Preset, PresetValue, set};
+use pauseframe_schema::row::{Row, RowValue, set};
 
 /// The name of no stack: the simulator's own defaults.
 pub const NONE: &str = "none";
 
-const RFC_SACK: PresetValue = set("sack", "true", "RFC 2018; tcp_sack = 1");
+const RFC_SACK: RowValue = set("sack", "true", "RFC 2018; tcp_sack = 1");
 
 /// The stacks that there are.
-pub const STACKS: &[Preset] = &[
-    Preset {
+pub const STACKS: &[Row] = &[
+    Row {
         name: "linux",
         doc: "Linux 6.1 with its default sysctls, HZ 1000",
         row: &[
@@ -65,7 +65,7 @@ pub const STACKS: &[Preset] = &[
             set("dctcp_fixed_point", "true", "Linux 6.1 tcp_dctcp.c: alpha in 1/1024, whole segments"),
         ],
     },
-    Preset {
+    Row {
         name: "freebsd9",
         doc: "FreeBSD 9 with its default sysctls, hz 1000",
         row: &[
@@ -107,7 +107,7 @@ pub const STACKS: &[Preset] = &[
             set("cache", "freebsd", "FreeBSD 9 tcp_hostcache.c, tcp_input.c cc_conn_init"),
         ],
     },
-    Preset {
+    Row {
         name: "ns3",
         doc: "ns-3 as bolt ran it",
         row: &[
@@ -127,8 +127,3 @@ pub const STACKS: &[Preset] = &[
         ],
     },
 ];
-
-/// The stack of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Preset> {
-    STACKS.iter().find(|stack| stack.name == name)
-}

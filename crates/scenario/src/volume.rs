@@ -1,9 +1,9 @@
 //! How much a scenario asks to be recorded, before it is run: a slip of the unit in `record.series.every` fills memory
 //! and disk otherwise.
 
-use crate::error::Problem;
-use crate::faults::ports_matching;
-use crate::spec::{ArrivalsSpec, PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
+use crate::spec::lookup::{matches, ports_matching};
+use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
+use pauseframe_schema::error::Problem;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span};
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ impl Asked<'_> {
         let lossless = self.priorities.iter().filter(|p| self.lossless.contains(p)).count() as u64;
         let metrics = 2 * self.priorities.len() as u64 + 2 * lossless;
         let ports = ports_matching(&spec.ports, self.topology).len() as u64;
-        let sampled = |w: &&WorkloadSpec| spec.flows.iter().any(|glob| crate::faults::matches(glob, &w.name));
+        let sampled = |w: &&WorkloadSpec| spec.flows.iter().any(|glob| matches(glob, &w.name));
         let flows: u64 = self.workloads.iter().filter(sampled).map(|w| self.flows_at_once(&w.kind)).sum();
         let rows = times.saturating_mul(ports * metrics + flows * METRICS_OF_FLOW);
         if rows <= SERIES_ROWS_MAX {
@@ -91,26 +91,7 @@ impl Asked<'_> {
     /// How many flows of a workload are open at a time: known for closed loops, else one a host.
     fn flows_at_once(&self, kind: &WorkloadKind) -> u64 {
         let hosts = self.topology.hosts().count() as u64;
-        match kind {
-            WorkloadKind::LongFlows { flows } => flows.len() as u64,
-            WorkloadKind::Flows { flows } => hosts.min(flows.len() as u64),
-            WorkloadKind::NToOne { senders, .. } => u64::from(*senders),
-            WorkloadKind::Requests { servers, .. } => servers.len() as u64,
-            // Each rank with each of a handful of others.
-            WorkloadKind::Application(spec) => u64::from(spec.application.0.ranks()) * 8,
-            WorkloadKind::Hotspot(spec) => u64::from(spec.senders),
-            WorkloadKind::Udp(spec) => spec.sources.as_ref().map_or(hosts, |sources| sources.len() as u64),
-            WorkloadKind::Background { hosts: some, arrivals, .. } => {
-                let hosts = some.as_ref().map_or(hosts, |some| some.len() as u64);
-                match arrivals {
-                    ArrivalsSpec::Concurrency { per_host } => hosts * u64::from(*per_host),
-                    ArrivalsSpec::Load { .. } | ArrivalsSpec::Rate { .. } => hosts,
-                }
-            }
-            WorkloadKind::Permutation { .. }
-            | WorkloadKind::Incast { .. }
-            | WorkloadKind::ScatterGather(_) => hosts,
-        }
+        kind.at_once(hosts)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Applications in the packet network: times worked out by hand, jobs side by side, flows that wait for others.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
+use arrow_array::{RecordBatch, StringArray};
 use pauseframe_scenario::resolve::{Input, resolve};
 use pauseframe_scenario::{Control, RunOptions, RunResults, run};
 use std::path::Path;
@@ -67,6 +67,11 @@ fn assert_near(table: &RecordBatch, column: &str, expected: &[f64]) {
     assert!(all, "{column}: {found:?}, expected {expected:?}");
 }
 
+fn texts(table: &RecordBatch, column: &str) -> Vec<String> {
+    let column = table.column_by_name(column).unwrap().as_dictionary::<Int32Type>();
+    column.downcast_dict::<StringArray>().unwrap().into_iter().flatten().map(str::to_owned).collect()
+}
+
 fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
     table.column_by_name(column).unwrap().as_primitive::<UInt64Type>().iter().flatten().collect()
 }
@@ -104,7 +109,12 @@ timeline = true
         (counts(&results.jobs, "messages"), counts(&results.flows, "size_bytes")),
         (vec![1], vec![1460])
     );
-    assert!(results.timeline.unwrap().len() > 50);
+    assert_eq!(texts(&results.timeline, "activity"), ["compute", "waiting", "compute"]);
+    assert_eq!(texts(&results.timeline, "step"), ["compute", "receive from 0", "compute"]);
+    assert_near(&results.timeline, "start_us", &[0.0, 0.0, time - 1.0]);
+    assert_near(&results.timeline, "end_us", &[5.0, time - 1.0, time]);
+    let lines = results.timeline.column_by_name("line").unwrap().as_primitive::<UInt32Type>().clone();
+    assert_eq!(lines.iter().collect::<Vec<_>>(), [Some(2), Some(5), Some(6)]);
 }
 
 #[test]
@@ -120,6 +130,9 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     // One connection for each pair of neighbours.
     assert_eq!(results.flows.num_rows(), 4);
     assert_eq!(results.summary.flows_finished, 4);
+    // They are open as long as the application: nobody waits for a connection.
+    assert_eq!(floats(&results.flows, "fct_us"), [None; 4]);
+    assert_eq!(results.summary.fct_us.p99, None);
 }
 
 #[test]
@@ -139,6 +152,111 @@ fn jobs_share_the_network_and_are_compared_with_themselves_alone() {
     // Apart, they do not meet.
     let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host3\"]")));
     assert_eq!(floats(&results.jobs, "interference"), [Some(1.0), Some(1.0)]);
+}
+
+/// One full packet from `from` to host2, some time after the start.
+fn one_packet(name: &str, from: &str, keys: &str) -> String {
+    format!(
+        "[[workload]]\nname = \"{name}\"\nkind = \"application\"\nalone = true\nhosts = [\"{from}\", \"host2\"]\n{keys}\n\
+         program = \"\"\"\nrank 0 of 2\n0 send 1 1428 7\nend 0\nrank 1 of 2\n0 recv 0 1428 7\nend 0\n\"\"\"\n"
+    )
+}
+
+#[test]
+fn interference_is_the_time_beside_others_over_that_alone() {
+    // The packets of both jobs need the link to host2. That of the second comes 0.5 us after that of the first and waits
+    // for the rest of its 1.2 us.
+    let second = one_packet("second", "host1", "start = \"0.5 us\"");
+    let results = packets(&(one_packet("first", "host0", "") + &second));
+    assert_near(&results.jobs, "start_us", &[0.0, 0.5]);
+    assert_near(&results.jobs, "alone_us", &[ONE, ONE]);
+    assert_near(&results.jobs, "time_us", &[ONE, ONE + 0.7]);
+    assert_near(&results.jobs, "interference", &[1.0, (ONE + 0.7) / ONE]);
+    // When the link is free again, nobody waits.
+    let second = one_packet("second", "host1", "start = \"1.2 us\"");
+    let results = packets(&(one_packet("first", "host0", "") + &second));
+    assert_near(&results.jobs, "start_us", &[0.0, 1.2]);
+    assert_near(&results.jobs, "finish_us", &[ONE, ONE + 1.2]);
+    assert_near(&results.jobs, "interference", &[1.0, 1.0]);
+}
+
+#[test]
+fn the_time_of_a_rank_that_never_finishes_goes_to_the_end_of_the_run() {
+    let results = packets(
+        "[[workload]]\nkind = \"application\"\ntimeline = true\nprogram = \"\"\"\nrank 0 of 2\n3000 recv 1 8 1\nend 0\nrank 1 of 2\n\
+         0 recv 0 8 1\nend 0\n\"\"\"\n\
+         [[workload]]\nkind = \"flows\"\nflows = [{ src = \"host2\", dst = \"host3\", size = \"1 KB\", start = \"90 us\" }]\n",
+    );
+    let end = results.summary.sim_time_s * 1e6;
+    assert!(end > 90.0, "{end}");
+    assert_near(&results.ranks, "waiting_us", &[end - 3.0, end]);
+    assert_near(&results.timeline, "end_us", &[3.0, end, end]);
+}
+
+/// Hosts 0 to 2, 3 to 5, 6 to 8 are at a leaf each.
+fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let job = |keys: &&str| {
+        format!("[[workload]]\nkind = \"application\"\npattern = \"pipeline\"\nsize = \"1 KB\"\n{keys}\n")
+    };
+    let topology = "kind = \"leaf_spine\"\nleaves = 3\nspines = 1\nhosts_per_leaf = 3\n";
+    let text =
+        NETWORK.replace("kind = \"star\"\nhosts = 4\n", topology) + &jobs.iter().map(job).collect::<String>();
+    let input = Input {
+        text: &text,
+        file_name: "test.toml",
+        base_dir: folder.path(),
+        overrides: &[],
+        seed: Some(seed),
+    };
+    let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
+    let results = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap();
+    assert!(floats(&results.jobs, "finish_us").iter().all(Option::is_some));
+    let mut jobs: Vec<(String, Vec<String>)> = Vec::new();
+    for (job, host) in texts(&results.ranks, "job").into_iter().zip(texts(&results.ranks, "host")) {
+        match jobs.last_mut().filter(|(name, _)| *name == job) {
+            Some((_, hosts)) => hosts.push(host),
+            None => jobs.push((job, vec![host])),
+        }
+    }
+    jobs.into_iter().map(|(_, hosts)| hosts).collect()
+}
+
+fn hosts(numbers: &[u32]) -> Vec<String> {
+    numbers.iter().map(|number| format!("host{number}")).collect()
+}
+
+#[test]
+fn ranks_are_placed_as_asked() {
+    let packed_then_in_turn = ["ranks = 4", "ranks = 4\nplacement = \"round_robin\""];
+    assert_eq!(placed(&packed_then_in_turn, &[], 1), [hosts(&[0, 1, 2, 3]), hosts(&[4, 6, 5, 7])]);
+    let by_file = ["ranks = 3\nhosts_file = \"hosts.txt\"", "ranks = 2"];
+    let file = [("hosts.txt", "host8\nhost0\nhost4\n")];
+    assert_eq!(placed(&by_file, &file, 1), [hosts(&[8, 0, 4]), hosts(&[1, 2])]);
+    let several = ["ranks = 3\nranks_per_host = 2", "ranks = 2"];
+    assert_eq!(
+        placed(&several, &[], 1),
+        [hosts(&[0, 0, 1]), hosts(&[2, 3])],
+        "a host has one kind of tenant"
+    );
+}
+
+#[test]
+fn ranks_placed_by_lot_share_no_host_and_follow_the_seed() {
+    let jobs = ["ranks = 5\nplacement = \"random\"", "ranks = 4\nplacement = \"random\""];
+    let draws: Vec<Vec<Vec<String>>> = (1..=20).map(|seed| placed(&jobs, &[], seed)).collect();
+    for draw in &draws {
+        let mut all: Vec<String> = draw.iter().flatten().cloned().collect();
+        all.sort();
+        assert_eq!(all, hosts(&[0, 1, 2, 3, 4, 5, 6, 7, 8]));
+    }
+    assert_eq!(draws[3], placed(&jobs, &[], 4));
+    // Twenty fair draws among nine give fewer than five different ones once in ten thousand times.
+    let firsts: std::collections::BTreeSet<&String> = draws.iter().map(|draw| &draw[0][0]).collect();
+    assert!(firsts.len() >= 5, "{firsts:?}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Writer {
         queued < self.size && self.size - queued >= queued / 2
     }
 
-    /// The writer waits. In full segments the buffer holds the most data for its room, so with more than this it can not be woken.
+    /// The writer waits. In full segments the buffer holds the most data for its room, so with more than this it cannot be woken.
     fn wait(&mut self, mss: u64) {
         self.full = true;
         self.room_at = self.size / 3 * 2 / (mss + SKB_OVERHEAD) * mss + mss;

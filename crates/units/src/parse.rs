@@ -18,9 +18,11 @@ impl fmt::Display for ParseError {
 }
 impl std::error::Error for ParseError {}
 
-type Units = &'static [(&'static str, u64)];
+/// Names of units and how many of the smallest they are.
+pub type Units = &'static [(&'static str, u64)];
 
-const SPAN_UNITS: Units = &[
+/// Times.
+pub const SPAN_UNITS: Units = &[
     ("ps", 1),
     ("ns", 1_000),
     ("us", 1_000_000),
@@ -29,7 +31,8 @@ const SPAN_UNITS: Units = &[
     ("min", 60_000_000_000_000),
     ("h", 3_600_000_000_000_000),
 ];
-const BYTES_UNITS: Units = &[
+/// Sizes.
+pub const BYTES_UNITS: Units = &[
     ("B", 1),
     ("KB", 1_000),
     ("MB", 1_000_000),
@@ -39,7 +42,8 @@ const BYTES_UNITS: Units = &[
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
 ];
-const RATE_UNITS: Units =
+/// Rates.
+pub const RATE_UNITS: Units =
     &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
 
 impl FromStr for Span {

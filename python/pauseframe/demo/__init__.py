@@ -1,45 +1,37 @@
 """The demo: TCP-Bolt and its rivals on the TCP-Bolt paper's fat tree and on a leaf-spine fabric.
 
-Runs every transport on both fabrics, several at a time in processes of their own, prints what came out, and writes
-one report in which the paper's claims stand beside what was measured.
+Two experiments: that of the paper's figure 12 (`experiments/bolt/fig12.toml`, with the claim of figure 11 that the same
+runs can judge), and the same transports on a fabric of today. What runs and judges the papers runs and judges them.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pauseframe import InputError
+from pauseframe import InputError, RunError
 from pauseframe._text import format_count, format_number, format_us
+from pauseframe.report import Claim, Group, build_report, from_folder
+from pauseframe.reproduce.command import measured
+from pauseframe.reproduce.run import STORE, Outcome, Record, plan, reproduce
+from pauseframe.reproduce.spec import Experiment, Figure, Reduced, Size, find_experiments
+from pauseframe.sweep.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-    from multiprocessing.synchronize import Event
+    from rich.table import Table
 
-    from pauseframe.report import Claim, RunData
+    from pauseframe.report import RunData
+    from pauseframe.reproduce.judge import Judgement
 
-# ECT on all packets, as the paper's simulator marks them whatever they are: else a SYN that meets a queue above the
-# threshold is dropped (RFC 3168 §6.1.1 forbids ECT on it; DCTCP+ sets it).
-DCTCP = {"transport.preset": "dctcp", "transport.ect_on_syn": True}
-BOLT = {"transport.preset": "tcp_bolt", "transport.ect_on_syn": True}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "newreno": {"transport.preset": "newreno"},
-    "dctcp": DCTCP,
-    "tcp_dcb": {"transport.preset": "tcp_dcb"},
-    "tcp_bolt": BOLT,
-    "tcp_bolt_spray": BOLT | {"routing.kind": "spray"},
-}
+VARIANTS = ("tcp", "dctcp", "tcp_dcb", "tcp_bolt", "tcp_bolt_spray")
+"""Of the ten of figure 12."""
+CLAIMS = ("B-M16", "B-M17", "B-M22", "B-M24")
 FABRICS = {
     "fat_tree": (
         "Fat tree, partition-aggregate and background",
-        "54 hosts, 10 Gb/s, base round-trip time 240 µs, 225 KB a port: the simulated network of the TCP-Bolt paper. "
+        "54 hosts, 10 Gb/s, base round-trip time 240 µs, 225 KB per port: the simulated network of the TCP-Bolt paper. "
         "Every host asks ten others for 2, 4 or 8 KB two hundred times a second and keeps one background flow of "
         "64 KB to 32 MB going.",
     ),
@@ -49,150 +41,133 @@ FABRICS = {
         "cluster, Poisson arrivals at 60 % of the hosts' links.",
     ),
 }
-QUICK_WORKLOADS = {"fat_tree": 2, "leaf_spine": 1}
-QUICK_STOP = "6 ms"
+
+
+def experiments() -> dict[str, Experiment]:
+    """The two experiments, by fabric."""
+    known = {one.id: one for one in find_experiments()}
+    incasts, medium = known["bolt/fig12"], known["bolt/fig11"]
+    variants = {name: incasts.spec.variants[name] | {"name": name} for name in VARIANTS}
+    claims = {claim.id: claim for one in (incasts, medium) for claim in one.spec.claims}
+    of_paper = incasts.spec.model_copy(
+        update={
+            "variants": variants,
+            "claims": [claims[name] for name in CLAIMS],
+            "plots": [],
+            "quick": _lasting("6 ms", workloads=2),
+            "full": _lasting("150 ms", workloads=2),
+        }
+    )
+    of_today = Figure(
+        scenario="leaf_spine.toml",
+        variants=variants,
+        quick=_lasting("6 ms", workloads=1),
+        full=_lasting("150 ms", workloads=1),
+    )
+    return {
+        "fat_tree": Experiment(incasts.paper, incasts.source, of_paper),
+        "leaf_spine": Experiment(incasts.paper, Path(__file__).parent / "leaf_spine.toml", of_today),
+    }
+
+
+def _lasting(stop: str, workloads: int) -> Reduced:
+    """Flows and jobs start for so long."""
+    return Reduced(set={f"workload.{number}.stop": stop for number in range(workloads)})
 
 
 @dataclass(frozen=True)
-class Job:
-    """One run of the demo."""
+class Demo:
+    """What came of the demo."""
 
-    fabric: str
-    variant: str
-    out: Path
-    force: bool
-    quick: bool
+    report: Path
+    groups: list[Group]
+    """The runs, by fabric."""
+    outcomes: list[Outcome]
 
-    def settings(self) -> dict[str, Any]:
-        """What is changed in the fabric's scenario."""
-        quick = {f"workload.{n}.stop": QUICK_STOP for n in range(QUICK_WORKLOADS[self.fabric])} if self.quick else {}
-        return {"name": self.variant, **VARIANTS[self.variant], **quick}
+    def records(self) -> list[Record]:
+        """The verdicts on the claims."""
+        return [record for outcome in self.outcomes for record in outcome.records()]
 
 
-def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int = 2) -> Path:
-    """Runs the demo into the folder `out` and returns the path of its report.
+def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int | None = None) -> Demo:
+    """Runs the demo into the folder `out` and writes its report there; runs that are there already are kept.
 
     Raises InputError if there is a report and no `force`, RunError if a run could not be carried out;
     KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
-    report_path = out / "report.html"
-    if report_path.exists() and not force:
-        raise InputError(f"{report_path} exists; --force replaces it")
-    report_path.unlink(missing_ok=True)  # it is of the runs that are about to be replaced
-    plan = [Job(fabric, variant, out / fabric / variant, force, quick) for fabric in FABRICS for variant in VARIANTS]
+    path = out / "report.html"
+    if path.exists() and not force:
+        raise InputError(f"{path} exists; --force replaces it")
+    path.unlink(missing_ok=True)  # it is of the runs that are about to be replaced
+    size: Size = "quick" if quick else "full"
+    plans = experiments()
     try:
-        _run_all(plan, jobs)
+        outcomes = reproduce(list(plans.values()), out, size=size, jobs=jobs, progress=True)
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; the runs that had begun are kept in {out}\n")
+        sys.stderr.write(f"interrupted; the runs that had ended are kept in {out}, the same command does the others\n")
         raise
-    return _write_report(out, report_path)
+    if failures := [failure for outcome in outcomes for failure in outcome.failures]:
+        raise RunError("; ".join(failures))
+    _place(plans, size, out)
+    groups = _groups(out)
+    claims = [as_claim(judgement) for outcome in outcomes for judgement in outcome.judgements]
+    return Demo(build_report(groups, path, title="TCP-Bolt and its rivals", claims=claims), groups, outcomes)
 
 
-def scenario_path(fabric: str) -> Path:
-    """The scenario file of a fabric of the demo."""
-    return Path(__file__).parent / f"{fabric}.toml"
+def _place(plans: dict[str, Experiment], size: Size, out: Path) -> None:
+    """Makes OUT/FABRIC/VARIANT the results folder of each run."""
+    store = Store(out / STORE)
+    for fabric, experiment in plans.items():
+        for cell in plan(experiment, size, 1):
+            store.place(cell.run.key, out / fabric / cell.variant)
 
 
-def _run_all(plan: list[Job], jobs: int) -> None:
-    # Threads would do for speed, but only a process has a main thread, where Ctrl-C ends a run.
-    context = get_context("spawn")
-    stop = context.Event()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(stop,))
-    with pool, _bar(len(plan)) as step:
-        futures: dict[Future[dict[str, Any]], Job] = {pool.submit(_run_one, job): job for job in plan}
-        try:
-            for future in as_completed(futures):
-                job, summary = futures[future], future.result()
-                if summary["status"] == "interrupted":
-                    raise KeyboardInterrupt
-                step(f"{job.fabric}/{job.variant}: {format_count(summary['packet_hops_per_s'])} packet hops/s")
-        except BaseException:
-            stop.set()  # for jobs that are with a worker already, and can not be cancelled
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-_stop: Event
-"""In a worker: nothing new is begun."""
-
-
-def _start_worker(stop: Event) -> None:
-    global _stop  # noqa: PLW0603 (what an initializer is for)
-    _stop = stop
-    _ignore_interrupts()
-
-
-def _ignore_interrupts() -> None:
-    """Between runs a worker has nothing to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _run_one(job: Job) -> dict[str, Any]:
-    import pauseframe as pf
-
-    if _stop.is_set():
-        return {"status": "interrupted"}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        path = scenario_path(job.fabric)
-        return pf.run(path, set=job.settings(), out=job.out, force=job.force, progress=False).summary
-    finally:
-        _ignore_interrupts()
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[str], None]]:
-    """Gives a function to call after each run; on a terminal it moves a bar, else it prints."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield console.print
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("first runs under way", total=total)
-        yield lambda text: progress.update(task, advance=1, description=text)
-
-
-def _write_report(out: Path, path: Path) -> Path:
-    from pauseframe.demo.claims import judge
-    from pauseframe.report import Group, build_report, from_folder
-
-    groups = [
+def _groups(out: Path) -> list[Group]:
+    return [
         Group(title, [from_folder(out / fabric / variant) for variant in VARIANTS], text)
         for fabric, (title, text) in FABRICS.items()
     ]
-    claims = judge({run.label: run for run in groups[0].runs})
-    _print(groups, claims)
-    return build_report(groups, path, title="TCP-Bolt and its rivals", claims=claims)
 
 
-def _print(groups: list[Any], claims: list[Claim]) -> None:
-    from rich.console import Console
+def as_claim(judgement: Judgement) -> Claim:
+    """A judgement as the report of runs shows it."""
+    bands = "; ".join(f"{part.part.title} {part.part.band_text}" for part in judgement.parts)
+    claim = judgement.claim
+    return Claim(
+        id=claim.id,
+        text=claim.text,
+        paper_value=claim.claimed,
+        measured=measured(judgement),
+        verdict="not measured" if judgement.verdict == "not run" else judgement.verdict,
+        why=f"Band: {bands}. {claim.why}".strip(),
+    )
+
+
+def tables(demo: Demo) -> list[Table]:
+    """For a terminal: one per fabric, and the claims."""
     from rich.table import Table
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)
-    for group in groups:
-        has_queries = any(run.summary["queries_total"] for run in group.runs)
-        table = Table(title=group.title, title_justify="left", box=None, pad_edge=False)
-        table.add_column("transport", no_wrap=True)
-        names = ["left", "slowdown p50", "p99", *(["queries p99.9"] if has_queries else [])]
-        for name in [*names, "drops", "time-outs", "CE", "pauses"]:
-            table.add_column(name, justify="right", no_wrap=" " not in name)
-        for run in group.runs:
-            table.add_row(run.label, *_cells(run, has_queries))
-        console.print(table)
-        console.print()
-    table = Table(title="Claims of the paper", title_justify="left", box=None, pad_edge=False)
+    claims = Table(title="Claims of the paper", title_justify="left", box=None, pad_edge=False)
     for name in ("claim", "paper", "here", "verdict"):
-        table.add_column(name, overflow="fold")
-    for claim in claims:
-        table.add_row(claim.id, claim.paper_value, claim.measured, claim.verdict)
-    console.print(table)
+        claims.add_column(name, overflow="fold")
+    for outcome in demo.outcomes:
+        for one in outcome.judgements:
+            claims.add_row(one.claim.id, one.claim.claimed, measured(one), one.verdict)
+    return [*map(_group_table, demo.groups), claims]
+
+
+def _group_table(group: Group) -> Table:
+    from rich.table import Table
+
+    has_queries = any(run.summary["queries_total"] for run in group.runs)
+    table = Table(title=group.title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("transport", no_wrap=True)
+    names = ["left", "slowdown p50", "p99", *(["queries p99.9"] if has_queries else [])]
+    for name in [*names, "drops", "timeouts", "CE", "pauses"]:
+        table.add_column(name, justify="right", no_wrap=" " not in name)
+    for run in group.runs:
+        table.add_row(run.label, *_cells(run, has_queries))
+    return table
 
 
 def _cells(run: RunData, has_queries: bool) -> list[str]:

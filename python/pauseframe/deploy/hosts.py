@@ -15,6 +15,31 @@ if TYPE_CHECKING:
 BASE_RTT_US = 240
 """Round trip of an idle fabric with its hosts' stacks (TCP-Bolt, INFOCOM 2014, section IV)."""
 STATE = "/var/lib/pauseframe"
+"""Where scripts keep what was before the first of them ran."""
+KEEP = """\
+have() { ip link show dev "$1" >/dev/null 2>&1; }
+
+# keep NAME COMMAND...: what the command prints, once, for --undo.
+keep() {
+  name=$1
+  shift
+  if [ -e "$state/$name" ]; then return 0; fi
+  mkdir -p "$state"
+  "$@" > "$state/$name.new" || return 1
+  mv "$state/$name.new" "$state/$name"
+}
+
+# MTU of a link, and whether it is up.
+link_keep() { keep "link.$1" ip -o link show dev "$1"; }
+
+link_back() {
+  [ -e "$state/link.$1" ] || return 0
+  mtu=$(sed -n 's/.* mtu \\([0-9]*\\) .*/\\1/p' "$state/link.$1")
+  if grep -q '[<,]UP[,>]' "$state/link.$1"; then up=up; else up=down; fi
+  if have "$1" && [ -n "$mtu" ]; then ip link set dev "$1" mtu "$mtu" "$up"; fi
+  rm "$state/link.$1"
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -75,6 +100,7 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out = [
         _HEAD.format(
             nic=nic,
+            keep=KEEP,
             state=STATE,
             keys=" ".join(v.name for v in sysctls(host, settings)),
             pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
@@ -83,8 +109,9 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
         )
     ]
     out.append("receive() {")
+    out.append('  link_keep "$nic"')
     out.append(f"  ip link set dev {nic} mtu {settings.mtu} up")
-    out.append("  pfc on")
+    out.append("  pfc")
     for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
         name, priority = interface(vlan), settings.priorities[lane]
         out.append(f"  # lane {lane}: frames of VLAN {vlan} carry 802.1p {priority}")
@@ -92,12 +119,13 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
         out.append(f"  ip link set dev {name} type vlan egress-qos-map {' '.join(f'{n}:{priority}' for n in range(8))}")
         out.append(f"  ip link set dev {name} up")
         out.append(f"  ip address replace {host.address(index)}/16 dev {name} noprefixroute")
-        out += [
-            f"  ip neigh replace {other.address(index)} lladdr {other.mac} dev {name} nud permanent"
-            for other in plan.hosts
-            if plan.uses(vlan, host, other)
-        ]
-    out += ["}", "", "send() {"]
+    out.append("  ip -batch - <<'NEIGHBOURS'")
+    out += [
+        f"neigh replace {other.address(index)} lladdr {other.mac} dev {interface(vlan)} nud permanent"
+        for index, vlan in enumerate(sorted(plan.vlans))
+        for other in plan.heard(vlan, host)
+    ]
+    out += ["NEIGHBOURS", "}", "", "send() {", "  keep sysctl sysctl $keys"]
     for value in sysctls(host, settings):
         out.append(f"  # {value.why}")
         out.append(f"  sysctl -q -w {value.name}={quote(value.value)}")
@@ -123,39 +151,46 @@ state={state}
 keys='{keys}'
 links='{links}'
 
-have() {{ ip link show dev "$1" >/dev/null 2>&1; }}
-
-# Priority flow control: mlnx_qos where NVIDIA's tools are, else dcb (iproute2).
+{keep}
+# Priority flow control: mlnx_qos where NVIDIA's tools are, else dcb (iproute2). Both show what they can set again.
 pfc() {{
-  if [ "$1" = on ]; then list='{mlnx}'; set -- {pfc}; else list=0,0,0,0,0,0,0,0; set -- all:off; fi
   if command -v mlnx_qos >/dev/null 2>&1; then
-    mlnx_qos -i "$nic" --pfc "$list" >/dev/null || echo "setup.sh: $nic has no PFC" >&2
+    keep pfc pfc_of_mlnx 2>/dev/null && mlnx_qos -i "$nic" --pfc {mlnx} >/dev/null ||
+      echo "setup.sh: $nic has no PFC" >&2
   else
-    dcb pfc set dev "$nic" prio-pfc "$@" || echo "setup.sh: $nic has no PFC" >&2
+    keep pfc dcb pfc show dev "$nic" prio-pfc 2>/dev/null && dcb pfc set dev "$nic" prio-pfc {pfc} ||
+      echo "setup.sh: $nic has no PFC" >&2
   fi
 }}
 
-save() {{
-  mkdir -p "$state"
-  [ -e "$state/sysctl.saved" ] || sysctl $keys > "$state/sysctl.saved"
+pfc_of_mlnx() {{
+  mlnx_qos -i "$nic" | sed -n 's/^[[:space:]]*enabled[[:space:]]*//p' | tr -s ' \t' ',' | sed 's/,$//'
+}}
+
+pfc_back() {{
+  [ -s "$state/pfc" ] || return 0
+  if command -v mlnx_qos >/dev/null 2>&1; then
+    mlnx_qos -i "$nic" --pfc "$(cat "$state/pfc")" >/dev/null
+  else
+    dcb pfc set dev "$nic" $(cat "$state/pfc")
+  fi
 }}
 
 undo() {{
   for link in $links; do
     if have "$link"; then ip link delete dev "$link"; fi
   done
-  pfc off
-  if [ -e "$state/sysctl.saved" ]; then
-    sysctl -q -p "$state/sysctl.saved"
-    rm "$state/sysctl.saved"
-  fi
+  pfc_back
+  if [ -e "$state/sysctl" ]; then sysctl -q -p "$state/sysctl"; fi
+  link_back "$nic"
+  rm -f "$state/sysctl" "$state/pfc"
 }}
 """
 _TAIL = """
 case "${1:-}" in
   --undo) undo ;;
   --receive) receive ;;
-  '') receive; save; send ;;
+  '') receive; send ;;
   *) echo "usage: setup.sh [--receive | --undo]" >&2; exit 2 ;;
 esac
 """
@@ -193,8 +228,7 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
         text.append("\n".join(route) + "\n")
         text += [
             f"[Neighbor]\nAddress={other.address(index)}\nLinkLayerAddress={other.mac}\n"
-            for other in plan.hosts
-            if plan.uses(vlan, host, other)
+            for other in plan.heard(vlan, host)
         ]
         files[f"42-{name}.network"] = "\n".join(text)
     return files

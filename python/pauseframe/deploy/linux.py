@@ -8,10 +8,13 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pauseframe.deploy.hosts import KEEP, STATE
+
 if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, Settings
 
-BRIDGE = "br0"
+BRIDGE = "pfbr0"
+"""A name that no bridge of the operator's own has: --undo deletes it."""
 Json = list[dict[str, object]]
 
 
@@ -22,7 +25,9 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
     lines = [
         _HEAD.format(
             bridge=BRIDGE,
-            ports=" ".join(quote(port) for port in ports),
+            ports=" ".join(ports),
+            state=STATE,
+            keep=KEEP,
             pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
         )
     ]
@@ -33,13 +38,16 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
     lines.append(f"  ip link set dev {BRIDGE} type bridge vlan_filtering 1 stp_state 0 vlan_default_pvid 0")
     lines.append(f"  ip link set dev {BRIDGE} mtu {settings.port_mtu} up")
     for port in map(quote, ports):
+        lines.append(f"  link_keep {port}")
         lines.append(f"  ip link set dev {port} mtu {settings.port_mtu} master {BRIDGE} up")
         lines.append(f"  bridge link set dev {port} learning off flood off mcast_flood off bcast_flood off")
-        lines += [f"  bridge vlan add vid {vlan} dev {port}" for vlan in sorted(plan.vlans)]
         lines.append(f"  pfc {port}")
-    for vlan, host, port in plan.rows[switch]:
-        lines.append(f"  bridge fdb replace {macs[host]} dev {quote(port)} vlan {vlan} master static")
-    return "\n".join(lines) + "\n}\n" + _TAIL
+    lines.append("  bridge -batch - <<'ROWS'")
+    lines += [f"vlan add vid {vlan} dev {port}" for port in ports for vlan in sorted(plan.vlans)]
+    lines += [
+        f"fdb replace {macs[host]} dev {port} vlan {vlan} master static" for vlan, host, port in plan.rows[switch]
+    ]
+    return "\n".join(lines) + "\nROWS\n}\n" + _TAIL
 
 
 _HEAD = """#!/bin/sh
@@ -48,18 +56,23 @@ _HEAD = """#!/bin/sh
 set -eu
 bridge={bridge}
 
-have() {{ ip link show dev "$1" >/dev/null 2>&1; }}
+state={state}
+ports='{ports}'
 
-# Switch ports whose driver has no PFC (veth among them) say so and go on.
+{keep}
+# Ports whose driver has no PFC (veth among them) say so and go on. What `dcb pfc show` prints can be set again.
 pfc() {{
-  dcb pfc set dev "$1" prio-pfc {pfc} 2>/dev/null || echo "setup.sh: $1 has no PFC" >&2
+  keep "pfc.$1" dcb pfc show dev "$1" prio-pfc 2>/dev/null && dcb pfc set dev "$1" prio-pfc {pfc} ||
+    echo "setup.sh: $1 has no PFC" >&2
 }}
 
 undo() {{
-  for port in {ports}; do
-    if have "$port"; then ip link set dev "$port" nomaster; fi
-  done
   if have "$bridge"; then ip link delete dev "$bridge"; fi
+  for port in $ports; do
+    if [ -s "$state/pfc.$port" ]; then dcb pfc set dev "$port" $(cat "$state/pfc.$port"); fi
+    link_back "$port"
+    rm -f "$state/pfc.$port"
+  done
 }}
 """
 _TAIL = """

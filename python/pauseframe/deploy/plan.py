@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import ipaddress
 import json
 import re
 from collections import defaultdict
@@ -11,19 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
-from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, read_text, shown
+from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
+from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-_INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
-
-
-class DeployError(ValueError):
-    """A plan cannot be deployed as asked: what is in the way, what would do."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,7 @@ class PlannedHost:
 
     def address(self, vlan_index: int) -> str:
         """Its address in the VLAN of this index: 10.x.y.z."""
-        return str(ipaddress.ip_address("10.0.0.0") + ((vlan_index + 1) << 16) + self.number + 1)
+        return f"10.{vlan_index + 1}.{(self.number + 1) >> 8}.{(self.number + 1) & 255}"
 
 
 @dataclass
@@ -77,10 +69,16 @@ class Plan:
     used: dict[int, set[tuple[str, str]]] = field(default_factory=dict)
     """VLAN to (switch, host) where frames from that switch arrive and may be sent."""
     notes: list[str] = field(default_factory=list)
+    placeholders: list[str] = field(default_factory=list)
+    """Hosts whose MAC address nobody has said."""
 
     def uses(self, vlan: int, source: PlannedHost, target: PlannedHost) -> bool:
         """Whether a host sends to another in a VLAN."""
         return source.name != target.name and (source.switch, target.name) in self.used[vlan]
+
+    def heard(self, vlan: int, source: PlannedHost) -> list[PlannedHost]:
+        """The hosts to which a host sends in a VLAN."""
+        return [host for host in self._reached[vlan, source.switch] if host is not source]
 
     def ports(self, switch: str) -> dict[str, tuple[End, int]]:
         """Ports of a switch: the other end, and Mb/s."""
@@ -88,15 +86,23 @@ class Plan:
 
     def __post_init__(self) -> None:
         self._ports: dict[str, dict[str, tuple[End, int]]] = defaultdict(dict)
+        self._reached: dict[tuple[int, str], list[PlannedHost]] = defaultdict(list)
 
     def index(self) -> None:
-        """Fills in what `ports` and `uses` look up."""
+        """Fills in what `ports`, `uses` and `heard` look up."""
+        self._index_ports()
+        self._index_used()
+
+    def _index_ports(self) -> None:
         for a, b, speed in self.links:
             self._ports[a.device][a.port] = (b, speed)
             self._ports[b.device][b.port] = (a, speed)
         for host in self.hosts:
             self._ports[host.switch][host.port] = (End(host.name, host.nic), host.speed)
+
+    def _index_used(self) -> None:
         self.used = {vlan: set() for vlan in self.vlans}
+        self._reached.clear()
         onward: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         for switch, rows in self.rows.items():
             for vlan, to, port in rows:
@@ -108,6 +114,10 @@ class Plan:
             for switch in _arriving(following, to) & racks:
                 if allowed is None or (switch, at[to]) in allowed:
                     self.used[vlan].add((switch, to))
+        for host in self.hosts:
+            for vlan, rack in ((vlan, rack) for vlan in self.vlans for rack in racks):
+                if (rack, host.name) in self.used[vlan]:
+                    self._reached[vlan, rack].append(host)
         self._keep_used_rows(onward)
 
     def _keep_used_rows(self, onward: dict[tuple[int, str], dict[str, str]]) -> None:
@@ -138,41 +148,6 @@ def _arriving(onward: dict[str, str], to: str) -> set[str]:
     return {switch for switch, good in arrives.items() if good}
 
 
-@dataclass
-class Inventory:
-    """What real devices are called: MAC address and interface of hosts, ports of switches."""
-
-    macs: dict[str, str] = field(default_factory=dict)
-    nics: dict[str, str] = field(default_factory=dict)
-    ports: dict[tuple[str, str], str] = field(default_factory=dict)
-
-
-def read_inventory(path: Path) -> Inventory:
-    """A CSV with the columns device and, as far as known, mac (of a host), port (the plan's), name (the device's)."""
-    found = Inventory()
-    reader = csv.DictReader(read_text(path).splitlines())
-    if not reader.fieldnames or "device" not in reader.fieldnames:
-        raise DeployError(f"{shown(path)}: the header needs a column device; mac, port and name as far as known")
-    for line, row in enumerate(reader, 2):
-        device, port = row.get("device") or "", row.get("port") or ""
-        mac, name = (row.get("mac") or "").strip().lower(), (row.get("name") or "").strip()
-        if mac and not _MAC.fullmatch(mac):
-            raise DeployError(f"{shown(path)}: line {line}: {shown(mac)!r} is no MAC address such as 00:11:22:33:44:55")
-        if mac and mac in found.macs.values():
-            raise DeployError(f"{shown(path)}: line {line}: {mac} is there twice")
-        if name and not re.fullmatch(r"[A-Za-z0-9_./-]{1,64}", name):
-            raise DeployError(f"{shown(path)}: line {line}: {shown(name)!r} is no name of a port")
-        if mac:
-            found.macs[device] = mac
-        if name and port:
-            found.ports[device, port] = name
-        elif name and not _INTERFACE.fullmatch(name):
-            raise DeployError(f"{shown(path)}: line {line}: {shown(name)!r} is no name of an interface")
-        elif name:
-            found.nics[device] = name
-    return found
-
-
 def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = None) -> Plan:
     """Reads a plan's folder.
 
@@ -201,24 +176,22 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
         raise DeployError(
             "the plan changes lanes on the way (rewrites): switches keep the 802.1p priority; plan without"
         )
-    missing = [host.name for host in plan.hosts if host.name not in known.macs]
-    if missing:
+    if plan.placeholders:
         plan.notes.append(
-            f"{len(missing)} hosts have placeholders for MAC addresses (02:00:…), such as {shown(missing[0])}: "
-            "give --inventory before you use the files"
+            f"{len(plan.placeholders)} hosts have placeholders for MAC addresses (02:00:…), such as "
+            f"{shown(plan.placeholders[0])}: give --inventory before you use the files"
         )
+    _check_macs(plan)
     plan.index()
     return plan
 
 
 def _tables(folder: Path, topology: _core.Topology) -> Json:
-    """The tables of a plan as its `tables.json` has them; made of its `tables.csv` where it has no other."""
-    tables, rows = folder / "tables.json", folder / "tables.csv"
-    if tables.is_file():
-        return parse_json(read_text(tables), str(tables))
-    if not rows.is_file():
-        raise DeployError(f"{shown(rows)} is not there: give a folder of `pauseframe route plan`")
-    return parse_json(_core.read_routes(str(rows), topology).write("json"), str(rows))
+    """The tables of a plan, as the core reads its `tables.json` or `tables.csv`."""
+    file = next((folder / name for name in ("tables.json", "tables.csv") if (folder / name).is_file()), None)
+    if file is None:
+        raise DeployError(f"{shown(folder / 'tables.csv')} is not there: give a folder of `pauseframe route plan`")
+    return parse_json(_core.read_routes(str(file), topology).write("json"), str(file))
 
 
 def _links(
@@ -228,15 +201,20 @@ def _links(
     count: dict[str, int] = defaultdict(int)
     names: dict[tuple[str, str], str] = {}
     taken: set[End] = set()
+    wires = _Wires(known)
     for edge in edges:
-        ends = []
-        for side in ("source", "target"):
+        ends, wire = [], wires.next(edge["source"], edge["target"])
+        for side, wired in zip(("source", "target"), wire, strict=False):
             node = edge[side]
             count[node] += 1
             port = str(edge.get(f"{side}_port") or f"eth{count[node]}")
-            own = known.ports.get((node, port)) or _device_port(port, count[node], settings.target)
             if kinds[node] == "host":
-                own = known.nics.get(node, port if _INTERFACE.fullmatch(port) else "eth0")
+                likely = (known.nics.get(node), wired, port)
+                own = next((name for name in likely if name and INTERFACE.fullmatch(name)), "eth0")
+            else:
+                own = known.ports.get((node, port)) or wired or _device_port(port, count[node], settings.target)
+            if (kinds[node] == "host" or settings.target == "linux") and not INTERFACE.fullmatch(own):
+                raise DeployError(f"{shown(node)}: {shown(own)!r} is no name of a Linux interface")
             names[node, port] = own
             end = End(node, own)
             if end in taken:
@@ -250,16 +228,55 @@ def _links(
             continue
         switch = ends[1] if host is ends[0] else ends[0]
         number = len(plan.hosts)
-        mac = known.macs.get(host.device, "02:00:" + ":".join(f"{number + 1:08x}"[i : i + 2] for i in range(0, 8, 2)))
+        mac = known.macs.get(host.device) or wire[2 if host is ends[0] else 3]
+        if not mac:
+            plan.placeholders.append(host.device)
+            mac = "02:00:" + ":".join(f"{number + 1:08x}"[i : i + 2] for i in range(0, 8, 2))
         plan.hosts.append(PlannedHost(host.device, host.port, mac, switch.device, switch.port, speed, number))
+    plan.notes += wires.notes()
     return names
+
+
+class _Wires:
+    """What LLDP says of each link of the plan in turn."""
+
+    def __init__(self, known: Inventory) -> None:
+        self._known = known
+        self._met: dict[frozenset[str], int] = defaultdict(int)
+        self._unseen: list[str] = []
+
+    def next(self, source: str, target: str) -> tuple[str, str, str, str]:
+        """(port of the source, port of the target, MAC address of the source, of the target), each "" if unknown."""
+        pair = frozenset((source, target))
+        number = self._met[pair]
+        self._met[pair] += 1
+        there, back = self._known.links(source, target), self._known.links(target, source)
+        if number >= len(there):
+            self._unseen.append(f"{shown(source)} to {shown(target)}")
+            return "", "", "", ""
+        one, other, mac = there[number]
+        return one, other, next((m for p, q, m in back if (q, p) == (one, other)), ""), mac
+
+    def notes(self) -> list[str]:
+        """Links that the plan has and LLDP does not."""
+        if not self._known.seen or not self._unseen:
+            return []
+        return [f"LLDP shows no cable for {len(self._unseen)} links of the plan, such as {self._unseen[0]}"]
 
 
 def _device_port(port: str, number: int, target: str) -> str:
     """SONiC numbers the ports of 4-lane cages by fours; Linux switches often call them swp1 and on."""
     if target == "sonic":
         return port if re.fullmatch(r"Ethernet[0-9]+", port) else f"Ethernet{4 * (number - 1)}"
-    return port if _INTERFACE.fullmatch(port) and not port.startswith("eth") else f"swp{number}"
+    return port if INTERFACE.fullmatch(port) and not port.startswith("eth") else f"swp{number}"
+
+
+def _check_macs(plan: Plan) -> None:
+    owner: dict[str, str] = {}
+    for host in plan.hosts:
+        first = owner.setdefault(host.mac, host.name)
+        if first != host.name:
+            raise DeployError(f"{host.mac} is the address of {shown(first)} and of {shown(host.name)}")
 
 
 def _speed(rate: str) -> int:
@@ -324,6 +341,5 @@ __all__ = [
     "Plan",
     "PlannedHost",
     "Settings",
-    "read_inventory",
     "read_plan",
 ]

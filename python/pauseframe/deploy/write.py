@@ -8,23 +8,27 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe.deploy import hosts, linux, rollout, sonic
-from pauseframe.deploy.plan import DeployError, Inventory, Plan, Settings, folder_names, read_inventory, read_plan
+from pauseframe.deploy.inventory import read_inventory
+from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MARK = "deploy.json"
 
 
 def write_deployment(
-    folder: Path, out: Path, settings: Settings, *, inventory: Path | None = None, force: bool = False
+    folder: Path, out: Path, settings: Settings, *, inventory: Sequence[Path] = (), force: bool = False
 ) -> dict[str, Any]:
     """Reads a plan, verifies every step of its roll-out, writes the files. Returns counts and notes.
 
     `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md the order; inventory.csv the names and
-    addresses used; wiring.json the links. Raises DeployError and DeviceFileError (both ValueError).
+    addresses used. Raises DeployError and DeviceFileError (both ValueError).
     """
-    known = read_inventory(inventory) if inventory is not None else Inventory()
+    known = read_inventory(inventory)
     if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
         raise DeployError(f"{out} is not empty: name another folder, or replace a deployment with --force")
     plan = read_plan(folder, settings, known)
@@ -110,7 +114,20 @@ def _script(path: Path, text: str) -> None:
 
 
 def _json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    path.write_text(_lines(value, 2 if isinstance(value, dict) else 1) + "\n", encoding="utf-8")
+
+
+def _lines(value: object, depth: int, margin: str = "") -> str:
+    """JSON with a line for each row: `depth` levels are spread. With an indent json.dumps takes ten times as long."""
+    if depth == 0 or not value or not isinstance(value, dict | list):
+        return json.dumps(value)
+    inner = margin + " "
+    if isinstance(value, list):
+        items = [f"{inner}{_lines(item, depth - 1, inner)}" for item in value]
+    else:
+        items = [f"{inner}{json.dumps(key)}: {_lines(item, depth - 1, inner)}" for key, item in value.items()]
+    start, end = "[]" if isinstance(value, list) else "{}"
+    return f"{start}\n" + ",\n".join(items) + f"\n{margin}{end}"
 
 
 def _inventory(plan: Plan) -> str:

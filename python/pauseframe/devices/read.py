@@ -177,6 +177,6 @@ def _put_together(reading: Reading) -> None:
         if owner is None:
             fabric.notes.append(f"static FDB rows of {shown(name)}: no CONFIG_DB of it: left out")
         else:
-            owner.fdb += [row for row in fdb if row not in set(owner.fdb)]
+            owner.fdb = list(dict.fromkeys([*owner.fdb, *fdb]))
     wires = [(reading._names.get(a, a), p, reading._names.get(b, b), q) for a, p, b, q in reading._wires]
     wiring.connect(fabric, wires)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, shown
@@ -37,24 +38,42 @@ def of_minigraph(text: str, source: str) -> list[Wire]:
     return wires
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """What one end says of a link. `far` is the other's port as it announces it; `mac` that, if it is a MAC address."""
+
+    port: str
+    device: str
+    far: str
+    mac: str = ""
+    description: str = ""
+
+
 def of_lldp(value: Json, device: str) -> list[Wire] | None:
+    """Wires in the output of `lldpctl -f json0` (or `-f json`); None if it is none."""
+    found = lldp_neighbours(value)
+    return None if found is None else [(device, item.port, item.device, item.far) for item in found]
+
+
+def lldp_neighbours(value: Json) -> list[Neighbour] | None:
     """Neighbours in the output of `lldpctl -f json0` (or `-f json`); None if it is none."""
     top = as_rows(value).get("lldp")
     if top is None:
         return None
-    return list(_lldp_wires(top, device))
+    return list(_neighbours(top))
 
 
-def _lldp_wires(top: Json, device: str) -> Iterator[Wire]:
+def _neighbours(top: Json) -> Iterator[Neighbour]:
     for interface, about in _lldp_interfaces(top):
         chassis, port = _first(about.get("chassis")), _first(about.get("port"))
         if not any(key in chassis for key in ("name", "id")) and len(chassis) == 1:
             name, _ = next(iter(chassis.items()))  # `-f json`: the chassis is keyed by its name
         else:
             name = _lldp_value(chassis.get("name")) or _lldp_value(chassis.get("id"))
-        peer = _lldp_value(port.get("id"))
+        peer, kind = _lldp_value(port.get("id")), as_text(_first(port.get("id")).get("type"))
         if interface and name and peer:
-            yield device, interface, name, peer
+            mac = peer.lower() if kind == "mac" else ""
+            yield Neighbour(interface, name, peer, mac, _lldp_value(port.get("descr")))
 
 
 def _lldp_interfaces(top: Json) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -105,7 +124,10 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:
-    """An end by the device's own name of the port: files of neighbours often have the alias."""
+    """An end by the device's own name of the port: neighbours know the alias (SONiC) or the MAC address (Linux)."""
+    host = fabric.hosts.get(device)
+    if host is not None and port not in host.nics:
+        return End(device, next((nic.name for nic in host.nics.values() if nic.mac and nic.mac == port.lower()), port))
     switch = fabric.switches.get(device)
     if switch is None or port in switch.ports:
         return End(device, port)

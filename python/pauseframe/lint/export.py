@@ -48,7 +48,7 @@ def export(reading: Reading, folder: Path) -> int:
             "source_port": "nic",
             "target": end.device,
             "target_port": end.port if at_port[end] == 1 else f"{end.port} {mac}",
-            "rate": f"{forwarding.rates[end]} Mbps",
+            "rate": f"{forwarding.rates.get(end, 10_000)} Mbps",
         }
         for end, mac in forwarding.hosts
     ]
@@ -58,7 +58,7 @@ def export(reading: Reading, folder: Path) -> int:
             "source_port": a.port,
             "target": b.device,
             "target_port": b.port,
-            "rate": f"{forwarding.rates[a]} Mbps",
+            "rate": f"{forwarding.rates.get(a, 10_000)} Mbps",
         }
         for a, b in forwarding.edges
     ]

@@ -15,6 +15,7 @@ from pauseframe import __version__
 from pauseframe._files import write_text
 from pauseframe._text import (
     MISSING,
+    buffers,
     format_bytes,
     format_count,
     format_duration,
@@ -23,7 +24,7 @@ from pauseframe._text import (
     format_us,
     lossless_caution,
 )
-from pauseframe.report import data, figures, pauses
+from pauseframe.report import applications, data, figures, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,6 +145,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         ],
         "slowdown": _slowdown(runs, finished, page),
         "queries": _queries(runs, page),
+        "applications": applications.section(runs, page.add),
         "throughput": [(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
         "lines": [
             part | {"parts": [(label, page.add(figure)) for label, figure in part["parts"]]}
@@ -208,9 +210,10 @@ def _circles(run: RunData) -> list[list[str]]:
 
 def _player(run: RunData, out: Path) -> str | None:
     """Writes the page that plays the run back, where it kept a log of states; its place as seen from `out`."""
-    if run.folder is None or not (run.folder / "states.parquet").is_file():
+    from pauseframe.view import build_view, from_folder, has_log
+
+    if run.folder is None or not has_log(run.folder):
         return None
-    from pauseframe.view import build_view, from_folder
 
     report = "report.html" if out.resolve() == (run.folder / "report.html").resolve() else None
     page = build_view([from_folder(run.folder)], run.folder / "view.html", report=report)
@@ -219,7 +222,7 @@ def _player(run: RunData, out: Path) -> str | None:
 
 def _caution(runs: Sequence[RunData]) -> str:
     """What stands above a comparison of lossless with lossy runs: under one size they have different buffers."""
-    parts = [(run.label, data.is_lossless(run), run.summary.get("switch_held_max_bytes")) for run in runs]
+    parts = [(run.label, *buffers(run.scenario_toml), run.summary.get("switch_held_max_bytes")) for run in runs]
     return lossless_caution(parts)
 
 
@@ -240,10 +243,10 @@ def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
             lambda run: run.summary["flows_total"] - run.summary["flows_finished"],
             format_count,
         ),
-        ("completion time", "mean", nested("fct_us", "mean"), format_us),
-        ("completion time", "p50", nested("fct_us", "p50"), format_us),
-        ("completion time", "p99", nested("fct_us", "p99"), format_us),
-        ("completion time", "p99.9", nested("fct_us", "p999"), format_us),
+        ("FCT", "mean", nested("fct_us", "mean"), format_us),
+        ("FCT", "p50", nested("fct_us", "p50"), format_us),
+        ("FCT", "p99", nested("fct_us", "p99"), format_us),
+        ("FCT", "p99.9", nested("fct_us", "p999"), format_us),
         ("slowdown", "p50", nested("slowdown", "p50"), format_number),
         ("slowdown", "p99", nested("slowdown", "p99"), format_number),
         ("queries", "p50", nested("query_fct_us", "p50"), format_us),
@@ -251,7 +254,7 @@ def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
         ("queries", "p99.9", nested("query_fct_us", "p999"), format_us),
         ("network", "throughput", data.mean_throughput, format_rate),
         ("network", "drops", count("drops"), format_count),
-        ("network", "time-outs", count("timeouts"), format_count),
+        ("network", "timeouts", count("timeouts"), format_count),
         ("network", "CE marks", count("ecn_marks"), format_count),
         ("network", "pause frames", count("pfc_pauses"), format_count),
         ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),

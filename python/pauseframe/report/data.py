@@ -43,6 +43,8 @@ class RunData:
     status: str
     summary: dict[str, Any]
     scenario_toml: str
+    folder: Path | None
+    """Where it was read from."""
     flows: pl.LazyFrame
     queries: pl.LazyFrame
     ports: pl.LazyFrame
@@ -50,9 +52,10 @@ class RunData:
     throughput: pl.LazyFrame | None = None
     pause_tree: pl.LazyFrame | None = None
     deadlocks: pl.LazyFrame | None = None
-    """These three are None in folders of a version that did not write them."""
-    folder: Path | None = None
-    """Where it was read from."""
+    jobs: pl.LazyFrame | None = None
+    ranks: pl.LazyFrame | None = None
+    timeline: pl.LazyFrame | None = None
+    """These six are None in folders that do not have them."""
 
     def check_unchanged(self) -> None:
         """Raises RunError if the folder has other results by now: what was read of it may be of both."""
@@ -60,53 +63,29 @@ class RunData:
             raise RunError(f"{self.folder} was written anew while the report was being built: build it once more")
 
 
+TABLES = ("flows", "queries", "ports", "series")
+LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timeline")
+
+
 def from_folder(folder: Path) -> RunData:
     """Reads a results folder; FileNotFoundError if it is none, RunError if it is damaged."""
     manifest = read_manifest(folder)
     scenario = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
-    flows, queries, ports, series = (
-        pl.scan_parquet(folder / f"{name}.parquet") for name in ("flows", "queries", "ports", "series")
-    )
-    later = [folder / f"{name}.parquet" for name in ("throughput", "pause_tree", "deadlocks")]
-    throughput, pauses, deadlocks = (pl.scan_parquet(path) if path.is_file() else None for path in later)
+    tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in TABLES}
+    for name in LATER_TABLES:
+        path = folder / f"{name}.parquet"
+        if path.is_file():
+            tables[name] = pl.scan_parquet(path)
     summary = manifest["summary"]
-    return RunData(
-        summary["name"],
-        manifest["status"],
-        summary,
-        scenario,
-        flows,
-        queries,
-        ports,
-        series,
-        throughput,
-        pauses,
-        deadlocks,
-        folder,
-    )
+    return RunData(summary["name"], manifest["status"], summary, scenario, folder, **tables)
 
 
 def from_run(run: Run) -> RunData:
     """Takes a run from memory."""
     if run.folder is not None:
         return from_folder(run.folder)
-    flows, queries, ports, series, throughput, pauses, deadlocks = (
-        pl.DataFrame(table).lazy()
-        for table in (run.flows, run.queries, run.ports, run.series, run.throughput, run.pause_tree, run.deadlocks)
-    )
-    return RunData(
-        run.summary["name"],
-        run.status,
-        run.summary,
-        run.scenario_toml,
-        flows,
-        queries,
-        ports,
-        series,
-        throughput,
-        pauses,
-        deadlocks,
-    )
+    tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
+    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables)
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:
@@ -115,7 +94,7 @@ def finished_flows(run: RunData) -> pl.DataFrame:
     return (
         run.flows.filter(pl.col("fct_us").is_not_null())
         .select(size.alias("size"), "fct_us", "slowdown")
-        .with_columns(_bin_of(pl.col("size")).alias("bin"))
+        .with_columns(size_bin(pl.col("size")).alias("bin"))
         .collect()
     )
 
@@ -197,7 +176,7 @@ def received(run: RunData) -> pl.DataFrame:
 
 
 def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
-    """Measured bits a second up to a time: (s, b/s), each value from its time to the next, the last one closing it.
+    """Measured bits per second up to a time: (s, b/s), each value from its time to the next, the last one closing it.
 
     Neighbouring intervals are put together, whole, until they are a two-hundredth of the time and 20 us long: there the
     one packet that an interval may have too much is a small part of it. Nothing is spread or smoothed.
@@ -218,14 +197,14 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
 
 
 def mean_throughput(run: RunData) -> float:
-    """Over the busy part of the run, in bits a second: one late flow would drag the mean over all of it down."""
+    """Over the busy part of the run, in bits per second: one late flow would drag the mean over all of it down."""
     until = busy_until(run)
     steps = received(run).filter(pl.col("start") < until)
     return 0.0 if steps.is_empty() else float(steps["bytes"].sum()) * 8 / float(steps["end"].to_list()[-1])
 
 
 def ports_by_number(run: RunData) -> pl.DataFrame:
-    """One row a port, its priorities together: node, number, peer, tier and what the heat map shows."""
+    """One row per port, its priorities together: node, number, peer, tier and what the heat map shows."""
     drops = pl.sum_horizontal(pl.col("^drops_.*$").sum())
     span = max(run.summary["sim_time_s"] * 1e6, 1e-12)
     return (
@@ -311,7 +290,8 @@ def natural(name: str) -> tuple[Any, ...]:
     return tuple((1, int("".join(part)), "") if digit else (0, 0, "".join(part)) for digit, part in groups)
 
 
-def _bin_of(size: pl.Expr) -> pl.Expr:
+def size_bin(size: pl.Expr) -> pl.Expr:
+    """Which of `BIN_NAMES` a size in bytes belongs to."""
     return pl.sum_horizontal([(size >= edge).cast(pl.Int64) for edge in BIN_EDGES])
 
 
@@ -327,11 +307,6 @@ def _short_line(line: str) -> str:
     key = line.partition(" = ")[0]
     count = line.count("{") or line.count(",") + 1
     return f'{key} = "a list of {count}, in scenario.resolved.toml; SHA-256 {digest}..."'
-
-
-def is_lossless(run: RunData) -> bool:
-    """Whether any transport of the run is lossless."""
-    return "\nlossless = true" in run.scenario_toml
 
 
 def settings(run: RunData) -> dict[str, str]:

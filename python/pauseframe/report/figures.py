@@ -51,15 +51,15 @@ LINE_POINTS_IN_ALL = 90_000
 
 
 def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
-    """Distribution functions of completion times (us), one line a run, times on a logarithmic axis."""
+    """Distribution functions of FCTs (us), one line per run, times on a logarithmic axis."""
     traces = []
     for number, label, values in columns:
         x, y = data.cdf(values / 1e6)
-        traces.append(_line(number, label, _short(x), _short(y), "%{x:.4s}s<br>%{y:.1%} of flows"))
+        traces.append(_line(number, label, short(x), short(y), "%{x:.4s}s<br>%{y:.1%} of flows"))
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis = {"type": "log", "title": "completion time", "ticksuffix": "s"}
+    x_axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
     return _figure(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
 
 
@@ -68,7 +68,7 @@ def percentile_figure(
     statistic: str,
     name: Callable[[Any], str],
 ) -> Figure:
-    """One statistic over bins, one line a run; `name` gives a bin's label."""
+    """One statistic over bins, one line per run; `name` gives a bin's label."""
     is_time = not statistic.endswith("_slowdown")
     hover, scale = ("%{y:.4s}s", 1e-6) if is_time else ("%{y:.4~g}× ideal", 1.0)
     bins = sorted({key for _, _, table in columns for key in table})
@@ -76,7 +76,7 @@ def percentile_figure(
     for number, label, table in columns:
         known = [key for key in bins if key in table and table[key][statistic] is not None]
         y = [table[key][statistic] * scale for key in known]
-        trace = _line(number, label, [name(key) for key in known], _short(y), hover)
+        trace = _line(number, label, [name(key) for key in known], short(y), hover)
         traces.append(trace | {"mode": "lines+markers"})
     categories = [name(key) for key in bins]
     x_axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
@@ -85,11 +85,11 @@ def percentile_figure(
 
 
 def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic: str) -> Figure:
-    """Slowdown over flow size, both logarithmic, one line a run."""
+    """Slowdown over flow size, both logarithmic, one line per run."""
     traces = []
     for number, label, table in columns:
         hover = "%{y:.3~g}× ideal<br>around %{x:.3s}B, %{customdata} flows"
-        trace = _line(number, label, _short(table["size"].to_list()), _short(table[statistic].to_list()), hover)
+        trace = _line(number, label, short(table["size"].to_list()), short(table[statistic].to_list()), hover)
         traces.append(trace | {"mode": "lines+markers", "customdata": table["n"].to_list()})
     return _figure(
         traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"}
@@ -97,7 +97,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
-    """Measured bits a second, one line a run; where a run is much longer than others, the beginning by itself too."""
+    """Measured bits per second, one line per run; where one is much longer than others, the beginning by itself too."""
     whole = max(map(data.busy_until, runs))
     if not any(map(data.mean_throughput, runs)):
         return []
@@ -109,11 +109,11 @@ def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
 
 
 def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
-    scale, x_axis = _time_axis(until)
+    scale, x_axis = time_axis(until)
     traces = []
     for number, run in enumerate(runs):
         x, y = data.throughput(run, until)
-        trace = _line(number, run.label, _short([value * scale for value in x], 6), _short(y), "%{y:.4s}b/s")
+        trace = _line(number, run.label, short([value * scale for value in x], 6), short(y), "%{y:.4s}b/s")
         traces.append(trace | {"line": {"shape": "hv"}})
     return _figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
 
@@ -125,14 +125,19 @@ def view(runs: Sequence[RunData]) -> float:
     return longest if shortest > longest / MUCH_LONGER else 1.2 * shortest
 
 
-def _time_axis(end: float) -> tuple[float, dict[str, Any]]:
+def time_unit(seconds: float) -> tuple[float, str]:
+    """A factor for seconds, and the unit of which there are then some."""
+    return next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * row[0] >= 2), (1e6, "µs"))
+
+
+def time_axis(end: float) -> tuple[float, dict[str, Any]]:
     """A factor for seconds and the axis on which they are then shown."""
-    scale, unit = next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if end * row[0] >= 2), (1e6, "µs"))
+    scale, unit = time_unit(end)
     return scale, {"title": f"simulated time ({unit})", "range": [0, end * scale]}
 
 
 def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
-    """Stacked bars of counts, one bar a run; `kinds` has one list a colour."""
+    """Stacked bars of counts, one bar per run; `kinds` has one list per colour."""
     labels = [run.label for run in runs]
     traces = [
         {
@@ -171,7 +176,7 @@ def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[di
         parts = [(run.label, _line_figure(run, metric, until, entities, points)) for run in mine]
         _share_range([figure for _, figure in parts])
         for _, figure in parts:
-            figure["layout"]["xaxis"] |= {"range": [0, shown * _time_axis(until)[0]]}
+            figure["layout"]["xaxis"] |= {"range": [0, shown * time_axis(until)[0]]}
         there = max(table.get(metric, 0) for table in sampled)
         note = _line_note(len(entities), there, pattern)
         if shown < until:
@@ -190,7 +195,7 @@ def _line_note(kept: int, there: int, pattern: str | None) -> str:
 
 def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str], points: int) -> Figure:
     unit = LINES[metric][1]
-    time_scale, x_axis = _time_axis(until)
+    time_scale, x_axis = time_axis(until)
     scale = 1e-6 if metric.endswith("_us") else 1.0
     y_axis = {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
     places = {name: place for place, name in enumerate(dict.fromkeys(map(data.whose, entities)))}
@@ -199,8 +204,8 @@ def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str
         _line(
             number[entity],
             entity,
-            _short([value * time_scale for value in x], 6),
-            _short([value * scale for value in y]),
+            short([value * time_scale for value in x], 6),
+            short([value * scale for value in y]),
             f"%{{y:.4s}}{unit}",
         )
         | {"visible": True if number[entity] < LINES_A_FIGURE else "legendonly"}
@@ -271,7 +276,7 @@ def _heat_map(frame: pl.DataFrame, nodes: list[str]) -> dict[str, Any]:
         y, x = row[port["number"]], column[port["node"]]
         peers[y][x] = port["peer"]
         for metric, grid in grids.items():
-            grid[y][x] = _short([port[metric]])[0]
+            grid[y][x] = short([port[metric]])[0]
     return {"nodes": nodes, "numbers": [str(number) for number in numbers], "peers": peers, "z": grids}
 
 
@@ -302,6 +307,6 @@ def _figure(traces: list[dict[str, Any]], x_axis: dict[str, Any], y_axis: dict[s
     return {"data": traces, "layout": {"xaxis": x_axis, "yaxis": y_axis}, "height": 300}
 
 
-def _short(values: Sequence[float | int | None], digits: int = 4) -> list[float | int | None]:
+def short(values: Sequence[float | int | None], digits: int = 4) -> list[float | int | None]:
     """Few digits: what a figure can show, in a fraction of the bytes."""
     return [value if value is None or isinstance(value, int) else float(f"{value:.{digits}g}") for value in values]

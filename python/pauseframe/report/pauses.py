@@ -101,7 +101,7 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
 
 
 def tree_figure(run: RunData) -> dict[str, Any] | None:
-    """Who had paused whom when pauses had spread most: a row a port, its depth on the x axis, an edge for each cause.
+    """Who had paused whom when pauses had spread most: a row per port, its depth on the x axis, an edge for each cause.
 
     What caused a pause may be over while the pause stands; it is in the tree all the same.
     """

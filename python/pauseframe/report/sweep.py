@@ -112,7 +112,7 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
 def _trace(
     number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str
 ) -> dict[str, Any]:
-    y = figures._short([one.median * scale for one in estimates])
+    y = figures.short([one.median * scale for one in estimates])
     hover = (f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}") + "<br>at %{customdata}"
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
@@ -162,7 +162,7 @@ def _heat_map(
         "type": "heatmap",
         "x": columns,
         "y": rows,
-        "z": [figures._short([grid.get((x, y)) for x in columns]) for y in rows],
+        "z": [figures.short([grid.get((x, y)) for x in columns]) for y in rows],
         "text": [[form(grid.get((x, y))) for x in columns] for y in rows],
         "texttemplate": "%{text}",
         "zmin": 0,

@@ -6,16 +6,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from pauseframe._files import write_text
-from pauseframe._text import format_number
+from pauseframe._text import format_number, wide_console
 from pauseframe.reproduce import expected
-from pauseframe.reproduce.judge import VERDICTS
+from pauseframe.reproduce.judge import VERDICTS, median
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
-from pauseframe.reproduce.spec import experiments_folder, find_experiments, select
+from pauseframe.reproduce.spec import find_experiments, select, shipped_experiments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,15 +33,22 @@ def list_experiments(folder: Path | None, *, as_json: bool) -> None:
     experiments = find_experiments(folder)
     if as_json:
         _write_json(
-            [{"experiment": one.id, "title": one.title, "claims": [c.id for c in one.claims]} for one in experiments]
+            [
+                {"experiment": one.id, "title": one.title, "claims": [c.id for c in one.spec.claims]}
+                for one in experiments
+            ]
         )
         return
     table = Table(box=None, pad_edge=False)
     for name in ("experiment", "figure", "title", "claims"):
         table.add_column(name, overflow="fold")
     for one in experiments:
-        table.add_row(one.id, one.figure, one.title, " ".join(claim.id for claim in one.claims))
-    console().print(table)
+        table.add_row(one.id, one.spec.figure, one.title, " ".join(claim.id for claim in one.spec.claims))
+    wide_console().print(table)
+
+
+def _entry(one: Experiment) -> dict[str, str | list[str]]:
+    return {"experiment": one.id, "title": one.title, "claims": [claim.id for claim in one.spec.claims]}
 
 
 def run_reproduce(
@@ -56,7 +62,7 @@ def run_reproduce(
     quiet: bool,
     **options: Any,
 ) -> list[Outcome]:
-    """Runs, prints one line a claim (or one JSON array), and writes `verdicts.json` into `out`."""
+    """Runs, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`."""
     outcomes = reproduce(_chosen(wanted, folder), out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
     write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
@@ -67,7 +73,7 @@ def run_reproduce(
         _write_json(records)
     elif not quiet:
         _print(outcomes)
-        console().print(f"\nreport: {page}", highlight=False)
+        wide_console().print(f"\nreport: {page}", highlight=False)
     return outcomes
 
 
@@ -77,13 +83,13 @@ def record_verdicts(wanted: Sequence[str], folder: Path | None, out: Path, *, jo
     for seed in expected.SEEDS:
         outcomes = reproduce(_chosen(wanted, folder), out, seed=seed, jobs=jobs, progress=False if quiet else None)
         by_seed.append([record for outcome in outcomes for record in outcome.records()])
-    expected.write(folder or experiments_folder(), by_seed)
+    expected.write(folder or shipped_experiments(), by_seed)
 
 
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
     """A line for each verdict that is not the known one."""
     records = [record for outcome in outcomes for record in outcome.records()]
-    return expected.changes(expected.read(folder or experiments_folder()), records)
+    return expected.changes(expected.read(folder or shipped_experiments()), records)
 
 
 def _chosen(wanted: Sequence[str], folder: Path | None) -> list[Experiment]:
@@ -109,24 +115,17 @@ def _print(outcomes: Sequence[Outcome]) -> None:
             table.add_row(
                 judgement.claim.id, outcome.experiment.id, judgement.claim.claimed, shown, verdict, f"{right}/{seeds}"
             )
-    console().print(table)
-    console().print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    wide_console().print(table)
+    wide_console().print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
     for outcome in outcomes:
         for failure in outcome.failures:
-            console().print(f"{outcome.experiment.id}: {failure}", markup=False)
+            wide_console().print(f"{outcome.experiment.id}: {failure}", markup=False)
 
 
 def measured(judgement: Judgement) -> str:
     """The medians of a claim's parts, each with its band where it lies outside."""
     texts = []
     for part in judgement.parts:
-        name = part.part.get("name") or part.part.get("variant") or part.part.get("of") or ""
-        value = format_number(sorted(part.values)[len(part.values) // 2], 3) if part.values else part.note
-        texts.append(f"{name} {value}".strip() if isinstance(name, str) else value)
+        value = format_number(median(part.values), 3) if part.values else part.note
+        texts.append(f"{part.part.title} {value}")
     return ", ".join(texts)
-
-
-def console() -> Console:
-    """Wide where there is no terminal."""
-    terminal = Console()
-    return terminal if terminal.is_terminal else Console(width=160)

@@ -1,4 +1,4 @@
-"""The verdicts that are known: `experiments/verdicts.json`, one entry a claim with its verdicts for three master seeds.
+"""The verdicts that are known: `experiments/verdicts.json`, one entry per claim, for three master seeds.
 
 `pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it. Reduced size only.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import RunError
 from pauseframe._files import write_text
@@ -16,15 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    Record = Mapping[str, Any]
-    Known = Mapping[str, Record]
+    from pauseframe.reproduce.run import Record
 
 NAME = "verdicts.json"
 SEEDS = (1, 2, 3)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """By claim: `verdicts`, one for each of SEEDS, and `measured` of the first. Empty where there is no such file."""
+class Known(TypedDict):
+    """What is known of a claim."""
+
+    verdicts: list[str]
+    """One for each of SEEDS."""
+    measured: list[float | None]
+    """With the first of them."""
+
+
+def read(folder: Path) -> dict[str, Known]:
+    """By claim. Empty where there is no such file."""
     path = folder / NAME
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -44,7 +52,7 @@ def write(folder: Path, by_seed: Sequence[Sequence[Record]]) -> Path:
     return write_text(folder / NAME, f"{{\n{lines}\n}}\n")
 
 
-def changes(known: Known, records: Sequence[Record]) -> list[str]:
+def changes(known: Mapping[str, Known], records: Sequence[Record]) -> list[str]:
     """A line for each claim whose verdict is not the known one of the first seed, with the numbers then and now."""
     lines = []
     for record in records:
@@ -59,11 +67,11 @@ def changes(known: Known, records: Sequence[Record]) -> list[str]:
     return lines
 
 
-def stability(known: Known, claim: str) -> str:
+def stability(known: Mapping[str, Known], claim: str) -> str:
     """What the verdicts of the three seeds say, in words; empty if they are not known."""
-    verdicts = known.get(claim, {}).get("verdicts", [])
-    if not verdicts:
+    if claim not in known:
         return ""
+    verdicts = known[claim]["verdicts"]
     if len(set(verdicts)) == 1:
         return f"{verdicts[0]} with each of {len(verdicts)} master seeds"
     counts = ", ".join(f"{one} with {verdicts.count(one)}" for one in dict.fromkeys(verdicts))

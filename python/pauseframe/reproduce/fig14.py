@@ -14,11 +14,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import Routes, Topology, flow_rates, plan_routes
+from pauseframe.reproduce.points import Point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pauseframe.reproduce.judge import Point
     from pauseframe.reproduce.spec import Size
 
 SETTINGS = {
@@ -74,7 +74,7 @@ def _of_seed(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _point(seed: int, metric: str, variant: str, value: float, **at: Any) -> Point:
-    return {"variant": variant, "seed": seed, "axes": {}, "metric": metric, "at": at, "value": value}
+    return Point(variant, seed, metric, value, at)
 
 
 def _demands(size: Size) -> range:

@@ -7,7 +7,8 @@ flatter the slowest transport. `summary` is one row, nested names joined by an u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -16,20 +17,29 @@ from pauseframe.results import load
 from pauseframe.sweep.results import flat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from pydantic import JsonValue
 
     from pauseframe.reproduce.spec import Metric
 
 TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks")
 """What SQL may name."""
 
-Row = dict[str, Any]
-"""metric, at (the keys of the row as text, empty if there are none), value."""
+
+@dataclass(frozen=True)
+class Row:
+    """A number of a run."""
+
+    metric: str
+    at: dict[str, JsonValue]
+    """The other columns of its row."""
+    value: float | None
 
 
-def measure(folder: Path, metrics: Iterable[Metric]) -> list[Row]:
-    """All metrics of a run. Raises RunError that names the metric whose SQL fails."""
+def measure(folder: Path, metrics: Mapping[str, Metric]) -> list[Row]:
+    """All metrics of a run, by name. Raises RunError that names the metric whose SQL fails."""
     run = load(folder)
     summary = pl.DataFrame([{key.replace(".", "_"): value for key, value in flat(run.summary).items()}])
     end = float(run.summary["sim_time_s"]) * 1e6
@@ -38,12 +48,12 @@ def measure(folder: Path, metrics: Iterable[Metric]) -> list[Row]:
         tables[name] = _with_age(tables[name], end)
     context = pl.SQLContext(frames={**tables, "summary": summary.lazy()})
     rows = []
-    for metric in metrics:
+    for name, metric in metrics.items():
         try:
             frame = context.execute(metric.sql).collect()
         except pl.exceptions.PolarsError as error:
-            raise RunError(f"metric {metric.name}: {error}") from error
-        rows += _rows(metric, frame)
+            raise RunError(f"metric {name}: {error}") from error
+        rows += _rows(name, frame)
     return rows
 
 
@@ -52,17 +62,14 @@ def _with_age(frame: pl.LazyFrame, end: float) -> pl.LazyFrame:
     return frame.with_columns(age.alias("age_us"), (age / pl.col("ideal_fct_us")).alias("slowdown_or_age"))
 
 
-def _rows(metric: Metric, frame: pl.DataFrame) -> list[Row]:
+def _rows(metric: str, frame: pl.DataFrame) -> list[Row]:
     if "value" not in frame.columns:
         if len(frame.columns) != 1:
-            raise RunError(f"metric {metric.name}: name the column that is its value `value`")
+            raise RunError(f"metric {metric}: name the column that is its value `value`")
         frame = frame.rename({frame.columns[0]: "value"})
     keys = [column for column in frame.columns if column != "value"]
-    return [
-        {"metric": metric.name, "at": {key: row[key] for key in keys}, "value": _number(row["value"])}
-        for row in frame.iter_rows(named=True)
-    ]
+    return [Row(metric, {key: row[key] for key in keys}, _number(row["value"])) for row in frame.iter_rows(named=True)]
 
 
-def _number(value: Any) -> float | None:
+def _number(value: float | None) -> float | None:
     return None if value is None else float(value)

@@ -1,7 +1,7 @@
 """Plots of an experiment from its points, as plotly figures for the page and as PDF or SVG for a paper.
 
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
-`time_us`, `cdf` of all values. One trace a variant (and a value of the key `line`, if there is one): the median over
+`time_us`, `cdf` of all values. One trace per variant (and a value of the key `line`, if there is one): the median over
 seeds, with its interval. `theirs` has points read off the published figure, by variant;
 `at` picks points by keys.
 """
@@ -11,64 +11,61 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.report import figures
-from pauseframe.reproduce.judge import number
+from pauseframe.reproduce.points import number
 from pauseframe.sweep.statistics import estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from pydantic import JsonValue
+
     from pauseframe.report.figures import Figure
-    from pauseframe.reproduce.judge import Point
-    from pauseframe.reproduce.spec import Experiment
+    from pauseframe.reproduce.points import Point
+    from pauseframe.reproduce.spec import Experiment, Plot
 
 CDF_POINTS = 200
 MICROSECONDS = 1e-6
 
 
-def figure(experiment: Experiment, plot: dict[str, Any], points: Sequence[Point]) -> Figure:
+def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figure:
     """One plot of an experiment."""
-    variants = plot.get("variants") or list(experiment.variants)
-    mine = [point for point in points if point["metric"] == plot["metric"] and point["value"] is not None]
-    mine = [point for point in mine if all(_key(point, key) == value for key, value in plot.get("at", {}).items())]
-    kind = plot.get("kind", "bars")
+    mine = [one for one in points if one.metric == plot.metric and one.value is not None and one.has(plot.at)]
     traces: list[dict[str, Any]] = []
-    for variant in variants:
-        of_variant = [point for point in mine if point["variant"] == variant]
+    for variant in plot.variants or experiment.spec.variants:
+        of_variant = [point for point in mine if point.variant == variant]
         for line in dict.fromkeys(_key(point, "line") for point in of_variant):
             chosen = [point for point in of_variant if _key(point, "line") == line]
             label = f"{variant} {line}" if line is not None else variant
-            traces.append(_trace(len(traces), label, plot, kind, chosen))
-    for variant, pairs in plot.get("theirs", {}).items():
+            traces.append(_trace(len(traces), label, plot, chosen))
+    for variant, pairs in plot.theirs.items():
         trace = figures._line(len(traces), f"{variant}, paper", [x for x, _ in pairs], [y for _, y in pairs], "%{y}")
         traces.append(trace | {"mode": "markers"})
-    return figures._figure(traces, _x_axis(plot, kind, mine), _y_axis(plot, kind))
+    return figures._figure(traces, _x_axis(plot, mine), _y_axis(plot))
 
 
-def _trace(index: int, label: str, plot: dict[str, Any], kind: str, points: Sequence[Point]) -> dict[str, Any]:
-    if kind == "cdf":
-        return _cdf(index, label, [point["value"] * plot.get("scale", 1.0) for point in points])
-    places = {_key(point, _x(plot, kind)): point for point in points}
-    by_place = {
-        place: estimate([one["value"] for one in points if _key(one, _x(plot, kind)) == place]) for place in places
-    }
-    if kind != "bars":
+def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> dict[str, Any]:
+    if plot.kind == "cdf":
+        return _cdf(index, label, [value * plot.scale for value in _values(points)])
+    key = _x(plot)
+    places = dict.fromkeys(_key(point, key) for point in points)
+    by_place = {place: estimate(_values(one for one in points if _key(one, key) == place)) for place in places}
+    if plot.kind != "bars":
         by_place = dict(sorted(by_place.items(), key=lambda pair: _sortable(pair[0])))
-    scale = plot.get("scale", 1.0)
-    x = [_shown_x(place, kind, plot) for place in by_place]
-    y = figures._short([one.median * scale for one in by_place.values()])
+    x = [_shown_x(place, plot) for place in by_place]
+    y = figures.short([one.median * plot.scale for one in by_place.values()])
     trace = figures._line(index, label, x, y, "%{y:.4~g}")
-    if kind == "time":
+    if plot.kind == "time":
         return trace
     spread = {
         "type": "data",
         "symmetric": False,
-        "array": [0 if one.high is None else (one.high - one.median) * scale for one in by_place.values()],
-        "arrayminus": [0 if one.low is None else (one.median - one.low) * scale for one in by_place.values()],
+        "array": [0 if one.high is None else (one.high - one.median) * plot.scale for one in by_place.values()],
+        "arrayminus": [0 if one.low is None else (one.median - one.low) * plot.scale for one in by_place.values()],
         "thickness": 1.2,
         "width": 3,
     }
-    if kind == "bars":
+    if plot.kind == "bars":
         return trace | {"type": "bar", "error_y": spread}
     return trace | {"mode": "lines+markers", "error_y": spread}
 
@@ -77,46 +74,47 @@ def _cdf(index: int, label: str, values: list[float]) -> dict[str, Any]:
     values.sort()
     n = len(values)
     ranks = range(n) if n <= CDF_POINTS else [round(i * (n - 1) / (CDF_POINTS - 1)) for i in range(CDF_POINTS)]
-    x = figures._short([values[rank] for rank in ranks])
-    return figures._line(index, label, x, figures._short([(rank + 1) / n for rank in ranks]), "%{x:.4~g}: %{y:.1%}")
+    x = figures.short([values[rank] for rank in ranks])
+    return figures._line(index, label, x, figures.short([(rank + 1) / n for rank in ranks]), "%{x:.4~g}: %{y:.1%}")
 
 
-def _x(plot: dict[str, Any], kind: str) -> str:
-    return "time_us" if kind == "time" else str(plot.get("x", ""))
+def _values(points: Iterable[Point]) -> list[float]:
+    return [point.value for point in points if point.value is not None]
+
+
+def _x(plot: Plot) -> str:
+    return "time_us" if plot.kind == "time" else plot.x
 
 
 def _key(point: Point, name: str) -> Any:
-    return (point["axes"] | point["at"]).get(name)
+    return point.keys.get(name)
 
 
-def _sortable(place: Any) -> float:
+def _sortable(place: JsonValue) -> float:
     return number(place) if place is not None else 0.0
 
 
-def _shown_x(place: Any, kind: str, plot: dict[str, Any]) -> Any:
-    if kind == "time":
+def _shown_x(place: Any, plot: Plot, *, as_category: bool = False) -> Any:
+    if plot.kind == "time" and not as_category:
         return float(f"{place * MICROSECONDS:.6g}")
-    if kind == "line" and not plot.get("categories", False):
+    if plot.kind == "line" and not plot.categories and not as_category:
         return number(place)
     return "all" if place is None else str(place)
 
 
-def _x_axis(plot: dict[str, Any], kind: str, points: Sequence[Point]) -> dict[str, Any]:
-    title = plot.get("x_label", "simulated time (s)" if kind == "time" else "")
-    if kind == "bars" or plot.get("categories", False):
-        order = plot.get("order") or [
-            _shown_x(place, "bars", plot) for place in dict.fromkeys(_key(point, _x(plot, kind)) for point in points)
-        ]
+def _x_axis(plot: Plot, points: Sequence[Point]) -> dict[str, Any]:
+    title = ("simulated time (s)" if plot.kind == "time" else "") if plot.x_label is None else plot.x_label
+    if plot.kind == "bars" or plot.categories:
+        places = dict.fromkeys(_key(point, _x(plot)) for point in points)
+        order = plot.order or [_shown_x(place, plot, as_category=True) for place in places]
         return {"type": "category", "categoryorder": "array", "categoryarray": order, "title": title}
-    return {"title": title} | ({"type": "log"} if plot.get("log_x", False) else {"rangemode": "tozero"})
+    return {"title": title} | ({"type": "log"} if plot.log_x else {"rangemode": "tozero"})
 
 
-def _y_axis(plot: dict[str, Any], kind: str) -> dict[str, Any]:
-    if kind == "cdf":
-        return {"range": [0, 1.02], "tickformat": ".0%", "title": plot.get("y_label", "")}
-    return {"title": plot.get("y_label", "")} | (
-        {"type": "log"} if plot.get("log_y", False) else {"rangemode": "tozero"}
-    )
+def _y_axis(plot: Plot) -> dict[str, Any]:
+    if plot.kind == "cdf":
+        return {"range": [0, 1.02], "tickformat": ".0%", "title": plot.y_label}
+    return {"title": plot.y_label} | ({"type": "log"} if plot.log_y else {"rangemode": "tozero"})
 
 
 def save(drawn: Figure, title: str, path: Path) -> None:

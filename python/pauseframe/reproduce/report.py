@@ -1,4 +1,4 @@
-"""Pages of `pauseframe reproduce`: one a paper, and an overview of all. Static HTML that needs no network."""
+"""Pages of `pauseframe reproduce`: one per paper, and an overview of all. Static HTML that needs no network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pauseframe.reproduce.judge import VERDICTS, interval, median
 from pauseframe.reproduce.spec import flat_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pauseframe.report.figures import Figure
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
     """Writes `PAPER.html` for each paper and `index.html`, and returns the path of the latter."""
-    papers = list({outcome.experiment.paper.key: outcome.experiment.paper for outcome in outcomes}.values())
-    for paper in papers:
-        mine = [outcome for outcome in outcomes if outcome.experiment.paper is paper]
-        _write(out / f"{paper.key}.html", "paper.html.j2", mine, paper=paper, title=paper.title)
-    rows = [(paper, [outcome for outcome in outcomes if outcome.experiment.paper is paper]) for paper in papers]
-    overview = [(paper, _counts(mine), len(mine)) for paper, mine in rows]
+    papers = {outcome.experiment.key: outcome.experiment.paper for outcome in outcomes}
+    of_paper = {key: [outcome for outcome in outcomes if outcome.experiment.key == key] for key in papers}
+    for key, paper in papers.items():
+        mine = of_paper[key]
+        _write(out / f"{key}.html", "paper.html.j2", mine, paper=paper, title=paper.title)
+    overview = [(key, paper, _counts(of_paper[key]), len(of_paper[key])) for key, paper in papers.items()]
     return _write(
         out / "index.html", "overview.html.j2", outcomes, overview=overview, title="Four papers, claim by claim"
     )
@@ -42,11 +42,11 @@ def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for outcome in outcomes:
         experiment = outcome.experiment
-        for index, plot in enumerate(experiment.plots, start=1):
+        for index, plot in enumerate(experiment.spec.plots, start=1):
             drawn = plots.figure(experiment, plot, outcome.points)
             for ending in ("pdf", "svg"):
-                path = folder / f"{experiment.paper.key}-{experiment.name}-{index}.{ending}"
-                plots.save(drawn, plot.get("title", experiment.title), path)
+                path = folder / f"{experiment.key}-{experiment.name}-{index}.{ending}"
+                plots.save(drawn, plot.title or experiment.title, path)
 
 
 def _write(path: Path, template: str, outcomes: Sequence[Outcome], **context: Any) -> Path:
@@ -75,22 +75,22 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
     experiment = outcome.experiment
-    known = expected.read(experiment.paper.folder.parent) if outcome.size == "quick" else {}
+    known = expected.read(experiment.source.parents[1]) if outcome.size == "quick" else {}
     drawn = []
-    for plot in experiment.plots:
+    for plot in experiment.spec.plots:
         items.append(plots.figure(experiment, plot, outcome.points))
-        drawn.append((plot.get("title", experiment.title), len(items) - 1))
+        drawn.append((plot.title or experiment.title, len(items) - 1))
     return {
         "id": experiment.id,
         "anchor": experiment.name,
-        "paper": experiment.paper.key,
-        "revision": experiment.revision,
+        "paper": experiment.key,
+        "revision": experiment.spec.revision,
         "title": experiment.title,
-        "figure": experiment.figure,
-        "text": experiment.text,
+        "figure": experiment.spec.figure,
+        "text": experiment.spec.text,
         "size": outcome.size,
-        "seeds": experiment.seeds(outcome.size),
-        "scenario": experiment.scenario.name if experiment.scenario else experiment.function,
+        "seeds": experiment.size(outcome.size).seeds,
+        "scenario": experiment.spec.scenario or experiment.spec.function,
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,
         "claims": [_claim(judgement, known) for judgement in outcome.judgements],
@@ -98,7 +98,7 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
     }
 
 
-def _claim(judgement: Judgement, known: expected.Known) -> dict[str, Any]:
+def _claim(judgement: Judgement, known: Mapping[str, expected.Known]) -> dict[str, Any]:
     right, seeds = judgement.holds_in
     return {
         "id": judgement.claim.id,
@@ -119,32 +119,4 @@ def _part(measured: Measured) -> dict[str, str]:
     value = measured.note if middle is None else format_number(middle, 3)
     if bounds:
         value += f" ({format_number(bounds[0], 3)} to {format_number(bounds[1], 3)})"
-    return {"name": part_name(part), "value": value, "band": band_text(part), "verdict": measured.verdict}
-
-
-def part_name(part: dict[str, Any]) -> str:
-    """What a part measures, in words."""
-    if "name" in part:
-        return str(part["name"])
-    who = [_variant_name(part[key]) for key in ("variant", "of", "over") if key in part]
-    return f"{part['metric']}: {' / '.join(who) or ' < '.join(map(str, part.get('order', [])))}"
-
-
-def _variant_name(who: Any) -> str:
-    if isinstance(who, list):
-        return ", ".join(map(_variant_name, who))
-    return who if isinstance(who, str) else str(who.get("variant", ""))
-
-
-def band_text(part: dict[str, Any]) -> str:
-    """The band of a part: "0.8 to 1.25", "at least 4"."""
-    low, high = part.get("low"), part.get("high")
-    if part["kind"] == "zero":
-        return "0"
-    if part["kind"] in ("share", "monotone"):
-        return f"at least {part.get('least', 1)}"
-    if part["kind"] == "order":
-        return "in this order" + (f", within {part['slack']:.0%}" if part.get("slack") else "")
-    if low is not None and high is not None:
-        return f"{low:g} to {high:g}"
-    return f"at least {low:g}" if low is not None else f"at most {high:g}"
+    return {"name": part.title, "value": value, "band": part.band_text, "verdict": measured.verdict}

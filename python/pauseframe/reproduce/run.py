@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import RunError, ScenarioError
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
+from pauseframe.reproduce.points import Point
 from pauseframe.sweep.local import core_count, run_local
 from pauseframe.sweep.plan import PlannedRun, Source
 from pauseframe.sweep.progress import SweepDisplay
@@ -23,11 +24,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pauseframe.reproduce.judge import Point
+    from pauseframe.reproduce.judge import Verdict
     from pauseframe.reproduce.spec import Experiment, Size
 
 STORE = "runs"
 """Beneath the folder of results."""
+
+
+class Record(TypedDict):
+    """The verdict on a claim, as --json prints it."""
+
+    id: str
+    paper: str
+    experiment: str
+    text: str
+    claimed: str
+    measured: list[float | None]
+    """The median over seeds, a part."""
+    ci: list[list[float] | None]
+    verdict: Verdict
+    holds_in: int
+    seeds: int
+    why: str
 
 
 @dataclass(frozen=True)
@@ -40,17 +58,17 @@ class Outcome:
     judgements: list[Judgement]
     failures: list[str]
 
-    def records(self) -> list[dict[str, Any]]:
-        """One a claim: id, paper, experiment, claimed, measured, ci, verdict, holds_in, seeds, why."""
+    def records(self) -> list[Record]:
+        """One a claim."""
         return [self._record(judgement) for judgement in self.judgements]
 
-    def _record(self, judgement: Judgement) -> dict[str, Any]:
+    def _record(self, judgement: Judgement) -> Record:
         right, seeds = judgement.holds_in
         estimates = [interval(part.values) if part.values else None for part in judgement.parts]
         return {
             "id": judgement.claim.id,
-            "paper": self.experiment.paper.key,
-            "experiment": f"{self.experiment.id}@{self.experiment.revision}",
+            "paper": self.experiment.key,
+            "experiment": f"{self.experiment.id}@{self.experiment.spec.revision}",
             "text": judgement.claim.text,
             "claimed": judgement.claim.claimed,
             "measured": [median(part.values) for part in judgement.parts],
@@ -85,7 +103,7 @@ def reproduce(
     `seed` is the first of the seeds. Raises ScenarioError with every mistake of all scenarios before anything runs;
     KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
-    cells = [cell for one in experiments if not one.function for cell in plan(one, size, seed)]
+    cells = [cell for one in experiments if not one.spec.function for cell in plan(one, size, seed)]
     store = Store(out / STORE)
     failed = _compute(cells, store, jobs, progress)
     return [
@@ -96,10 +114,10 @@ def reproduce(
 
 def plan(experiment: Experiment, size: Size, seed: int) -> list[Cell]:
     """All runs of an experiment. Raises ScenarioError with every mistake in any of them."""
-    seeds = list(range(seed, seed + experiment.seeds(size)))
+    seeds = list(range(seed, seed + experiment.size(size).seeds))
     cells = []
-    for variant in experiment.variants:
-        source = Source.read(experiment.scenario or "")
+    for variant in experiment.spec.variants:
+        source = Source.read(experiment.scenario)
         source.set(experiment.settings_of(variant, size))
         source.vary(experiment.axes_of(size), seeds=seeds)
         try:
@@ -136,27 +154,26 @@ def _outcome(
     failures = [
         f"{cell.variant}, seed {cell.run.seed}: {failed[cell.run.key]}" for cell in cells if cell.run.key in failed
     ]
-    if experiment.function:
+    if experiment.spec.function:
         points = _function(experiment)(size, seed)
     else:
         points = [point for cell in cells if cell.run.key not in failed for point in _points(cell, store)]
     try:
-        judgements = [judge(claim, points) for claim in experiment.claims]
+        judgements = [judge(claim, points) for claim in experiment.spec.claims]
     except (ValueError, KeyError) as error:
-        raise RunError(f"{experiment.source}: a claim can not be judged: {error}") from error
+        raise RunError(f"{experiment.source}: a claim cannot be judged: {error}") from error
     return Outcome(experiment, size, points, judgements, failures)
 
 
 def _points(cell: Cell, store: Store) -> list[Point]:
     try:
-        rows = measure(store.folder(cell.run.key), cell.experiment.metrics.values())
+        rows = measure(store.folder(cell.run.key), cell.experiment.spec.metrics)
     except RunError as error:
         raise RunError(f"{cell.experiment.source}: {error}") from error
-    about = {"variant": cell.variant, "seed": cell.run.seed, "axes": dict(cell.run.axes)}
-    return [about | row for row in rows]
+    return [Point(cell.variant, cell.run.seed, one.metric, one.value, one.at, cell.run.axes) for one in rows]
 
 
 def _function(experiment: Experiment) -> Callable[[Size, int], list[Point]]:
-    module, _, name = experiment.function.partition(":")
+    module, _, name = experiment.spec.function.partition(":")
     function: Callable[[Size, int], list[Point]] = getattr(import_module(module), name)
     return function

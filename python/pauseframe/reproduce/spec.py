@@ -1,70 +1,132 @@
 """What an experiment is: the files of `experiments/PAPER/`, checked.
 
 `paper.toml` has the citation, the parameters with the origin of each, and our deviations; every other TOML file with a
-`[metrics]` table is an experiment.
+`[metrics]` or `[[claims]]` table is an experiment. The classes here are these tables, key by key.
 """
 
 from __future__ import annotations
 
-import itertools
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe import InputError
-from pauseframe._text import none_of
+from pauseframe._problems import Problem, failure, problem
+from pauseframe._text import nearest
+from pauseframe.reproduce.mistakes import problems_of
+from pauseframe.reproduce.parts import Part, variants_named
+from pauseframe.reproduce.points import Model
 
+M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]
-KINDS = ("order", "within", "factor", "share", "zero", "crossover", "monotone")
-EXPERIMENT_KEYS = {
-    "title", "figure", "revision", "text", "scenario", "set", "variants", "axes", "quick", "full",
-    "metrics", "claims", "plots", "function", "also",
-}  # fmt: skip
-CLAIM_KEYS = {"id", "text", "claimed", "why", "parts"}
-PART_KEYS = {
-    "kind", "metric", "variant", "at", "of", "over", "low", "high", "shape_low", "shape_high", "order", "slack",
-    "across", "along", "direction", "least", "factor", "name", "only",
-}  # fmt: skip
+Settings = dict[str, JsonValue]
+"""Values by the path of a scenario's key."""
 
 
-@dataclass(frozen=True)
-class Paper:
-    """A paper and what its experiments have in common."""
-
-    key: str
-    """Name of its folder."""
-    folder: Path
-    title: str
-    citation: str
-    doi: str
-    parameters: list[dict[str, Any]]
-    """name, value, origin: one set for all experiments of the paper."""
-    deviations: list[dict[str, str]]
-    """what, why: where we do otherwise than the paper says."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number, or one for each key, of a run."""
+class Parameter(Model):
+    """A parameter of all experiments of a paper."""
 
     name: str
+    value: str
+    origin: str
+
+
+class Deviation(Model):
+    """Where we do otherwise than the paper says."""
+
+    what: str
+    why: str
+
+
+class Paper(Model):
+    """`paper.toml`: a paper and what its experiments have in common."""
+
+    title: str
+    citation: str
+    doi: str = ""
+    parameter: list[Parameter] = []
+    deviation: list[Deviation] = []
+
+
+class Metric(Model):
+    """A number, or one for each key, of a run."""
+
     sql: str
     """Over flows, queries, ports, series, summary of one run; its column `value`, all other columns being keys."""
-    label: str
-    unit: str
+    label: str = ""
+    unit: str = ""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says, as one or several bands that all must hold."""
+def _with_parts(table: Any) -> Any:
+    """A claim of one part may say its keys itself."""
+    if not isinstance(table, dict):
+        return table
+    inline = {key: value for key, value in table.items() if key not in Claim.model_fields}
+    own = {key: value for key, value in table.items() if key in Claim.model_fields}
+    return own | {"parts": [*own.get("parts", []), inline]} if inline else own
+
+
+class Claim(Model):
+    """`[[claims]]`: what the paper says, as one or several bands that all must hold."""
 
     id: str
-    text: str
-    claimed: str
-    why: str
+    text: str = ""
+    claimed: str = ""
+    why: str = ""
     """Why it differs, if it does: the mechanism, with the evidence."""
-    parts: list[dict[str, Any]]
+    parts: Annotated[list[Part], Field(min_length=1)]
+
+
+class Plot(Model):
+    """`[[plots]]`: a figure of one metric (`plots.py`)."""
+
+    metric: str
+    title: str = ""
+    kind: Literal["bars", "line", "time", "cdf"] = "bars"
+    x: str = ""
+    x_label: str | None = None
+    y_label: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    categories: bool = False
+    scale: float = 1.0
+    order: list[str] = []
+    variants: list[str] = []
+    at: Settings = {}
+    theirs: dict[str, list[list[float | str]]] = {}
+
+
+class Reduced(Model):
+    """`quick` and `full`: how a size differs from what the experiment says."""
+
+    seeds: Annotated[int, Field(ge=1)] = 1
+    set: Settings = {}
+    axes: dict[str, list[JsonValue]] = {}
+
+
+class Figure(Model):
+    """A file of an experiment."""
+
+    title: str = ""
+    figure: str = ""
+    revision: int = 1
+    text: str = ""
+    scenario: str = ""
+    function: str = ""
+    """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
+    also: list[str] = []
+    """Other names, where one experiment makes several figures."""
+    set: Settings = {}
+    variants: dict[str, Settings] = {"run": {}}
+    axes: dict[str, list[JsonValue]] = {}
+    quick: Reduced = Reduced()
+    full: Reduced = Reduced()
+    metrics: dict[str, Metric] = {}
+    claims: list[Annotated[Claim, BeforeValidator(_with_parts)]] = []
+    plots: list[Plot] = []
 
 
 @dataclass(frozen=True)
@@ -72,63 +134,71 @@ class Experiment:
     """One figure, table or statement of a paper."""
 
     paper: Paper
-    name: str
-    title: str
-    figure: str
-    revision: int
-    text: str
-    scenario: Path | None
-    settings: dict[str, Any]
-    variants: dict[str, dict[str, Any]]
-    axes: dict[str, list[Any]]
-    sizes: dict[str, dict[str, Any]]
-    metrics: dict[str, Metric]
-    claims: list[Claim]
-    plots: list[dict[str, Any]]
-    function: str = ""
-    """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
-    source: Path = field(default_factory=Path)
-    also: tuple[str, ...] = ()
-    """Other names, where one experiment makes several figures."""
+    source: Path
+    """Its file; the folder has the paper's name."""
+    spec: Figure
+
+    @property
+    def key(self) -> str:
+        """Of the paper: `bolt`."""
+        return self.source.parent.name
+
+    @property
+    def name(self) -> str:
+        """`fig12`."""
+        return self.source.stem
 
     @property
     def id(self) -> str:
         """`bolt/fig12`."""
-        return f"{self.paper.key}/{self.name}"
+        return f"{self.key}/{self.name}"
 
-    def seeds(self, size: Size) -> int:
-        """How many seeds a size takes."""
-        return int(self.sizes[size].get("seeds", 1))
+    @property
+    def title(self) -> str:
+        """Its own, or its name."""
+        return self.spec.title or self.name
 
-    def settings_of(self, variant: str, size: Size) -> dict[str, Any]:
+    @property
+    def scenario(self) -> Path:
+        """The scenario file that all its runs begin with."""
+        return self.source.parent / self.spec.scenario
+
+    def size(self, size: Size) -> Reduced:
+        """What a size changes."""
+        return self.spec.quick if size == "quick" else self.spec.full
+
+    def settings_of(self, variant: str, size: Size) -> Settings:
         """What is changed in the scenario; the variant goes before the size, the size before the experiment."""
-        sized: dict[str, Any] = self.sizes[size].get("set", {})
-        return self.settings | sized | self.variants[variant]
+        return self.spec.set | self.size(size).set | self.spec.variants[variant]
 
-    def axes_of(self, size: Size) -> dict[str, list[Any]]:
+    def axes_of(self, size: Size) -> dict[str, list[JsonValue]]:
         """Values by path; a size may have fewer than the experiment."""
-        sized: dict[str, list[Any]] = self.sizes[size].get("axes", {})
-        return self.axes | sized
+        return self.spec.axes | self.size(size).axes
 
 
-def experiments_folder() -> Path:
-    """`experiments` here, or that of the checkout that this package runs from. Raises InputError if there is none."""
-    for folder in (Path("experiments"), Path(__file__).parents[3] / "experiments"):
-        if folder.is_dir():
-            return folder
-    raise InputError("there is no folder `experiments` here: run from a checkout, or name one with --experiments")
+def shipped_experiments() -> Path:
+    """The experiments that come with the package."""
+    return Path(__file__).parents[1] / "experiments"
 
 
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
-    """All experiments, by paper and name. Raises InputError with the file and what is wrong in it."""
-    root = folder or experiments_folder()
-    found = []
+    """All experiments of a folder, or those that come with the package, by paper and name.
+
+    Raises ScenarioError with every mistake in every file, InputError if there is no experiment.
+    """
+    root = folder or shipped_experiments()
+    found: list[Experiment] = []
+    wrong: list[Problem] = []
     for about in sorted(root.glob("*/paper.toml")):
-        paper = _paper(about)
+        paper = _read(Paper, about, wrong)
         for path in sorted(about.parent.glob("*.toml")):
-            table = _read(path)
-            if path != about and ("metrics" in table or "claims" in table):
-                found.append(_experiment(paper, path, table))
+            if path != about and _is_experiment(path, wrong):
+                spec = _read(Figure, path, wrong)
+                if spec is not None and paper is not None:
+                    found.append(Experiment(paper, path, spec))
+                    wrong += [entry | {"place": str(path)} for entry in _contradictions(found[-1])]
+    if wrong:
+        raise failure(wrong)
     if not found:
         raise InputError(f"{root} has no experiments (PAPER/paper.toml, PAPER/NAME.toml)")
     return found
@@ -139,102 +209,74 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
     chosen = [
         one
         for one in experiments
-        if wanted in {"all", one.paper.key, one.id}
-        or wanted in {f"{one.paper.key}/{name}" for name in one.also} | {claim.id for claim in one.claims}
+        if wanted in {"all", one.key, one.id}
+        or wanted in {f"{one.key}/{name}" for name in one.spec.also} | {claim.id for claim in one.spec.claims}
     ]
     if not chosen:
-        names = sorted({one.paper.key for one in experiments} | {one.id for one in experiments})
-        raise InputError(f"there is no such experiment: {none_of(wanted, names)}")
+        names = sorted({one.key for one in experiments} | {one.id for one in experiments})
+        claims = [claim.id for one in experiments for claim in one.spec.claims]
+        meant = nearest(wanted, [*names, *claims])
+        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+        raise InputError(f"there is no such experiment or claim: {wanted!r} is none of {', '.join(names)}{hint}")
     return chosen
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def _paper(path: Path) -> Paper:
-    table = _read(path)
-    try:
-        return Paper(
-            path.parent.name,
-            path.parent,
-            table["title"],
-            table["citation"],
-            table.get("doi", ""),
-            table.get("parameter", []),
-            table.get("deviation", []),
-        )
-    except KeyError as error:
-        raise InputError(f"{path}: {error} is missing") from error
-
-
-def _experiment(paper: Paper, path: Path, table: dict[str, Any]) -> Experiment:
-    _only(path, "", table, EXPERIMENT_KEYS)
-    metrics = {
-        name: Metric(name, entry["sql"], entry.get("label", name), entry.get("unit", ""))
-        for name, entry in table.get("metrics", {}).items()
-    }
-    variants = table.get("variants", {"run": {}})
-    experiment = Experiment(
-        paper=paper,
-        name=path.stem,
-        title=table.get("title", path.stem),
-        figure=table.get("figure", ""),
-        revision=table.get("revision", 1),
-        text=table.get("text", ""),
-        scenario=path.parent / table["scenario"] if "scenario" in table else None,
-        settings=table.get("set", {}),
-        variants=variants,
-        axes=table.get("axes", {}),
-        sizes={"quick": table.get("quick", {}), "full": table.get("full", {})},
-        metrics=metrics,
-        claims=[_claim(path, entry, metrics, variants) for entry in table.get("claims", [])],
-        plots=table.get("plots", []),
-        function=table.get("function", ""),
-        source=path,
-        also=tuple(table.get("also", [])),
-    )
-    if (experiment.scenario is None) == (not experiment.function):
-        raise InputError(f"{path}: name either a scenario file or a function")
-    if experiment.scenario is not None and not experiment.scenario.is_file():
-        raise InputError(f"{path}: scenario {experiment.scenario} does not exist")
-    return experiment
-
-
-def _claim(path: Path, entry: dict[str, Any], metrics: dict[str, Metric], variants: dict[str, Any]) -> Claim:
-    where = f"claim {entry.get('id', '?')}"
-    inline = {key: value for key, value in entry.items() if key not in CLAIM_KEYS}
-    parts = entry.get("parts", []) + ([inline] if inline else [])
-    if not parts:
-        raise InputError(f"{path}: {where} says nothing to judge")
-    for part in parts:
-        _only(path, where, part, PART_KEYS)
-        if part.get("kind") not in KINDS:
-            raise InputError(f"{path}: {where}: kind must be one of {', '.join(KINDS)}")
-        if metrics and part.get("metric") not in metrics:
-            raise InputError(f"{path}: {where}: metric must be one of {', '.join(metrics)}")
-        named = [part.get(key) for key in ("variant", "of", "over")] + part.get("order", [])
-        for name in itertools.chain.from_iterable(one if isinstance(one, list) else [one] for one in named):
-            label = name.get("variant") if isinstance(name, dict) else name
-            if label is not None and label != "best" and metrics and label not in variants:
-                raise InputError(f"{path}: {where}: there is no variant {label}; there are {', '.join(variants)}")
-    return Claim(entry["id"], entry.get("text", ""), entry.get("claimed", ""), entry.get("why", ""), parts)
-
-
-def _only(path: Path, where: str, table: dict[str, Any], allowed: set[str]) -> None:
-    if unknown := sorted(set(table) - allowed):
-        raise InputError(f"{path}: {where + ': ' if where else ''}unknown key {', '.join(unknown)}")
 
 
 def flat_settings(experiment: Experiment, size: Size) -> list[tuple[str, str]]:
     """(key, value) of everything that the experiment changes in its scenario, by variant where it differs."""
-    rows = [(key, str(value)) for key, value in (experiment.settings | experiment.sizes[size].get("set", {})).items()]
+    rows = [(key, str(value)) for key, value in (experiment.spec.set | experiment.size(size).set).items()]
     rows += [(key, ", ".join(map(str, values))) for key, values in experiment.axes_of(size).items()]
-    for variant, settings in experiment.variants.items():
-        rows.append(
-            (variant, ", ".join(f"{key} = {value}" for key, value in settings.items()) or "as the scenario says")
-        )
+    for variant, settings in experiment.spec.variants.items():
+        changed = ", ".join(f"{key} = {value}" for key, value in settings.items())
+        rows.append((variant, changed or "as the scenario says"))
     return rows
+
+
+def _table(path: Path, wrong: list[Problem]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        wrong.append(problem("", "", str(error)) | {"place": str(path)})
+        return {}
+
+
+def _is_experiment(path: Path, wrong: list[Problem]) -> bool:
+    table = _table(path, wrong)
+    return "metrics" in table or "claims" in table
+
+
+def _read(model: type[M], path: Path, wrong: list[Problem]) -> M | None:
+    try:
+        return model.model_validate(_table(path, wrong))
+    except ValidationError as error:
+        wrong += [entry | {"place": str(path)} for entry in problems_of(error, model)]
+        return None
+
+
+def _contradictions(experiment: Experiment) -> list[Problem]:
+    """What no table shows by itself: names of metrics and variants, the scenario's file."""
+    spec, found = experiment.spec, []
+    if bool(spec.scenario) == bool(spec.function):
+        found.append(problem("scenario", spec.scenario, "name either a scenario file or a function"))
+    elif spec.scenario and not experiment.scenario.is_file():
+        found.append(problem("scenario", spec.scenario, "does not exist"))
+    if spec.function:
+        return found  # it names its metrics and variants itself
+    for index, claim in enumerate(spec.claims):
+        for number, part in enumerate(claim.parts):
+            path = f"claims.{index}.parts.{number}"
+            found += _unknown(f"{path}.metric", part.metric, spec.metrics)
+            for name in dict.fromkeys(variants_named(part)):
+                found += _unknown(f"{path}.variant", name, spec.variants)
+    for index, plot in enumerate(spec.plots):
+        found += _unknown(f"plots.{index}.metric", plot.metric, spec.metrics)
+        for name in plot.variants:
+            found += _unknown(f"plots.{index}.variants", name, spec.variants)
+    return found
+
+
+def _unknown(path: str, name: str, known: dict[str, Any]) -> list[Problem]:
+    if name in known:
+        return []
+    meant = nearest(name, known)
+    hint = f"did you mean {' or '.join(meant)}?" if meant else ""
+    return [problem(path, name, f"is none of {', '.join(known)}", hint)]

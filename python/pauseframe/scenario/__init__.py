@@ -1,12 +1,13 @@
 """A scenario as Python objects: the keys of a scenario file under the same names.
 
-Every class is a frozen dataclass and stands for one table of the file; `pauseframe options` prints what each key
-means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
+Every class is a frozen dataclass and stands for one table of the file (`tables`, made from the declarations of keys);
+`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
 from the core, which alone validates.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -14,20 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._plain import Part, part_from_plain, to_plain, toml_value
+from pauseframe._plain import part_from_plain, to_plain, toml_value
 from pauseframe._problems import failure, problem
-from pauseframe.scenario.network import Host, Qcn, Routing, Switch
-from pauseframe.scenario.record import Corruption, Failure, Record, Stop
-from pauseframe.scenario.topologies import Topology
-from pauseframe.scenario.transport import Transport
-from pauseframe.scenario.workloads import Workload
+from pauseframe.scenario.tables import ScenarioKeys
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario(Part):
+class Scenario(ScenarioKeys):
     """A scenario, to be given to `pauseframe.run`.
 
     >>> import pauseframe as pf
@@ -40,20 +37,6 @@ class Scenario(Part):
     True
     """
 
-    name: str | None = None
-    seed: int | None = None
-    stop: str | Stop | None = None
-    topology: Topology
-    routing: Routing | None = None
-    host: Host | None = None
-    switch: Switch | None = None
-    qcn: Qcn | str | bool | None = None
-    transport: Transport | None = None
-    transports: Mapping[str, Transport] | None = None
-    workload: Sequence[Workload] = ()
-    failure: Sequence[Failure] | None = None
-    corruption: Sequence[Corruption] | None = None
-    record: Record | None = None
     base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
     """Where files named in the scenario are looked for."""
 
@@ -96,6 +79,9 @@ def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
     if set is not None and not isinstance(set, Mapping):
         raise TypeError(f'set = {set!r}: keys and their values are needed, such as {{"switch.pfc.xoff": "96 KB"}}')
+    for path in set or {}:
+        if not isinstance(path, str):
+            raise TypeError(f'set: {path!r} is no key: it must be a text such as "switch.pfc.xoff"')
     return [(path, toml_value(value)) for path, value in (set or {}).items()]
 
 
@@ -120,7 +106,7 @@ def resolve_text(
 
 
 def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
-    """Text, folder and name of a scenario file.
+    """Text, folder and name of a scenario file; "-" is standard input.
 
     Raises ScenarioError if it is not text, FileNotFoundError or IsADirectoryError, which name what may be meant.
     """
@@ -129,6 +115,8 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
         raise TypeError(message)
     path = Path(path)
     try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read().decode("utf-8"), ".", "standard input"
         return path.read_text(encoding="utf-8"), str(path.parent), str(path)
     except UnicodeDecodeError as error:
         raise failure(

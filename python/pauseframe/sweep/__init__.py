@@ -1,6 +1,61 @@
-"""Sweeps: a scenario for many values of some keys, each for many seeds, on all cores or on a cluster."""
+"""Many runs of one scenario: what varies (spec), which runs that makes (plan), computing them (run), their tables."""
 
-from pauseframe.sweep.results import Sweep, load_sweep
-from pauseframe.sweep.run import sweep
+from __future__ import annotations
 
-__all__ = ["Sweep", "load_sweep", "sweep"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from distributed import Client
+
+    from pauseframe._core import Resolved
+    from pauseframe.scenario import Scenario
+    from pauseframe.sweep.results import Sweep
+    from pauseframe.sweep.spec import Values
+
+
+def sweep(
+    scenario: Scenario | Resolved | str | Path,
+    *,
+    axes: Mapping[str, Values] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    zip: Sequence[Sequence[str]] | None = None,
+    exclude: Sequence[Mapping[str, Any]] | None = None,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    store: str | Path | None = None,
+    resume: bool = True,
+    jobs: int | None = None,
+    on: str | Client | None = None,
+    shard: tuple[int, int] | None = None,
+    progress: bool | None = None,
+) -> Sweep:
+    """Runs a scenario for all combinations of `axes`, each for all `seeds`, and returns the tables of all runs.
+
+    `scenario` is what `pauseframe.run` takes; a `[sweep]` table in a file holds the same as the arguments, which
+    go before it. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names
+    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep).
+
+    What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
+    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (one per core); `on` is the
+    address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does every n-th run only, from the i-th.
+
+    A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished
+    runs are kept. Raises ScenarioError with every mistake in any combination before anything runs, RunError if the
+    sweep could not be carried out.
+
+    >>> import pauseframe as pf
+    >>> pf.sweep("load.toml", axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=10)  # doctest: +SKIP
+    """
+    from pauseframe.sweep.plan import Source
+    from pauseframe.sweep.run import carry_out
+
+    source = Source.read(scenario)
+    source.set(set or {})
+    listed = seeds if seeds is None or isinstance(seeds, int) else list(seeds)
+    source.vary(axes, seeds=listed, zip=None if zip is None else [list(group) for group in zip], exclude=exclude)
+    return carry_out(
+        source.plan(), out=out, store=store, resume=resume, jobs=jobs, on=on, shard=shard, progress=progress
+    )

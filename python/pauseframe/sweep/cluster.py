@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pauseframe import RunError, __version__
 from pauseframe.sweep.store import Store
-from pauseframe.sweep.task import Outcome, compute, task_for
+from pauseframe.sweep.task import Answer, Outcome, Task, compute, task_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +65,7 @@ def _distributed() -> Any:
 def _outcomes(client: Any, runs: Sequence[PlannedRun], store: Path) -> Iterator[Outcome]:
     token = Store(store.absolute()).scratch() / uuid.uuid4().hex  # who sees this file sees the store
     token.touch()
-    tasks = [task_for(run, store.absolute()) | {"token": str(token), "version": __version__} for run in runs]
+    tasks = [TaskThere(**task_for(run, store.absolute()), token=str(token), version=__version__) for run in runs]
     futures = client.map(compute_there, tasks, key=f"pauseframe-{token.name}", pure=False)
     by_key = {future.key: run for future, run in zip(futures, runs, strict=True)}
     finished = iter(_distributed().as_completed(futures, loop=client.loop))
@@ -126,15 +126,24 @@ def _write(store: Store, key: str, files: dict[str, bytes]) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def compute_there(task: dict[str, Any]) -> dict[str, Any]:
+class TaskThere(Task):
+    """A task for another machine."""
+
+    token: str
+    """A file that who shares the store can see."""
+    version: str
+
+
+def compute_there(task: TaskThere) -> Answer:
     """On a worker of the cluster: computes a run into the store, or returns its files where there is no store."""
     if task["version"] != __version__:
         return {"error": f"the worker has pauseframe {__version__}, the sweep {task['version']}"}
     if Path(task["token"]).exists():
         return compute(task)
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
-        answer = compute(task | {"store": folder})
+        answer = compute(Task(key=task["key"], toml=task["toml"], seed=task["seed"], store=folder))
         if "error" in answer:
             return answer
         result = Store(Path(folder)).folder(task["key"])
-        return answer | {"files": {path.name: path.read_bytes() for path in result.iterdir()}}
+        answer["files"] = {path.name: path.read_bytes() for path in result.iterdir()}
+        return answer

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import InputError
-from pauseframe._text import none_of
+from pauseframe._text import buffers, lossless_caution, none_of
 from pauseframe.results import FINISHED, read_manifest
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
@@ -20,19 +20,28 @@ from pauseframe.sweep.statistics import Estimate, estimate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+SIZES = {
+    "fct_us.p99.to_10KB": "< 10 KB",
+    "fct_us.p99.10KB_100KB": "10–100 KB",
+    "fct_us.p99.100KB_1MB": "0.1–1 MB",
+    "fct_us.p99.1MB_10MB": "1–10 MB",
+    "fct_us.p99.from_10MB": "≥ 10 MB",
+}
+"""Metrics that are taken from the flows: those of these sizes, both directions together."""
 METRICS = {
     "unfinished": "flows unfinished",
-    "fct_us.mean": "completion time, mean",
-    "fct_us.p50": "completion time, p50",
-    "fct_us.p99": "completion time, p99",
-    "fct_us.p999": "completion time, p99.9",
+    "fct_us.mean": "FCT, mean",
+    "fct_us.p50": "FCT, p50",
+    "fct_us.p99": "FCT, p99",
+    "fct_us.p999": "FCT, p99.9",
+    **{name: f"FCT, p99, flows of {size}" for name, size in SIZES.items()},
     "slowdown.p50": "slowdown, p50",
     "slowdown.p99": "slowdown, p99",
     "query_fct_us.p50": "queries, p50",
     "query_fct_us.p99": "queries, p99",
     "query_fct_us.p999": "queries, p99.9",
     "drops": "drops",
-    "timeouts": "time-outs",
+    "timeouts": "timeouts",
     "ecn_marks": "packets marked CE",
     "pfc_pauses": "pause frames",
     "switch_held_max_bytes": "most that a switch held",
@@ -52,8 +61,10 @@ class Observation:
     values: dict[str, float]
     fingerprint: str
     """Of the trajectory: equal for two seeds if the seed decides nothing in this run."""
-    lossless: bool = False
+    lossless: bool
     """Whether any of its transports is."""
+    buffer: str
+    """How its switches' memory is counted."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +97,11 @@ class Comparison:
     cells: list[Cell]
     runs: int
     cut_short: int
-    """Runs that left flows unfinished, which flatters their completion times."""
+    """Runs that left flows unfinished, which flatters their FCTs."""
     level: float
     folders: list[Path]
-    memory: list[tuple[str, bool, float | None]]
-    """By variant: whether any of its runs is lossless, and the most that a switch held in one."""
+    memory: list[tuple[str, bool, str, float | None]]
+    """By variant: whether any of its runs is lossless, how memory is counted, the most that a switch held in one."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
         """The one cell, if there are such runs."""
@@ -101,6 +112,12 @@ class Comparison:
     def settings(self) -> list[tuple[str, ...]]:
         """The settings of the other axes that have runs, in order."""
         return list(dict.fromkeys(cell.setting for cell in self.cells))
+
+    @property
+    def same_memory(self) -> dict[str, bool]:
+        """For each variant whether its switches have the memory of those of the first."""
+        alike = (not lossless_caution([self.memory[0], other]) for other in self.memory)
+        return dict(zip(self.variants, alike, strict=True))
 
     def __post_init__(self) -> None:
         index = {(cell.metric, cell.setting, cell.variant): cell for cell in self.cells}
@@ -161,21 +178,23 @@ def compare(
     )
 
 
-def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, float | None]]:
+def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, str, float | None]]:
     result = []
     for variant in variants:
         runs = [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
         held = [one.values["switch_held_max_bytes"] for one in runs if "switch_held_max_bytes" in one.values]
-        result.append((variant, any(one.lossless for one in runs), max(held, default=None)))
+        kinds = " and ".join(dict.fromkeys(one.buffer for one in runs))
+        result.append((variant, any(one.lossless for one in runs), kinds, max(held, default=None)))
     return result
 
 
 def long_table(comparison: Comparison) -> list[dict[str, Any]]:
-    """One row a cell, for CSV."""
+    """One row per cell, for CSV."""
     rows = []
     for cell in comparison.cells:
         row: dict[str, Any] = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}
         row |= {comparison.by: cell.variant, "baseline": comparison.variants[0]}
+        row["same_memory"] = comparison.same_memory[cell.variant]
         for prefix, one in (("", cell.value), ("difference_", cell.difference), ("ratio_", cell.ratio)):
             for part in ("n", "median", "low", "high", "coverage"):
                 row[prefix + part] = None if one is None else getattr(one, part)
@@ -199,13 +218,29 @@ def _read(folder: Path) -> list[Observation]:
 
 def _observation(source: Path, place: Path, axes: dict[str, Any], manifest: dict[str, Any]) -> Observation:
     summary = manifest["summary"]
-    lossless = "\nlossless = true" in (place / "scenario.resolved.toml").read_text(encoding="utf-8")
-    return Observation(str(source), axes, summary["seed"], _values(summary), summary["fingerprint"], lossless)
+    memory = buffers((place / "scenario.resolved.toml").read_text(encoding="utf-8"))
+    values = _values(summary) | _by_size(place / "flows.parquet")
+    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *memory)
 
 
 def _values(summary: dict[str, Any]) -> dict[str, float]:
     numbers = {key: value for key, value in flat(summary).items() if type(value) in (int, float)}
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
+
+
+def _by_size(flows: Path) -> dict[str, float]:
+    """The 99th percentile of completion times of each bin of flow sizes, where flows are of several."""
+    import polars as pl
+
+    from pauseframe.report.data import size_bin
+
+    if not flows.is_file():
+        return {}
+    size = size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
+    done = pl.scan_parquet(flows).filter(pl.col("fct_us").is_not_null())
+    bins = done.group_by(size).agg(pl.col("fct_us").quantile(0.99, "linear")).sort("bin").collect().rows()
+    names = list(SIZES)
+    return {names[index]: p99 for index, p99 in bins} if len(bins) > 1 else {}
 
 
 def _named(observations: list[Observation], folders: Sequence[str | Path]) -> list[Observation]:

@@ -1,8 +1,13 @@
-"""Runs of a sweep on this machine: one worker process a core, each serving many runs.
+"""Runs of a sweep on this machine: one worker process per core, each serving many runs.
 
 Workers are told tasks and give answers over pipes (worker.py), so that a worker that is killed costs one run's work
 and not the sweep, and none outlives it. No run is started that would not fit into memory by the measure of the
 largest so far; the start of the first ones is spread, since nothing is known about them.
+
+Neither `concurrent.futures` nor loky: where a worker is killed both break, and all runs that are under way or waiting
+fail with it (loky 3.7: one of two workers killed, six of six jobs lost). What the pool promises beyond theirs is what
+is tested: `test_a_run_that_kills_its_workers_fails_alone`, `test_idle_workers_may_be_killed`,
+`test_kills_lose_and_duplicate_nothing`, `test_one_at_a_time_where_memory_is_short`, and `tests/sweep_kills.py`.
 """
 
 from __future__ import annotations

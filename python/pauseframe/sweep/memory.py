@@ -1,4 +1,8 @@
-"""How much memory there is, by /proc (Linux): of the system, of this process's control group, of a process."""
+"""How much memory there is, by /proc (Linux): of the system, of this process's control group, of a process.
+
+psutil knows the system's and a process's, not the limit of the control group, which is what ends runs in containers
+and batch jobs.
+"""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
 from pauseframe import _core
-from pauseframe._plain import toml_value
+from pauseframe._plain import Settings, Value, toml_value
 from pauseframe._problems import failure
 from pauseframe.scenario import Scenario, read_scenario_file, resolve_text
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
@@ -29,11 +29,32 @@ NAME_BYTES = 240
 """What a folder's name may have on common file systems is 255."""
 
 
+class PlannedRow(TypedDict):
+    """A run as `sweep.json` lists it."""
+
+    path: str
+    """Of its folder, relative to the sweep's."""
+    key: str
+    axes: Settings
+    seed: int
+
+
+class SweepManifest(TypedDict):
+    """What `sweep.json` holds."""
+
+    program: str
+    version: str
+    name: str
+    axes: dict[str, list[Value]]
+    seeds: list[int]
+    runs: list[PlannedRow]
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """One run of a sweep."""
 
-    axes: Mapping[str, Any]
+    axes: Mapping[str, Value]
     seed: int
     path: str
     """Of its folder, relative to the sweep's."""
@@ -47,7 +68,7 @@ class Plan:
     """All runs of a sweep."""
 
     name: str
-    axes: dict[str, list[Any]]
+    axes: dict[str, list[Value]]
     seeds: list[int]
     runs: list[PlannedRun]
     warnings: list[str]
@@ -56,9 +77,9 @@ class Plan:
         """Every `count`-th run, beginning at number `index` from 1."""
         return self.runs[index - 1 :: count]
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> SweepManifest:
         """What `sweep.json` holds."""
-        rows = [{"path": run.path, "key": run.key, "axes": run.axes, "seed": run.seed} for run in self.runs]
+        rows = [PlannedRow(path=run.path, key=run.key, axes=dict(run.axes), seed=run.seed) for run in self.runs]
         return {
             "program": "pauseframe sweep",
             "version": _core.__version__,
@@ -77,8 +98,10 @@ class Source:
     base_dir: str
     file_name: str
     spec: Spec
-    fixed: dict[str, Any]
+    fixed: Settings
     """Settings that all runs share."""
+    is_sweep: bool = False
+    """Whether the file has a `[sweep]` table."""
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
@@ -88,10 +111,10 @@ class Source:
         if isinstance(scenario, _core.Resolved):
             return cls(scenario.toml, ".", "scenario", Spec(), {})
         text, base_dir, name = scenario, ".", "scenario"
-        if isinstance(scenario, Path) or "\n" not in scenario:
+        if not isinstance(scenario, str) or "\n" not in scenario:
             text, base_dir, name = read_scenario_file(scenario)
         text, table = split_file(str(text), name)
-        return cls(text, base_dir, name, spec_from_table(table), {})
+        return cls(text, base_dir, name, spec_from_table(table), {}, bool(table))
 
     def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
         """Adds axes and replaces seeds, zip, exclude where they are given."""
@@ -126,6 +149,10 @@ class Source:
         ]
         warnings = dict.fromkeys(text for scenario in resolved for text in scenario.warnings)
         return Plan(resolved[0].name, spec.axes, seeds, runs, list(warnings))
+
+    def resolve(self) -> _core.Resolved:
+        """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
+        return self._resolve({})
 
     def _resolve(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pauseframe import RunError
 from pauseframe.results import Run, load
@@ -16,33 +16,50 @@ from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
 if TYPE_CHECKING:
     import polars as pl
 
+    from pauseframe._plain import Settings, Value
     from pauseframe.results import TableName
+    from pauseframe.sweep.plan import PlannedRow, SweepManifest
 
 MANIFEST = "sweep.json"
+
+
+class Failure(TypedDict):
+    """A run that failed."""
+
+    path: str
+    key: str
+    axes: Settings
+    seed: int
+    message: str
+    command: str
+    """Does it again."""
 
 
 class Sweep:
     """A sweep's folder. Runs that are not finished are not in its tables."""
 
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, manifest: SweepManifest) -> None:
         self.folder = folder
         self.name: str = manifest["name"]
-        self.axes: dict[str, list[Any]] = manifest["axes"]
+        self.axes: dict[str, list[Value]] = manifest["axes"]
         """Values by path of the key."""
         self.seeds: list[int] = manifest["seeds"]
-        self.planned = [{name: row[name] for name in ("path", "key", "axes", "seed")} for row in manifest["runs"]]
+        self.planned: list[PlannedRow] = [
+            {"path": row["path"], "key": row["key"], "axes": row["axes"], "seed": row["seed"]}
+            for row in manifest["runs"]
+        ]
         """All runs: path of the folder, key, axes, seed."""
 
     @cached_property
-    def finished(self) -> list[dict[str, Any]]:
+    def finished(self) -> list[PlannedRow]:
         """Those of `planned` that are finished."""
         return [row for row in self.planned if is_whole(self.folder / row["path"], row["key"])]
 
     @cached_property
-    def failures(self) -> list[dict[str, Any]]:
+    def failures(self) -> list[Failure]:
         """Runs that failed: path, axes, seed, message, command (which does it again)."""
         entries = [(row["path"], read_json(self.folder / row["path"] / ERROR_FILE)) for row in self.planned]
-        return [{"path": path, **entry} for path, entry in entries if entry is not None]
+        return [cast("Failure", {"path": path, **entry}) for path, entry in entries if entry is not None]
 
     @cached_property
     def deadlocked(self) -> list[str]:
@@ -51,7 +68,7 @@ class Sweep:
 
     @property
     def flows(self) -> pl.LazyFrame:
-        """One row a flow; columns of the axes and `seed` at the end."""
+        """One row per flow; columns of the axes and `seed` at the end."""
         return self.table("flows")
 
     @property
@@ -61,7 +78,7 @@ class Sweep:
 
     @property
     def ports(self) -> pl.LazyFrame:
-        """One row a port and priority."""
+        """One row per port and priority."""
         return self.table("ports")
 
     @property
@@ -71,7 +88,7 @@ class Sweep:
 
     @cached_property
     def summaries(self) -> pl.DataFrame:
-        """One row a run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
+        """One row per run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
         import polars as pl
 
         typed = self._typed_axes()

@@ -1,11 +1,11 @@
-"""`pauseframe.sweep`: plans a sweep, computes what is missing, and gives its tables."""
+"""A planned sweep carried out: what is missing is computed, what a store has is taken from there."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pauseframe import InputError, RunError
 from pauseframe._files import write_text
@@ -16,61 +16,14 @@ from pauseframe.sweep.store import STORE_NAME, Store, flaw, is_disk_full, is_who
 from pauseframe.sweep.task import scenario_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Sequence
 
     from distributed import Client
 
-    from pauseframe._core import Resolved
-    from pauseframe.scenario import Scenario
     from pauseframe.sweep.plan import Plan, PlannedRun
-    from pauseframe.sweep.spec import Values
     from pauseframe.sweep.task import Outcome
 
 REPORT = "report.html"
-
-
-def sweep(
-    scenario: Scenario | Resolved | str | Path,
-    *,
-    axes: Mapping[str, Values] | None = None,
-    seeds: int | Sequence[int] | None = None,
-    zip: Sequence[Sequence[str]] | None = None,
-    exclude: Sequence[Mapping[str, Any]] | None = None,
-    set: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
-    store: str | Path | None = None,
-    resume: bool = True,
-    jobs: int | None = None,
-    on: str | Client | None = None,
-    shard: tuple[int, int] | None = None,
-    progress: bool | None = None,
-) -> Sweep:
-    """Runs a scenario for all combinations of `axes`, each for all `seeds`, and returns the tables of all runs.
-
-    `scenario` is what `pauseframe.run` takes; a `[sweep]` table in a file holds the same as the arguments, which
-    go before it. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names
-    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep).
-
-    What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
-    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (one a core); `on` is the
-    address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does every n-th run only, from the i-th.
-
-    A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished
-    runs are kept. Raises ScenarioError with every mistake in any combination before anything runs, RunError if the
-    sweep could not be carried out.
-
-    >>> import pauseframe as pf
-    >>> pf.sweep("load.toml", axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=10)  # doctest: +SKIP
-    """
-    from pauseframe.sweep.plan import Source
-
-    source = Source.read(scenario)
-    source.set(set or {})
-    listed = seeds if seeds is None or isinstance(seeds, int) else list(seeds)
-    source.vary(axes, seeds=listed, zip=None if zip is None else [list(group) for group in zip], exclude=exclude)
-    return carry_out(
-        source.plan(), out=out, store=store, resume=resume, jobs=jobs, on=on, shard=shard, progress=progress
-    )
 
 
 def carry_out(

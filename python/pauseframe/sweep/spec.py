@@ -15,8 +15,9 @@ from itertools import product
 from typing import Any
 
 from pauseframe import _core
-from pauseframe._plain import to_plain, toml_value
-from pauseframe._problems import failure, problem
+from pauseframe._plain import Settings, Value, to_plain, toml_value
+from pauseframe._problems import Problem, failure, problem
+from pauseframe._text import nearest
 
 Values = Sequence[Any] | Mapping[str, Any]
 """A list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""
@@ -33,11 +34,11 @@ TAKEN = {
 class Spec:
     """Axes, seeds, zipped axes and exclusions, checked as far as that needs no scenario."""
 
-    axes: dict[str, list[Any]] = field(default_factory=dict)
+    axes: dict[str, list[Value]] = field(default_factory=dict)
     seeds: int | list[int] | None = None
     zip: list[list[str]] = field(default_factory=list)
-    exclude: list[dict[str, Any]] = field(default_factory=list)
-    problems: list[dict[str, str]] = field(default_factory=list)
+    exclude: list[Settings] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def add_axis(self, path: str, values: Any) -> None:
         """Adds or replaces an axis; what is wrong with it becomes a problem."""
@@ -65,7 +66,7 @@ class Spec:
             return [first]
         return list(range(first, first + self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
-    def combinations(self) -> list[dict[str, Any]]:
+    def combinations(self) -> list[Settings]:
         """All combinations in the order of the axes, the first changing slowest, without those excluded."""
         groups = self._groups()
         rows = [
@@ -83,7 +84,12 @@ class Spec:
         for number, pattern in enumerate(self.exclude):
             unknown = [path for path in pattern if path not in self.axes]
             if unknown or not pattern:
-                self.complain(f"exclude.{number}", ", ".join(unknown), f"names no axis; there are {self._names()}")
+                self.complain(
+                    f"exclude.{number}",
+                    ", ".join(unknown),
+                    f"names no axis; there are {self._names()}",
+                    self._meant(unknown),
+                )
             elif not all(self._has(path, wanted) for path, wanted in pattern.items()):
                 self.complain(f"exclude.{number}", label(pattern), "no axis has this value")
         if not self.problems and not self.combinations():
@@ -112,7 +118,7 @@ class Spec:
             return self.complain("zip", str(self.zip), 'must be lists of axes: [["a.b", "c.d"]]')
         named = [path for group in self.zip for path in group]
         for path in sorted({path for path in named if path not in self.axes}):
-            self.complain("zip", path, f"is no axis; there are {self._names()}")
+            self.complain("zip", path, f"is no axis; there are {self._names()}", self._meant([path]))
         for path in sorted({path for path in named if named.count(path) > 1}):
             self.complain("zip", path, "is zipped twice")
         for group in self.zip:
@@ -124,6 +130,10 @@ class Spec:
 
     def _has(self, path: str, wanted: Any) -> bool:
         return any(_equal(value, wanted) for value in self.axes[path])
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        meant = [name for path in unknown for name in nearest(path, self.axes, 1)]
+        return f"did you mean {' and '.join(meant)}?" if meant else ""
 
     def _names(self) -> str:
         return ", ".join(self.axes) or "none"

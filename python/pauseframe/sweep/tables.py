@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us, lossless_caution
-from pauseframe.sweep.compare import METRICS, long_table
+from pauseframe.sweep.compare import METRICS, SIZES, long_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pauseframe.sweep.compare import Cell, Comparison
     from pauseframe.sweep.statistics import Estimate
 
+DAGGER = "†"
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n")
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -26,6 +27,8 @@ LATEX_SPECIAL = {
     "–": "--",
     "\u202f": r"\,",
     "Δ": r"$\Delta$",
+    "†": r"\dag{}",
+    "≥": r"$\geq$",
 }
 
 
@@ -65,8 +68,22 @@ def _signed(value: float, form: Callable[[float | None], str]) -> str:
 def heads(comparison: Comparison) -> list[str]:
     """Column heads of `rows`."""
     first, *others = comparison.variants
-    changes = [column for variant in others for column in (variant, f"Δ to {first}")]
+    alike = comparison.same_memory
+    changes = [column for one in others for column in (one, f"Δ to {first}{'' if alike[one] else ' ' + DAGGER}")]
     return [*comparison.axes, first, *changes]
+
+
+def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, column heads and rows of each table: one a metric, and one for all sizes of flows."""
+    result = []
+    sizes = [metric for metric in comparison.metrics if metric in SIZES]
+    for metric in comparison.metrics:
+        if len(sizes) < 2 or metric not in sizes:
+            result.append((title(metric), heads(comparison), rows(comparison, metric)))
+        elif metric == sizes[0]:
+            by_size = [[SIZES[one], *row] for one in sizes for row in rows(comparison, one)]
+            result.append(("FCT, p99, by flow size", ["flow size", *heads(comparison)], by_size))
+    return result
 
 
 def rows(comparison: Comparison, metric: str) -> list[list[str]]:
@@ -93,7 +110,7 @@ def note(comparison: Comparison) -> str:
     if comparison.cut_short:
         text = (
             f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
-            f"their completion times look better than they are. {text}"
+            f"their FCTs look better than they are. {text}"
         )
     seedless = {(cell.setting, cell.variant) for cell in comparison.cells if cell.seedless}
     if seedless:
@@ -115,27 +132,29 @@ def note(comparison: Comparison) -> str:
 
 
 def caution(comparison: Comparison) -> str:
-    """What to know before lossless variants are compared with lossy ones, or ""."""
-    return lossless_caution(comparison.memory)
+    """What stands below differences between lossless and lossy variants that have not the same memory, or ""."""
+    text = lossless_caution(comparison.memory)
+    return f"{DAGGER} {text}" if text else ""
 
 
 def terminal_tables(comparison: Comparison) -> list[Any]:
-    """One table a metric."""
+    """One table per metric, and one for the p99 of all flow sizes."""
     from rich.table import Table
 
     tables = []
-    for metric in comparison.metrics:
-        table = Table(title=title(metric), title_justify="left", box=None, pad_edge=False)
-        for number, head in enumerate(heads(comparison)):
-            table.add_column(head, justify="left" if number < len(comparison.axes) else "right", overflow="fold")
-        for row in rows(comparison, metric):
-            table.add_row(*row)
+    for name, columns, lines in blocks(comparison):
+        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
+        for number, head in enumerate(columns):
+            left = number < len(columns) - len(heads(comparison)) + len(comparison.axes)
+            table.add_column(head, justify="left" if left else "right", overflow="fold")
+        for line in lines:
+            table.add_row(*line)
         tables.append(table)
     return tables
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Every cell in full precision, one a row; texts such that no spreadsheet takes them for formulas."""
+    """Every cell in full precision, one per row; texts such that no spreadsheet takes them for formulas."""
     table = long_table(comparison)
     text = io.StringIO(newline="")
     heads = list(table[0]) if table else ["metric"]
@@ -169,19 +188,18 @@ def is_number(text: str) -> bool:
 
 
 def latex_text(comparison: Comparison) -> str:
-    """A table a metric; the document needs the package booktabs."""
-    names = heads(comparison)
-    columns = "l" * len(comparison.axes) + "r" * (len(names) - len(comparison.axes))
-    parts = [f"% {note(comparison)}"]
-    for metric in comparison.metrics:
-        lines = [" & ".join(map(_latex, row)) + r" \\" for row in rows(comparison, metric)]
+    """A table per metric; the document needs the package booktabs."""
+    right = len(heads(comparison)) - len(comparison.axes)
+    remarks = f"{note(comparison)}\n{caution(comparison)}".strip()
+    parts = [f"% {line}" for line in remarks.splitlines()]
+    for name, names, cells in blocks(comparison):
         parts += [
-            rf"\begin{{tabular}}{{{columns}}}",
-            rf"\multicolumn{{{len(names)}}}{{l}}{{{_latex(title(metric))}}} \\",
+            rf"\begin{{tabular}}{{{'l' * (len(names) - right)}{'r' * right}}}",
+            rf"\multicolumn{{{len(names)}}}{{l}}{{{_latex(name)}}} \\",
             r"\toprule",
             " & ".join(map(_latex, names)) + r" \\",
             r"\midrule",
-            *lines,
+            *(" & ".join(map(_latex, line)) + r" \\" for line in cells),
             r"\bottomrule",
             r"\end{tabular}",
             "",

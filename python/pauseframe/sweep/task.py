@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import _core
 from pauseframe.sweep.store import MANIFEST, Store, read_json
@@ -13,8 +13,23 @@ from pauseframe.sweep.store import MANIFEST, Store, read_json
 if TYPE_CHECKING:
     from pauseframe.sweep.plan import PlannedRun
 
-Task = dict[str, Any]
-"""What a worker is told: key, toml, seed, store. Plain values, for JSON."""
+
+class Task(TypedDict):
+    """What a worker is told, as JSON."""
+
+    key: str
+    toml: str
+    seed: int
+    store: str
+
+
+class Answer(TypedDict, total=False):
+    """What a worker says of a run: what went wrong, or how much memory it took."""
+
+    error: str
+    peak_rss_bytes: int
+    files: dict[str, bytes]
+    """The results, by a worker on a machine that does not see the store."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +45,8 @@ def task_for(run: PlannedRun, store: Path) -> Task:
     return {"key": run.key, "toml": run.toml, "seed": run.seed, "store": str(store)}
 
 
-def compute(task: Task) -> dict[str, Any]:
-    """Computes a run into the store, unless it is there. Returns {"error": text} or {"peak_rss_bytes": ..}."""
+def compute(task: Task) -> Answer:
+    """Computes a run into the store, unless it is there."""
     store, key = Store(Path(task["store"])), task["key"]
     try:
         if not store.has(key):

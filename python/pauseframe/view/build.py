@@ -102,7 +102,7 @@ def _events(events: pl.DataFrame, end_us: float) -> dict[str, str]:
 
 
 def _flows(run: Playback) -> list[list[Any]]:
-    """Number, source, destination, bytes, start, finish, slowdown, marks, time-outs, status, workload of each."""
+    """Number, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload of each."""
     if run.flows.is_empty():
         return []
     number = {name: node for node, name in enumerate(run.fabric.names)}

@@ -81,7 +81,7 @@ class Playback:
 def from_folder(folder: Path) -> Playback:
     """Reads a results folder. FileNotFoundError if it is none, InputError if the run kept no log of states."""
     manifest = read_manifest(folder)
-    if not (folder / "states.parquet").is_file():
+    if not has_log(folder):
         raise InputError(
             f"{folder} has no log to play back: run the scenario with record = {{ states = true }}, or with "
             "--set record.states=true"
@@ -91,7 +91,7 @@ def from_folder(folder: Path) -> Playback:
     number = {name: port for port, name in enumerate(fabric.port_names)}
     every_us = _every_us(text, folder)
     events, lanes = _events(pl.read_parquet(folder / "states.parquet"), number, every_us)
-    flows, total = _flows(folder)
+    flows, total = flows_of(folder)
     summary = manifest["summary"]
     return Playback(
         f"{summary['name']}, seed {summary['seed']}",
@@ -105,6 +105,11 @@ def from_folder(folder: Path) -> Playback:
         total,
         _deadlocks(folder, number),
     )
+
+
+def has_log(folder: Path) -> bool:
+    """Whether the run of a results folder kept a log of states."""
+    return (folder / "states.parquet").is_file()
 
 
 def _fabric(text: str, folder: Path) -> Fabric:
@@ -155,7 +160,7 @@ def _events(
     return events, lanes.select("p", "priority").rows()
 
 
-def _flows(folder: Path) -> tuple[pl.DataFrame, int]:
+def flows_of(folder: Path) -> tuple[pl.DataFrame, int]:
     """The flows shown, the slowest first where there are too many, and how many there are."""
     path = folder / "flows.parquet"
     if not path.is_file():

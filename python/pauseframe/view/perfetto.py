@@ -1,4 +1,7 @@
-"""A run as a Perfetto trace: tracks of ports (queue and load as counters, pauses as slices), of flows, of deadlocks.
+"""A run as a Perfetto trace: tracks of ports (queue and load as counters, pauses as slices), flows, deadlocks, ranks.
+
+What is in it is what the run recorded: ports and deadlocks come from the log of states, ranks of applications from
+their time lines, flows from their table. All are on one clock, so that a rank that waits stands above the pauses.
 
 Track events of the Perfetto trace format (perfetto.dev/docs/reference/synthetic-track-event), written with the messages
 of the package `perfetto`. Times are nanoseconds.
@@ -12,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import RunError
 from pauseframe._files import write_bytes
-from pauseframe.view.data import KINDS
+from pauseframe.results import read_manifest
+from pauseframe.view.data import KINDS, flows_of, from_folder, has_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    import polars as pl
 
     from pauseframe.view.data import Playback
 
@@ -24,15 +30,21 @@ SEQUENCE = 1
 BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED = range(len(KINDS))
 
 
-def export_perfetto(run: Playback, out: Path) -> Path:
-    """Writes the trace to the file `out` and returns its path. Raises RunError without the package perfetto."""
+def export_perfetto(folder: Path, out: Path) -> Path:
+    """Writes the trace of a results folder to the file `out` and returns its path.
+
+    FileNotFoundError if it is no results folder, RunError without the package perfetto.
+    """
+    manifest = read_manifest(folder)
     if find_spec("perfetto") is None:
         raise RunError("export perfetto needs the package perfetto: pip install 'pauseframe[perfetto]'")
     trace = _Trace()
-    nodes = _node_tracks(run, trace)
-    _ports(run, trace, nodes)
-    _flows(run, trace)
-    _deadlocks(run, trace)
+    _ranks(folder, trace)
+    if has_log(folder):
+        run = from_folder(folder)
+        _ports(run, trace, _node_tracks(run, trace))
+        _deadlocks(run, trace)
+    _flows(*flows_of(folder), float(manifest["summary"]["sim_time_s"]) * 1e6, trace)
     return write_bytes(out, trace.content())
 
 
@@ -151,17 +163,17 @@ def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterab
         trace.end(track, run.end_us)
 
 
-def _flows(run: Playback, trace: _Trace) -> None:
+def _flows(flows: pl.DataFrame, total: int, end_us: float, trace: _Trace) -> None:
     """A slice a flow, below its source; flows of a host that overlap stand on tracks of their own."""
-    if run.flows.is_empty():
+    if flows.is_empty():
         return
-    left_out = run.flows_total - len(run.flows)
-    root = trace.track("flows" + (f" (the slowest {len(run.flows)}, {left_out} more are left out)" if left_out else ""))
+    left_out = total - len(flows)
+    root = trace.track("flows" + (f" (the slowest {len(flows)}, {left_out} more are left out)" if left_out else ""))
     parents: dict[str, int] = {}
     free: dict[str, list[tuple[float, int]]] = {}
-    for flow in run.flows.sort("start_us", "flow").iter_rows(named=True):
+    for flow in flows.sort("start_us", "flow").iter_rows(named=True):
         source, begin = flow["src"], flow["start_us"]
-        end = run.end_us if flow["finish_us"] is None else flow["finish_us"]
+        end = end_us if flow["finish_us"] is None else flow["finish_us"]
         if begin > end:
             continue  # it was to start after the run
         if source not in parents:
@@ -179,6 +191,30 @@ def _flows(run: Playback, trace: _Trace) -> None:
             {note: flow[note] for note in notes if flow[note] is not None},
         )
         trace.end(tracks[place][1], end)
+
+
+def _ranks(folder: Path, trace: _Trace) -> None:
+    """A track a job, one below it for each rank of those that kept a time line: a slice for what it does."""
+    import polars as pl
+
+    path = folder / "timeline.parquet"
+    if not path.is_file():
+        return
+    texts = pl.col("job", "activity", "step").cast(pl.String)
+    slices = pl.read_parquet(path).with_columns(texts).sort("job", "rank", "start_us", maintain_order=True)
+    hosts = pl.read_parquet(folder / "ranks.parquet").with_columns(pl.col("job", "host").cast(pl.String))
+    host_of = {(job, rank): host for job, rank, host in hosts.select("job", "rank", "host").rows()}
+    jobs: dict[str, int] = {}
+    tracks: dict[tuple[str, int], int] = {}
+    columns = ("job", "rank", "activity", "start_us", "end_us", "step", "line")
+    for job, rank, activity, start_us, end_us, step, line in slices.select(columns).iter_rows():
+        if job not in jobs:
+            jobs[job] = trace.track(f"job {job}")
+        if (job, rank) not in tracks:
+            tracks[job, rank] = trace.track(f"rank {rank} on {host_of[job, rank]}", jobs[job])
+        notes = {"step": step} | ({"line": line} if line is not None else {})
+        trace.begin(tracks[job, rank], start_us, activity, notes)
+        trace.end(tracks[job, rank], end_us)
 
 
 def _deadlocks(run: Playback, trace: _Trace) -> None:

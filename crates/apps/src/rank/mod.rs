@@ -15,7 +15,7 @@ mod status;
 mod timeline;
 
 pub(crate) use run::part;
-pub use timeline::{Activity, Stretch, Totals};
+pub use timeline::{Activity, Ongoing, Stretch, Totals};
 
 use crate::algorithm::{Algorithm, Round};
 use crate::application::{Application, Op, Program, Slot};

@@ -37,6 +37,25 @@ pub struct Stretch {
     pub step: u32,
 }
 
+/// What a rank has done since a moment, and still does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ongoing {
+    /// What.
+    pub activity: Activity,
+    /// Since when.
+    pub start: Time,
+    /// The step of the program that takes this time.
+    pub step: u32,
+}
+
+impl Ongoing {
+    /// The stretch that it has been by `now`.
+    pub fn until(self, now: Time) -> Stretch {
+        let Ongoing { activity, start, step } = self;
+        Stretch { activity, start, end: now.max(start), step }
+    }
+}
+
 /// Time of a rank by activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
@@ -48,12 +67,24 @@ pub struct Totals {
     pub sending: Span,
 }
 
+impl Totals {
+    /// Counts a stretch.
+    pub fn add(&mut self, stretch: Stretch) {
+        let spent = stretch.end - stretch.start;
+        match stretch.activity {
+            Activity::Compute => self.compute += spent,
+            Activity::Waiting => self.waiting += spent,
+            Activity::Sending => self.sending += spent,
+        }
+    }
+}
+
 /// The time line of one rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     stretches: Option<Vec<Stretch>>,
     totals: Totals,
-    now: Option<(Activity, Time, u32)>,
+    now: Option<Ongoing>,
 }
 
 impl Timeline {
@@ -63,23 +94,21 @@ impl Timeline {
 
     /// From now on the rank does something else, because of `step`; `None`: nothing.
     pub(crate) fn change(&mut self, activity: Option<(Activity, u32)>, now: Time) {
-        if activity == self.now.map(|(activity, _, step)| (activity, step)) {
+        if activity == self.now.map(|now| (now.activity, now.step)) {
             return;
         }
-        if let Some((before, start, step)) = self.now
-            && start < now
-        {
-            let spent = now - start;
-            match before {
-                Activity::Compute => self.totals.compute += spent,
-                Activity::Waiting => self.totals.waiting += spent,
-                Activity::Sending => self.totals.sending += spent,
-            }
+        if let Some(before) = self.now.filter(|before| before.start < now) {
+            let stretch = before.until(now);
+            self.totals.add(stretch);
             if let Some(stretches) = &mut self.stretches {
-                stretches.push(Stretch { activity: before, start, end: now, step });
+                stretches.push(stretch);
             }
         }
-        self.now = activity.map(|(activity, step)| (activity, now, step));
+        self.now = activity.map(|(activity, step)| Ongoing { activity, start: now, step });
+    }
+
+    pub(crate) fn ongoing(&self) -> Option<Ongoing> {
+        self.now
     }
 
     pub(crate) fn totals(&self) -> Totals {

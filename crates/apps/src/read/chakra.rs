@@ -408,6 +408,50 @@ mod tests {
         assert_eq!(Time::ZERO + path.length, replay.finish().unwrap());
     }
 
+    /// A rank of a ring all-reduce as nodes of its own: seven rounds of send, receive and reduce, seven of send and receive.
+    fn ring(rank: i64, ranks: i64, part: i64) -> Vec<Node> {
+        let message = |id, kind, peer: &str, other: i64| {
+            let needs: Vec<u64> = if id == 0 { vec![] } else { vec![id - 1] };
+            let attributes = vec![
+                attribute("comm_size", Value::Int64(part)),
+                attribute(peer, Value::Int32(other.rem_euclid(ranks) as i32)),
+                attribute("comm_tag", Value::Int32(0)),
+            ];
+            node(id, kind, &needs, attributes)
+        };
+        let mut nodes = Vec::new();
+        for round in 0..2 * (ranks - 1) {
+            nodes.push(message(nodes.len() as u64, SEND, "comm_dst", rank + 1));
+            nodes.push(message(nodes.len() as u64, RECEIVE, "comm_src", rank - 1));
+            if round < ranks - 1 {
+                let id = nodes.len() as u64;
+                let mut reduce = node(id, COMPUTE, &[id - 1], Vec::new());
+                reduce.duration_micros = 7;
+                nodes.push(reduce);
+            }
+        }
+        nodes
+    }
+
+    #[test]
+    fn a_ring_of_sends_and_receives_takes_the_time_of_the_closed_form() {
+        // The shape of ASTRA-sim's custom ring of 8 NPUs and 1 MiB.
+        let part = (1 << 20) / 8;
+        let sources: Vec<Source> =
+            (0..8).map(|rank| encode(&format!("ring.{rank}.et"), &ring(rank, 8, part))).collect();
+        let application = read(&sources).unwrap();
+        let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
+        let path = critical_path(&application, &options, NETWORK).unwrap();
+        let replay = run(Arc::new(application), options, NETWORK).unwrap();
+        let round = Span::from_us(1) + NETWORK.rate.serialise(pauseframe_units::Bytes(part as u64));
+        let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
+        assert_eq!(replay.finish(), Some(Time::ZERO + closed_form));
+        assert_eq!(path.length, closed_form);
+        // Two files of eight are no trace.
+        let error = read(&sources[..2]).unwrap_err().to_string();
+        assert!(error.contains("names rank 7; there are ranks 0 to 1"), "{error}");
+    }
+
     #[test]
     fn mistakes_name_file_and_node() {
         let good = encode("a.0.et", &[all_reduce(1, &[], Value::Int64(8000))]);

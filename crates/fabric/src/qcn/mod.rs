@@ -1,5 +1,5 @@
 //! Quantized congestion notification, IEEE 802.1Qau (IEEE 802.1Q clauses 30 to 33): congestion points at the egress
-//! queues of switches, CNMs on the wire, reaction points in the NICs (model.md §6).
+//! queues of switches, CNMs on the wire, reaction points in the NICs (docs/models/qcn.md).
 //!
 //! A CNM is a 64-byte frame of the highest priority that the switch sends to the source of the sampled frame. There it
 //! acts on the flow queue (destination, class) of the NIC, never on TCP: everything in that queue is limited, SYNs and

@@ -1,13 +1,13 @@
 //! Marker, discipline, scheduler and classes of `[switch]` in the terms of the fabric.
 
-use crate::spec::{ClassSpec, LengthSpec, MarkAt, MarkerSpec, NotEct, QueueName, SchedulerSpec};
+use crate::spec::{ClassSpec, Ets, LengthSpec, MarkAt, MarkerSpec, NotEct, QueueName, SchedulerSpec, Step};
 use pauseframe_fabric::{ClassSettings, EtsGroup, Marker, QueueDiscipline, Red, Scheduler, Threshold};
 use pauseframe_units::Priority;
 
 pub(super) fn marker(spec: MarkerSpec) -> Marker {
     match spec {
-        MarkerSpec::None => Marker::None,
-        MarkerSpec::Step { k, at, not_ect } => Marker::Step {
+        MarkerSpec::None(_) => Marker::None,
+        MarkerSpec::Step(Step { k, at, not_ect }) => Marker::Step {
             k: match k {
                 LengthSpec::Bytes(bytes) => Threshold::Bytes(bytes),
                 LengthSpec::Packets(count) => Threshold::Packets(count),
@@ -15,14 +15,14 @@ pub(super) fn marker(spec: MarkerSpec) -> Marker {
             at_dequeue: at == MarkAt::Dequeue,
             drop_not_ect: not_ect == NotEct::Drop,
         },
-        MarkerSpec::Red { min, max, w_q, p_max, gentle, average_packet, not_ect } => Marker::Red(Red {
-            min,
-            max,
-            w_q,
-            p_max,
-            gentle,
-            average_packet,
-            drop_not_ect: not_ect == NotEct::Drop,
+        MarkerSpec::Red(red) => Marker::Red(Red {
+            min: red.min,
+            max: red.max,
+            w_q: red.w_q,
+            p_max: red.p_max,
+            gentle: red.gentle,
+            average_packet: red.average_packet,
+            drop_not_ect: red.not_ect == NotEct::Drop,
         }),
     }
 }
@@ -36,8 +36,8 @@ pub(super) fn queue(name: QueueName) -> QueueDiscipline {
 
 pub(super) fn scheduler(spec: &SchedulerSpec) -> Scheduler {
     match spec {
-        SchedulerSpec::Strict => Scheduler::Strict,
-        SchedulerSpec::Ets { groups } => Scheduler::Ets(
+        SchedulerSpec::Strict(_) => Scheduler::Strict,
+        SchedulerSpec::Ets(Ets { groups }) => Scheduler::Ets(
             groups
                 .iter()
                 .map(|group| EtsGroup { priorities: priorities(&group.priorities), share: group.share })

@@ -20,10 +20,10 @@ pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 
 use crate::resolve::{Resolved, build_topology};
-use crate::results::{ResultsFolder, RunError, RunStatus, VERSION};
-use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec, VlanRoutingSpec};
+use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
+use pauseframe_results::{ResultsFolder, RunError, RunStatus, VERSION};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::watch::Watch;
@@ -158,18 +158,18 @@ pub fn run_flow_level(
 /// The ways of a scenario. A choice by demand is the best-informed one here, where all flows are known.
 fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
     match &routing.vlans {
-        Some(VlanRoutingSpec { per: Per::Packet, .. }) => {
+        Some(spec) if spec.use_of.per == Per::Packet => {
             Err(RunError::Build("routing.per = \"packet\": a flow has one path at flow level".into()))
         }
         Some(spec) => Ok(Ways::Tables {
             tables: &spec.tables.0,
-            choice: match spec.choice {
+            choice: match spec.use_of.choice {
                 ChoiceName::Random => VlanChoice::Random,
                 ChoiceName::BestOfTwo => VlanChoice::BestOfTwo,
                 ChoiceName::LeastLoaded => VlanChoice::LeastLoaded { passes: 1 },
                 ChoiceName::Demand => VlanChoice::LeastLoaded { passes: 2 },
             },
-            slack: usize::from(spec.slack),
+            slack: usize::from(spec.use_of.slack),
         }),
         None if routing.kind == RoutingKind::Spray => Err(RunError::Build(
             "routing.kind = \"spray\": a flow has one path at flow level; use \"ecmp\" or tables".into(),

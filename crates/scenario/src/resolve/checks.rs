@@ -1,17 +1,17 @@
 //! What one table can not judge alone: sizes against frames, thresholds against buffers, transports against
 //! switches, flows against the end of the run.
 
-use super::hosts::Hosts;
-use super::ledger::Ledger;
-use super::value::Setting;
-use super::workload::Partial;
 use crate::spec::{
-    BufferSpec, ClassSpec, EcnName, HostSpec, LengthSpec, MarkerSpec, PfcSpec, Stop, SwitchSpec,
-    TransportSpec,
+    BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, LengthSpec, MarkerSpec, NicQueue, PerPort,
+    PfcSpec, QcnSpec, Red, RoutingSpec, Shared, Step, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead,
+    WorkloadKind,
 };
-use crate::spec::{HotspotSpec, ScatterGatherSpec, UdpSpec, WireOverhead, WorkloadKind};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_workload::Partial;
+use pauseframe_workload::hosts::Hosts;
 
 /// A transport that was read.
 pub(crate) struct Named {
@@ -83,27 +83,11 @@ pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
     }
     let Some(end) = stop.time else { return };
     for Partial { name, kind, .. } in workloads {
-        let late = kind.as_ref().map_or(0, |kind| starts(kind).filter(|start| *start >= end).count());
+        let late =
+            kind.as_ref().map_or(0, |kind| kind.starts().iter().filter(|start| **start >= end).count());
         if late > 0 {
             ledger.warn(format!("workload {name}: {late} flows start after the end of the run ({end})"));
         }
-    }
-}
-
-/// The starts that are known beforehand.
-fn starts(kind: &WorkloadKind) -> Box<dyn Iterator<Item = Span> + '_> {
-    match kind {
-        WorkloadKind::Flows { flows } => Box::new(flows.iter().map(|flow| flow.start)),
-        WorkloadKind::LongFlows { flows } => Box::new(flows.iter().map(|flow| flow.start)),
-        WorkloadKind::Permutation { start, .. }
-        | WorkloadKind::NToOne { start, .. }
-        | WorkloadKind::Incast { start, .. }
-        | WorkloadKind::Requests { start, .. }
-        | WorkloadKind::Background { start, .. }
-        | WorkloadKind::ScatterGather(ScatterGatherSpec { start, .. })
-        | WorkloadKind::Hotspot(HotspotSpec { start, .. })
-        | WorkloadKind::Udp(UdpSpec { start, .. }) => Box::new(std::iter::once(*start)),
-        WorkloadKind::Application(spec) => Box::new(std::iter::once(spec.start)),
     }
 }
 
@@ -131,9 +115,9 @@ pub(crate) fn room_for_frames(
 
 pub(crate) fn size(buffer: &BufferSpec) -> Bytes {
     match buffer {
-        BufferSpec::PerPort { size }
-        | BufferSpec::Shared { size, .. }
-        | BufferSpec::IdealOutputQueued { size } => *size,
+        BufferSpec::PerPort(PerPort { size })
+        | BufferSpec::Shared(Shared { size, .. })
+        | BufferSpec::IdealOutputQueued(IdealOutputQueued { size }) => *size,
     }
 }
 
@@ -166,7 +150,7 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
             );
         }
     }
-    if let (BufferSpec::Shared { reserved, .. }, Some(graph)) = (&switch.buffer, graph) {
+    if let (BufferSpec::Shared(Shared { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
         let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
         let ports = switches.map(|node| node.ports.len()).max().unwrap_or(0);
         let all = reserved.0.saturating_mul((ports * Priority::COUNT) as u64);
@@ -199,16 +183,16 @@ pub(crate) fn transports(
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
         match (switch.marker_of(spec.priority), spec.ecn) {
-            (MarkerSpec::None, EcnName::Classic | EcnName::Dctcp) => {
+            (MarkerSpec::None(_), EcnName::Classic | EcnName::Dctcp) => {
                 ledger.warn(format!(
                     "transport {name:?} has ECN, but nothing is marked: switch.marker is \"none\""
                 ));
             }
-            (MarkerSpec::Step { k, .. }, EcnName::Off) => ledger.warn(format!(
+            (MarkerSpec::Step(Step { k, .. }), EcnName::Off) => ledger.warn(format!(
                 "transport {name:?} has no ECN: switch.marker drops its packets above a backlog of {}",
                 k.plain()
             )),
-            (MarkerSpec::Red { min, .. }, EcnName::Off) => ledger.warn(format!(
+            (MarkerSpec::Red(Red { min, .. }), EcnName::Off) => ledger.warn(format!(
                 "transport {name:?} has no ECN: switch.marker drops its packets above an average backlog of {min}"
             )),
             _ => {}
@@ -218,12 +202,12 @@ pub(crate) fn transports(
     let priorities: Vec<u8> = streams.map(|udp| udp.priority).collect();
     let pauses = |pfc: &PfcSpec| {
         let of_streams = priorities.iter().any(|priority| pfc.priorities.contains(priority));
-        pfc.whole_link || of_streams || transports.iter().any(|t| t.is_used && t.spec.lossless)
+        pfc.pauses_links() || of_streams || transports.iter().any(|t| t.is_used && t.spec.lossless)
     };
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let MarkerSpec::Step { k: LengthSpec::Bytes(k), .. } = switch.marker
+    if let MarkerSpec::Step(Step { k: LengthSpec::Bytes(k), .. }) = switch.marker
         && k >= size(&switch.buffer)
     {
         ledger.warn(format!("switch.marker.k ({k}) is not below switch.buffer.size: nothing is ever marked"));
@@ -255,7 +239,7 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
 
 /// Classes do not overlap, and say what their buffer has.
 pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
-    let shared = matches!(switch.buffer, BufferSpec::Shared { .. });
+    let shared = matches!(switch.buffer, BufferSpec::Shared(_));
     for (index, (name, class)) in switch.classes.iter().enumerate() {
         let path = format!("switch.classes.{name}");
         let earlier = switch.classes[..index].iter();
@@ -271,5 +255,32 @@ pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
                 ledger.problem(&format!("{path}.{key}"), message, "leave it out, or share the buffer");
             }
         }
+    }
+}
+
+/// What QCN needs of hosts and switches.
+pub(crate) fn qcn(
+    ledger: &mut Ledger,
+    qcn: Option<&QcnSpec>,
+    host: &HostSpec,
+    switch: &SwitchSpec,
+    routing: &RoutingSpec,
+) {
+    let Some(qcn) = qcn else { return };
+    if routing.vlans.is_some() && !ledger.failed("routing.kind") {
+        let message = "the tables of VLANs lead to hosts, not from a congestion point back to the source";
+        ledger.problem("routing.kind", message, "with QCN use ecmp or spray, or qcn = false");
+    }
+    if host.nic_queue == NicQueue::Fifo && !ledger.failed("host.nic_queue") {
+        let message = "fifo, but QCN limits the queue of one destination";
+        ledger.problem("host.nic_queue", message, "use per_destination, or qcn = false");
+    }
+    let lossless = switch
+        .pfc
+        .as_ref()
+        .is_some_and(|pfc| !pfc.pauses_links() && pfc.priorities.contains(&qcn.cnm_priority));
+    if lossless && !ledger.failed("qcn.cnm_priority") {
+        let message = format!("{} is lossless (switch.pfc.priorities)", qcn.cnm_priority);
+        ledger.problem("qcn.cnm_priority", message, "a CNM must not wait behind a pause: take another");
     }
 }

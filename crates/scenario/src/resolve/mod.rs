@@ -1,82 +1,112 @@
 //! From the text of a scenario to a [`Scenario`] with no options left open: with every mistake at once, the
 //! origin of every value, and the nearest key where one is misspelt.
 //!
-//! Each table has one function, which reads like its documentation; the reference of all keys comes from the
-//! same calls ([`options`]). The order here is that of dependence: what the switches must do follows from the
-//! transports in use, and which are in use from the workloads.
+//! The keys of each table are declared in `spec` and `workload`; the reference of all keys comes from the same declarations
+//! ([`options`]). Here are the order of reading, which is that of dependence (what the switches must do follows from the
+//! transports in use, and which are in use from the workloads), and the checks across tables.
 //! Left out: `[sweep]`; it is an unknown key.
 
-mod application;
 mod checks;
-mod classes;
-mod congestion_control;
-mod document;
-mod failures;
-mod file;
-mod graph;
-mod host;
-mod hosts;
-mod hotspot;
-mod ledger;
-mod marker;
-mod nested;
-mod options;
-mod qcn;
-mod reader;
-mod receive;
-mod record;
-mod recovery;
-mod routing;
-mod scatter_gather;
-mod scheduler;
-mod send;
-mod shorthand;
-mod sizes;
-mod switch;
-mod text;
-mod topology;
-mod transport;
-mod udp;
-mod value;
-mod workload;
+mod explain;
+mod routes;
+mod transports;
 
-pub(crate) use congestion_control::serialize as serialize_congestion_control;
-pub(crate) use failures::no_such_node;
-pub use graph::build_topology;
-pub use ledger::{Entry, OptionDoc, Origin};
-pub use options::options;
+pub use crate::spec::graph::build_topology;
+pub(crate) use checks::size as buffer_size;
+pub use explain::{Explained, expanded, explained};
+pub use pauseframe_schema::docs::OptionDoc;
+pub use pauseframe_schema::document::Input;
+pub use pauseframe_schema::ledger::{Entry, Origin};
 
-use crate::error::{Problem, ScenarioError};
-use crate::presets::Preset;
-use crate::spec::{EcnName, Scenario, Stop, WorkloadKind, WorkloadSpec};
+use crate::presets;
+use crate::spec::switch::Demands;
+use crate::spec::{
+    EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind, WorkloadSpec,
+    faults, graph, qcn, routing, topology,
+};
 use crate::volume::{self, Asked};
 use checks::Named;
-pub(crate) use checks::size as buffer_size;
-use document::Value;
-use hosts::Hosts;
-use ledger::Ledger;
+use pauseframe_schema::document::{self, Item, Value};
+use pauseframe_schema::error::{Problem, ScenarioError};
+use pauseframe_schema::language::Language;
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::short::Short;
+use pauseframe_schema::value::Setting;
+use pauseframe_schema::{json, text};
+use serde_json::json;
 use pauseframe_topology::Topology;
-use pauseframe_units::Span;
-use reader::Table;
+use pauseframe_units::Bytes;
+use pauseframe_workload::context::Context;
+use pauseframe_workload::hosts::Hosts;
+use pauseframe_workload::{self as workload, Partial};
 use std::path::Path;
-use switch::Demands;
-use value::Setting;
-use workload::{Context, Partial};
 
-/// A scenario as it was written, and what the command line adds.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    /// The TOML.
-    pub text: &'a str,
-    /// What error messages call it; its stem is the default name of the scenario.
-    pub file_name: &'a str,
-    /// Where relative names of files in it begin.
-    pub base_dir: &'a Path,
-    /// `--set`: (path, TOML value or bare word). An element of a list has its number in the path
-    /// ("workload.0.size"), which may be left out where the list has one element.
-    pub overrides: &'a [(String, String)],
-    /// `--seed`.
-    pub seed: Option<u64>,
+/// The keys of scenarios.
+pub(crate) static SCENARIO: Language = Language::new(read_all, SHORTS, ORDER);
+
+/// The tables in the order in which people read them.
+const ORDER: &[&str] = &[
+    "name",
+    "seed",
+    "stop",
+    "topology",
+    "routing",
+    "host",
+    "switch",
+    "qcn",
+    "transport",
+    "transports",
+    "workload",
+    "failure",
+    "corruption",
+    "record",
+];
+
+/// The short forms.
+const SHORTS: &[(&str, Short)] = &[
+    ("stop", Short::Key("time")),
+    ("switch.buffer", Short::Key("size")),
+    ("switch.marker", Short::Key("kind")),
+    ("switch.pfc", Short::True),
+    ("switch.pfc.watchdog", Short::True),
+    ("switch.scheduler", Short::Key("kind")),
+    ("switch.classes.*.marker", Short::Key("kind")),
+    ("qcn", Short::TextOrTrue("preset")),
+    ("record.series", Short::True),
+    ("record.packets", Short::True),
+    ("record.pause_tree", Short::True),
+    ("record.states", Short::True),
+    ("topology.links.*", Short::List("ends")),
+    ("workload", Short::One),
+    ("workload.*.sizes", Short::Text(is_size, ["fixed", "size"], ["cdf", "source"])),
+    ("workload.*.burst.sizes", Short::Text(is_size, ["fixed", "size"], ["cdf", "source"])),
+];
+
+fn is_size(text: &str) -> bool {
+    text.parse::<Bytes>().is_ok()
+}
+
+/// For the reference: what the readers of all tables say of themselves.
+fn read_all(ledger: &mut Ledger) {
+    scenario(ledger, Path::new("."), "the name of the file");
+}
+
+/// Every key: path, the choices under which it exists, type, default and meaning.
+pub fn options() -> &'static [OptionDoc] {
+    SCENARIO.options()
+}
+
+/// Where the schema of scenario files is published.
+pub const SCHEMA_URL: &str =
+    "https://raw.githubusercontent.com/pauseframe/pauseframe/main/docs/reference/scenario.schema.json";
+
+/// A JSON Schema (draft 2020-12) of scenario files, for editors and other checkers.
+pub fn schema() -> serde_json::Value {
+    let mut schema = json::schema(&SCENARIO, SCHEMA_URL);
+    let about = "Varies the scenario: for `pauseframe sweep`";
+    schema["properties"]["sweep"] = json!({ "type": "object", "description": about });
+    schema
 }
 
 /// Longest name of a scenario, bytes: with a seed behind it a file system takes it.
@@ -97,7 +127,7 @@ pub struct Resolved {
 impl Resolved {
     /// The scenario as TOML with every key, grouped by table; it resolves to an equal scenario.
     pub fn to_toml(&self) -> String {
-        text::to_toml(&self.entries)
+        format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
     }
 
     /// Every key with its value and where that came from, in the order of [`Resolved::to_toml`].
@@ -112,13 +142,13 @@ impl Resolved {
 /// Everything that is wrong with it. Text that is not TOML hides the other mistakes.
 pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let refused = |problems| ScenarioError { problems };
-    let (root, problems) = document::load(input).map_err(refused)?;
-    let mut ledger = Ledger::new(&root, input.file_name);
+    let (root, problems) = document::load(input, SHORTS).map_err(refused)?;
+    let mut ledger = Ledger::new(&root, input.file_name, &SCENARIO);
     ledger.extend(problems);
     let stem = Path::new(input.file_name).file_stem().and_then(|stem| stem.to_str());
     let scenario = scenario(&mut ledger, input.base_dir, stem.unwrap_or("scenario"));
     let (mut entries, mut warnings) = ledger.close().map_err(refused)?;
-    entries.sort_by_key(|entry| text::rank(&entry.path));
+    entries.sort_by_key(|entry| SCENARIO.rank(&entry.path));
     let (scenario, large) = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
     warnings.extend(
         crate::headroom::warnings(&scenario, input.file_name).map_err(|problem| refused(vec![*problem]))?,
@@ -142,24 +172,25 @@ fn incomplete(file_name: &str) -> Problem {
 fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<(Scenario, Option<Problem>)> {
     let mut root = Table::root(ledger);
     let t = &mut root;
+    t.about("Scenario", "A scenario");
     let name = name(t, default_name);
     let seed = t.or("seed", 1, "Master seed of all named random streams");
-    let stop = t.section("stop", stop);
+    let stop = t.section("stop", Stop::read);
     let topology = t.section("topology", |t| topology::topology(t, base_dir));
     let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
-    let labels = topology.as_ref().map(graph::labels).unwrap_or_default();
-    let fabric = routing::Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
+    let labels = topology.as_ref().map(|spec| spec.kind.labels()).unwrap_or_default();
+    let fabric = Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
     let routing = t.section("routing", |t| routing::routing(t, &fabric));
     let hosts = graph.as_ref().map(Hosts::of);
-    let host = t.section("host", |t| host::host(t, hosts.as_ref()));
-    let mut transports = read_transports(t, routing.reorders());
+    let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref()));
+    let mut transports = transports::read(t, routing.reorders());
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
     let demands = demands(&transports, routing.lanes());
-    let switch = t.section("switch", |t| switch::switch(t, &demands));
+    let switch = t.section("switch", |t| SwitchSpec::read(t, &demands));
     let qcn = qcn::qcn_or_none(t);
-    let record = t.section("record", record::record);
-    let failure = failures::failures(t);
-    let corruption = failures::corruption(t);
+    let record = t.section("record", RecordSpec::read);
+    let failure = faults::failures(t);
+    let corruption = faults::corruption(t);
     root.finish();
 
     if ledger.documentation.is_some() {
@@ -167,23 +198,23 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     }
     let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
     for Named { path, spec, priority, is_used, .. } in &mut transports {
-        let switches = (lossless.as_slice(), switch.priority_of_dscp.as_slice());
-        transport::settle_priority(ledger, path, spec, *priority, switches, *is_used);
+        let switches = (lossless.as_slice(), &switch);
+        transports::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
     checks::host_names(ledger, &host, hosts.as_ref());
     checks::steady_links(ledger, &host, &switch);
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
-        failures::check(ledger, graph, &failure, &corruption, &stop);
+        faults::check(ledger, graph, &failure, &corruption, &stop);
     }
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports, &workloads);
     checks::classes(ledger, &switch);
-    routing::judge(ledger, &routing, graph.as_ref(), &switch, &transports);
+    routes::judge(ledger, &routing, graph.as_ref(), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
-    qcn::check(ledger, qcn.as_ref(), &host, &switch, &routing);
+    checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     let scenario = Scenario {
@@ -211,7 +242,7 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
     let lanes = scenario.routing.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes());
     let lanes = &lossless[..lanes.min(lossless.len())];
     let transports = scenario.transport_specs().map(|spec| spec.priority);
-    let cnm = scenario.qcn.as_ref().map(|qcn| qcn.cnm_priority);
+    let cnm = scenario.qcn.as_ref().map(QcnSpec::priority);
     let priorities = volume::priorities(transports, &scenario.workload, lanes, cnm);
     let asked = Asked {
         record: &scenario.record,
@@ -266,39 +297,6 @@ fn shown(name: &str) -> String {
     format!("{short:?}{}", if short.len() < name.len() { "..." } else { "" })
 }
 
-fn stop(t: &mut Table) -> Stop {
-    let doc = "Simulated time at which the run ends in any case; stop = \"50 ms\" is short for it";
-    let range = Span(1)..=workload::TIME_MAX;
-    let time = t.optional_in("time", range, "none: when everything is finished", doc);
-    let doc = "End when all workloads are exhausted and their flows have finished";
-    let when_finished = t.or("when_finished", true, doc);
-    let stand_in = "automatic: true, or false if there is a switch.pfc.watchdog";
-    let doc = "End when queues wait for each other in a circle and none can ever send again";
-    Stop { time, when_finished, on_deadlock: t.optional("on_deadlock", stand_in, doc) }
-}
-
-/// `[transport]` first, then `[transports.NAME]` in the order of the file.
-fn read_transports(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
-    let (spec, priority) = t.section("transport", |t| transport::transport(t, reorders));
-    let (name, path) = ("default".to_owned(), "transport".to_owned());
-    let mut transports = vec![Named { name, path, spec, priority, is_used: false }];
-    transports.extend(t.named(
-        "transports",
-        "Further transports, with the keys of [transport]",
-        |t, name| {
-            let plain =
-                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-            if !plain || name == "default" {
-                let hint = "use letters, digits, '_' and '-'; \"default\" is [transport] itself";
-                t.check(false, "", || format!("{name:?} is not a name for a transport"), hint);
-            }
-            let (spec, priority) = transport::transport(t, reorders);
-            Named { name: name.to_owned(), path: t.path.clone(), spec, priority, is_used: false }
-        },
-    ));
-    transports
-}
-
 /// `[[workload]]`; marks the transports that they use.
 fn read_workloads(
     t: &mut Table,
@@ -310,7 +308,9 @@ fn read_workloads(
     let names: Vec<String> = transports.iter().map(|transport| transport.name.clone()).collect();
     let context = Context { base_dir, stop: stop.time, hosts, transports: &names };
     let mut taken = given_names(t.ledger.root);
-    let workloads = t.tables("workload", |t| workload::workload(t, &context, &mut taken));
+    let workloads = t.tables("workload", "Who sends what to whom, and when", |t| {
+        workload::workload(t, &context, &mut taken, |name| presets::find(name).is_some())
+    });
     for transport in transports {
         let names_it = |workload: &Partial| {
             workload.transport == transport.name && !matches!(workload.kind, Some(WorkloadKind::Udp(_)))
@@ -321,7 +321,7 @@ fn read_workloads(
 }
 
 /// The names that workloads have in the file.
-fn given_names(root: &document::Item) -> Vec<String> {
+fn given_names(root: &Item) -> Vec<String> {
     let Some(Value::Array(workloads)) = root.get("workload").map(|item| &item.value) else {
         return Vec::new();
     };
@@ -337,9 +337,4 @@ fn demands(transports: &[Named], lanes: usize) -> Demands {
         lanes,
         lossless: lossless.map(|t| format!("{}.lossless = true", t.path)),
     }
-}
-
-/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
-pub(crate) fn transport_row(preset: &'static Preset, stack: &'static str) -> Vec<Entry> {
-    transport::row(preset, stack, None)
 }

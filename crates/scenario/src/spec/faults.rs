@@ -1,59 +1,113 @@
-//! What goes wrong in a scenario, and who looks out for it.
+//! `[[failure]]` and `[[corruption]]`: what breaks, when, and which wires are bad.
 
+use super::lookup::{all_ports, between, no_such_node, ports_matching};
+use super::stop::Stop;
+use pauseframe_fabric::Failed;
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::table;
+use pauseframe_topology::Topology;
 use pauseframe_units::Span;
-use serde::Serialize;
 
-/// `[switch.pfc.watchdog]`: as `SONiC`'s pfcwd.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct WatchdogSpec {
-    /// Paused for this long with packets waiting: a storm.
-    pub detection: Span,
-    /// What happens to the queue then.
-    pub action: WatchdogActionName,
-    /// Without a pause frame for this long the storm is over.
-    pub restoration: Span,
+/// The latest failure: a day, as for workloads.
+const TIME_MAX: Span = Span::from_secs(86_400);
+
+table! {
+    /// The links between two nodes, the link at a `port`, or a whole `node`, from `down` to `up`
+    pub struct FailureSpec {
+        /// The two nodes of the links that fail
+        link: Option<[String; 2]> = optional("one of link, port and node is required");
+        /// A port of the one link that fails ("leaf0:3")
+        port: Option<String> = optional("one of link, port and node is required");
+        /// The node that fails, with all its links
+        node: Option<String> = optional("one of link, port and node is required");
+        /// When it goes down
+        down: Span = required_in(Span::ZERO..=TIME_MAX);
+        /// When it is back
+        up: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never") => {
+            let given = [link.is_some(), port.is_some(), node.is_some()].iter().filter(|given| **given).count();
+            let message = || format!("{given} of link, port and node; expected one");
+            t.check(given == 1 || t.is_documenting(), "", message, "");
+            if let (Some(down), Some(up)) = (down, up) {
+                t.check(up > down, "up", || format!("{up} is not after down ({down})"), "");
+            }
+        };
+    }
+    pub fn try_read(t);
 }
 
-/// What happens to a queue in a storm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WatchdogActionName {
-    /// What it holds and gets is dropped.
-    Drop,
-    /// It sends in spite of pauses.
-    Forward,
+impl FailureSpec {
+    /// What fails, in the terms of the graph: a node, or links. The error is a message and a hint.
+    pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<Failed>, (String, String)> {
+        let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
+        if let Some(name) = &self.node {
+            return Ok(vec![Failed::Node(node(name)?)]);
+        }
+        if let Some([a, b]) = &self.link {
+            let links = between(graph, node(a)?, node(b)?);
+            if links.is_empty() {
+                return Err((format!("there is no link between {a:?} and {b:?}"), String::new()));
+            }
+            return Ok(links.into_iter().map(Failed::Link).collect());
+        }
+        let name = self.port.as_deref().unwrap_or("");
+        let found = all_ports(graph).find(|port| graph.port_name(*port) == name);
+        let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
+        Ok(vec![Failed::Link(found.ok_or_else(complaint)?.link())])
+    }
 }
 
-/// `[[failure]]`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct FailureSpec {
-    /// What fails.
-    pub what: FailedSpec,
-    /// When it goes down.
-    pub down: Span,
-    /// When it is back; `None`: never.
-    pub up: Option<Span>,
+table! {
+    /// Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`
+    pub struct CorruptionSpec {
+        /// Globs over port names ("leaf0:*"): what these send is damaged
+        ports: Vec<String> = required();
+        /// Bit error ratio
+        ber: Option<f64> = optional_in(0.0..=1.0, "one of ber and fer is required");
+        /// Frame error ratio
+        fer: Option<f64> = optional_in(0.0..=1.0, "one of ber and fer is required") => {
+            let given = usize::from(ber.is_some()) + usize::from(fer.is_some());
+            let message = || format!("{given} of ber and fer; expected one");
+            t.check(given == 1 || t.is_documenting(), "", message, "");
+        };
+    }
+    pub fn try_read(t);
 }
 
-/// What fails.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailedSpec {
-    /// All links between two nodes.
-    Link([String; 2]),
-    /// The link at a port.
-    Port(String),
-    /// A node, with all its links.
-    Node(String),
+pub(crate) fn failures(t: &mut Table) -> Vec<FailureSpec> {
+    let doc = "Links and nodes that fail: each with link, port or node, down and up";
+    t.rows("failure", "none", doc, FailureSpec::read).unwrap_or_default()
 }
 
-/// `[[corruption]]`: a bit error ratio or a frame error ratio.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct CorruptionSpec {
-    /// Globs over the names of the ports that send.
-    pub ports: Vec<String>,
-    /// The share of bits that is damaged, each on its own.
-    pub ber: Option<f64>,
-    /// The share of frames that is damaged.
-    pub fer: Option<f64>,
+pub(crate) fn corruption(t: &mut Table) -> Vec<CorruptionSpec> {
+    let doc = "Wires that damage frames: each with ports and ber or fer";
+    t.rows("corruption", "none", doc, CorruptionSpec::read).unwrap_or_default()
+}
+
+/// What is named exists, and fails within the run.
+pub(crate) fn check(
+    ledger: &mut Ledger,
+    graph: &Topology,
+    failures: &[FailureSpec],
+    corruption: &[CorruptionSpec],
+    stop: &Stop,
+) {
+    for (index, failure) in failures.iter().enumerate() {
+        if let Err((message, hint)) = failure.links(graph) {
+            ledger.problem(&format!("failure.{index}"), message, hint);
+        }
+        if stop.time.is_some_and(|end| failure.down >= end) {
+            ledger.warn(format!("failure {index}: {} is after the end of the run", failure.down));
+        }
+    }
+    for (index, wire) in corruption.iter().enumerate() {
+        if ports_matching(&wire.ports, graph).is_empty() {
+            let message = format!("no port is called {}", wire.ports.join(" or "));
+            ledger.problem(
+                &format!("corruption.{index}.ports"),
+                message,
+                "ports are NODE:NUMBER, as in leaf0:*",
+            );
+        }
+    }
 }

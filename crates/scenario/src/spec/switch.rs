@@ -1,153 +1,117 @@
-//! What the queues of a switch are like: buffer, marker, discipline, scheduler, and what differs by class.
+//! `[switch]`: forwarding latency, buffer, classes; marker, scheduler and flow control have files of their own.
 
-use super::SwitchSpec;
-use pauseframe_units::Bytes;
-use serde::Serialize;
+use super::buffer::{ALPHAS, BufferSpec};
+use super::marker::{MarkerSpec, marker};
+use super::pfc::{PfcSpec, pfc_or_none};
+use super::scheduler::{SchedulerSpec, scheduler};
+use crate::switch_models::MODELS;
+use pauseframe_schema::bounds::Each;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::{Bytes, Span};
 
-/// `[switch.buffer]`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(tag = "policy", rename_all = "snake_case")]
-pub enum BufferSpec {
-    /// Each egress port owns `size` for lossy traffic; each ingress (port, priority) owns `size` for lossless.
-    PerPort {
-        /// Bytes a port.
-        size: Bytes,
-    },
-    /// One pool for the switch; a queue may hold alpha times what is free.
-    Shared {
-        /// Bytes a switch, headroom and reserved bytes included.
-        size: Bytes,
-        /// Dynamic threshold factor (Choudhury and Hahne 1998).
-        alpha: f64,
-        /// Bytes that each (port, priority) owns beyond the pool.
-        reserved: Bytes,
-        /// Bytes that lossy traffic alone uses, the rest being for lossless traffic; `None`: one pool for all.
-        egress_pool: Option<Bytes>,
-    },
-    /// N-fold speed-up: each ingress (port, priority) owns `size`, an egress queue may hold what all of them hold.
-    IdealOutputQueued {
-        /// Bytes an input.
-        size: Bytes,
-    },
+/// The largest buffer: switches of today have hundreds of megabytes.
+pub(crate) const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
+
+/// What the transports in use need of the switches: the reason, if they do.
+pub(crate) struct Demands {
+    /// Marking: "transport.ecn = dctcp".
+    pub(crate) ecn: Option<String>,
+    /// Lossless priorities: "transport.lossless = true".
+    pub(crate) lossless: Option<String>,
+    /// Lanes of the routes, each a lossless priority; 0 where routes have none.
+    pub(crate) lanes: usize,
 }
 
-/// `[switch.marker]`.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum MarkerSpec {
-    /// No marking.
-    None,
-    /// CE when the backlog exceeds `k`.
-    Step {
-        /// Threshold.
-        k: LengthSpec,
-        /// When the backlog is looked at.
-        at: MarkAt,
-        /// What happens there to packets that are not ECN-capable.
-        not_ect: NotEct,
-    },
-    /// Random Early Detection (Floyd and Jacobson 1993).
-    Red {
-        /// Below this average backlog nothing is marked.
-        min: Bytes,
-        /// From this average on everything is; from twice this on if `gentle`.
-        max: Bytes,
-        /// Weight of a new sample in the average.
-        w_q: f64,
-        /// Probability of a mark as the average comes to `max`.
-        p_max: f64,
-        /// Above `max` the probability rises to 1 at twice `max`.
-        gentle: bool,
-        /// The packet in whose serialisation times an idle period counts.
-        average_packet: Bytes,
-        /// What happens to packets that are not ECN-capable.
-        not_ect: NotEct,
-    },
+table! {
+    /// Switches
+    pub struct SwitchSpec {
+        /// The real switch whose published figures are the defaults
+        model: String = or_row(MODELS, "none");
+        /// Time from the last bit in to the egress queue
+        latency: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(1));
+        /// Buffer policy and size
+        buffer: BufferSpec = section(super::buffer::buffer);
+        /// ECN marking
+        marker: MarkerSpec = section(|t| marker(t, demands.ecn.as_deref()));
+        /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
+        pfc: Option<PfcSpec> = by(pfc_or_none, demands);
+        /// Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first)
+        queue: QueueName = or(QueueName::Fifo);
+        /// Packets that a lossy queue holds at most, however short (Linux pfifo: limit)
+        queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
+        /// Which priority is served next
+        scheduler: SchedulerSpec = section(scheduler);
+        /// The priority that hosts and switches give packets of a DSCP, as in [[10, 1], [46, 5]]
+        priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
+        /// What holds for some priorities instead
+        classes: Vec<(String, ClassSpec)> = by(classes);
+    }
+    pub fn read(t, demands: &Demands);
 }
 
-/// A length of a queue: `"30 KB"` or `"20 packets"`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LengthSpec {
-    /// Bytes.
-    Bytes(Bytes),
-    /// Packets.
-    Packets(u32),
+table! {
+    /// What holds for some priorities instead: their queue, marker, and part of a shared buffer
+    pub struct ClassSpec as "SwitchClass" {
+        /// The priorities that it is about
+        priorities: Vec<u8> = by(some_priorities);
+        // Without a table of its own it is marked like the others.
+        /// ECN marking
+        marker: Option<MarkerSpec> = by(own_marker);
+        /// Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first)
+        queue: Option<QueueName> = optional("as for all priorities");
+        /// A queue may hold alpha times what is free (Choudhury and Hahne 1998)
+        alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
+        /// Bytes that each (port, priority) owns beyond the pool
+        reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");
+    }
+    pub fn read(t);
 }
 
-impl Serialize for LengthSpec {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            LengthSpec::Bytes(bytes) => bytes.serialize(serializer),
-            LengthSpec::Packets(count) => serializer.collect_str(&format_args!("{count} packets")),
-        }
+choices! {
+    /// Order of service within a priority
+    pub enum QueueName {
+        /// First in, first out
+        Fifo = "fifo",
+        /// The flow with the least left first; the packet with the most left is dropped (pFabric)
+        Pfabric = "pfabric",
     }
 }
 
-/// What happens above the marking threshold to packets that are not ECN-capable; lossless ones are always queued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NotEct {
-    /// Dropped, as a RED queue does (judd §7.1, Fig. 12).
-    Drop,
-    /// Queued like the others, up to the buffer.
-    Queue,
+fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSpec)> {
+    t.named_and_documented(key, doc, |t, name| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let is_name = !name.is_empty() && name.chars().all(plain);
+        let message = || format!("{name:?} is not a name for a class");
+        t.check(is_name, "", message, "use letters, digits, '_' and '-'");
+        (name.to_owned(), ClassSpec::read(t))
+    })
 }
 
-/// When the backlog is looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkAt {
-    /// When the packet joins the queue.
-    Enqueue,
-    /// When it leaves.
-    Dequeue,
+fn own_marker(t: &mut Table, key: &'static str, _: &str) -> Option<MarkerSpec> {
+    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| marker(t, None)))
 }
 
-/// Order of service within a priority.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueName {
-    /// First in, first out.
-    Fifo,
-    /// The flow with the least left first; the packet with the most left is dropped (pFabric).
-    Pfabric,
+fn some_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<u8> {
+    priorities(t, key, doc).unwrap_or_default()
 }
 
-/// `[switch.scheduler]`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum SchedulerSpec {
-    /// The highest priority first.
-    Strict,
-    /// Enhanced transmission selection (IEEE 802.1Qaz); priorities in no group are strict, above all groups.
-    Ets {
-        /// The bandwidth groups.
-        groups: Vec<EtsGroupSpec>,
-    },
+/// A list of priorities that must be there.
+pub(crate) fn priorities(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<u8>> {
+    let priorities: Vec<u8> = t.required_in(key, Each(0..=7), doc)?;
+    t.check(!priorities.is_empty(), key, || "[] names no priority".to_owned(), "name one, as in [3]");
+    Some(priorities)
 }
 
-/// A bandwidth group: `{ priorities = [0, 1], share = 40 }`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct EtsGroupSpec {
-    /// Its priorities.
-    pub priorities: Vec<u8>,
-    /// Percent of what the strict priorities leave.
-    pub share: u8,
-}
-
-/// `[switch.classes.NAME]`: what is `None` is as for all priorities.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClassSpec {
-    /// The priorities that it is about.
-    pub priorities: Vec<u8>,
-    /// ECN marking.
-    pub marker: Option<MarkerSpec>,
-    /// Order of service.
-    pub queue: Option<QueueName>,
-    /// Dynamic threshold factor, with a shared buffer.
-    pub alpha: Option<f64>,
-    /// Bytes that each (port, priority) owns beyond the pool, with a shared buffer.
-    pub reserved: Option<Bytes>,
+/// Pairs of DSCP and priority.
+fn check_pairs(t: &mut Table, pairs: &[[u8; 2]]) {
+    let bad = pairs.iter().find(|[dscp, priority]| *dscp > 63 || *priority > 7);
+    let message = || format!("{:?}: a DSCP is 0 to 63, a priority 0 to 7", bad.unwrap_or(&[0, 0]));
+    t.check(bad.is_none(), "priority_of_dscp", message, "");
+    let twice =
+        pairs.iter().enumerate().find(|(i, [dscp, _])| pairs[..*i].iter().any(|pair| pair[0] == *dscp));
+    let message = || format!("DSCP {} is named twice", twice.map_or(0, |(_, pair)| pair[0]));
+    t.check(twice.is_none(), "priority_of_dscp", message, "name each DSCP once");
 }
 
 impl SwitchSpec {

@@ -2,6 +2,7 @@
 
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::{build_topology, options};
+use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
     BufferSpec, EcnName, InitialWindow, LengthSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, RoutingKind,
     SizesSpec, WorkloadKind,
@@ -47,10 +48,13 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
-    let step =
-        MarkerSpec::Step { k: LengthSpec::Bytes(Bytes(22_500)), at: MarkAt::Enqueue, not_ect: NotEct::Drop };
+    let step = MarkerSpec::Step(Step {
+        k: LengthSpec::Bytes(Bytes(22_500)),
+        at: MarkAt::Enqueue,
+        not_ect: NotEct::Drop,
+    });
     assert_eq!(scenario.switch.marker, step);
-    assert_eq!(scenario.switch.buffer, BufferSpec::PerPort { size: Bytes::kb(225) });
+    assert_eq!(scenario.switch.buffer, BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }));
     let pfc = PfcSpec {
         priorities: vec![3],
         whole_link: false,
@@ -63,8 +67,9 @@ fn tcp_bolt_brings_its_switches_along() {
     };
     assert_eq!(scenario.switch.pfc, Some(pfc));
     assert_eq!(scenario.workload[1].name, "background");
-    let WorkloadKind::Background { sizes: SizesSpec::Cdf { source, points }, stop, .. } =
-        &scenario.workload[1].kind
+    let WorkloadKind::Background(BackgroundSpec {
+        sizes: SizesSpec::Cdf(Cdf { source, points }), stop, ..
+    }) = &scenario.workload[1].kind
     else {
         panic!("{:?}", scenario.workload[1].kind)
     };
@@ -108,8 +113,12 @@ fn two_transports_share_the_switches() {
     let [(name, reno)] = &scenario.transports[..] else { panic!("{:?}", scenario.transports) };
     assert_eq!((name.as_str(), reno.ecn, reno.sack, reno.priority), ("reno", EcnName::Off, false, 0));
     assert_eq!(scenario.switch.pfc, None);
-    let shared =
-        BufferSpec::Shared { size: Bytes::kb(2000), alpha: 0.5, reserved: Bytes::kb(3), egress_pool: None };
+    let shared = BufferSpec::Shared(Shared {
+        size: Bytes::kb(2000),
+        alpha: 0.5,
+        reserved: Bytes::kb(3),
+        egress_pool: None,
+    });
     assert_eq!(scenario.switch.buffer, shared);
     assert_eq!(scenario.topology.fabric_link.rate, BitRate::gbps(10));
     assert_eq!(
@@ -121,7 +130,7 @@ fn two_transports_share_the_switches() {
 #[test]
 fn flow_lists_become_part_of_the_scenario() {
     let resolved = good("custom.toml");
-    let WorkloadKind::Flows { flows } = &resolved.scenario.workload[0].kind else { panic!() };
+    let WorkloadKind::Flows(FlowsSpec { flows }) = &resolved.scenario.workload[0].kind else { panic!() };
     assert_eq!(flows.len(), 3);
     assert_eq!(
         (flows[1].src.as_str(), flows[1].size, flows[1].start),
@@ -265,7 +274,7 @@ fn the_reference_knows_every_key_that_is_resolved() {
 #[test]
 fn presets_are_rows_of_known_keys() {
     for preset in presets::PRESETS {
-        let row = preset.expanded();
+        let row = pauseframe_scenario::resolve::expanded(preset);
         assert!(row.len() >= 25, "{}: {row:?}", preset.name);
         for value in preset.row {
             let (_, expanded) = row.iter().find(|(key, _)| key == value.key).expect("a key of [transport]");

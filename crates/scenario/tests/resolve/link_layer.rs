@@ -2,6 +2,7 @@
 
 use crate::resolve_as;
 use pauseframe_scenario::Resolved;
+use pauseframe_scenario::spec::Fixed;
 use pauseframe_scenario::spec::{BurstSpec, SizesSpec, WorkloadKind};
 use pauseframe_units::{BitRate, Bytes, Span};
 
@@ -74,7 +75,7 @@ fn datagrams_come_all_the_time_or_in_bursts() {
     let resolved =
         good("destinations = [\"host0\", \"host1\"]\nburst = { sizes = \"28 KB\", idle = \"1 ms\" }\n");
     let WorkloadKind::Udp(udp) = &resolved.scenario.workload[0].kind else { panic!("a udp workload") };
-    let sizes = SizesSpec::Fixed { size: Bytes(28_000) };
+    let sizes = SizesSpec::Fixed(Fixed { size: Bytes(28_000) });
     assert_eq!(udp.burst, Some(BurstSpec { sizes, idle: Span::from_ms(1) }));
     assert_eq!(resolved.warnings, [""; 0]);
 }

@@ -2,6 +2,7 @@
 
 use crate::resolve_as;
 use pauseframe_scenario::resolve::build_topology;
+use pauseframe_scenario::spec::File;
 use pauseframe_scenario::spec::{RoutingKind, TopologyKind};
 use pauseframe_scenario::{Resolved, ScenarioError};
 
@@ -30,7 +31,7 @@ fn ring(routing: &str, switch: &str) -> String {
 #[test]
 fn files_become_part_of_the_scenario() {
     let resolved = file_plan(&[]).unwrap_or_else(|error| panic!("{error}"));
-    let TopologyKind::File { path, digest, .. } = &resolved.scenario.topology.kind else { panic!() };
+    let TopologyKind::File(File { path, digest, .. }) = &resolved.scenario.topology.kind else { panic!() };
     assert_eq!(path, "triangle.json");
     // What sha256sum of coreutils says.
     assert_eq!(*digest, "sha256:6574b653e62561ff3265487708446bc83ab75915e84464ca1e122547e7878a0a");

@@ -3,6 +3,7 @@
 use crate::resolve_as;
 use pauseframe_scenario::Resolved;
 use pauseframe_scenario::spec::{BufferSpec, LengthSpec, MarkerSpec, QueueName, SchedulerSpec};
+use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::Bytes;
 
 const GOOD: &str = r#"stop = "10 ms"
@@ -45,7 +46,10 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     // The file goes before it, and a policy of its own leaves the model's sizes behind.
     let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.size = \"5 MB\"\n", &[]);
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"5 MB\"".into(), "file".into()));
-    assert!(matches!(resolved.scenario.switch.buffer, BufferSpec::Shared { size: Bytes(5_000_000), .. }));
+    assert!(matches!(
+        resolved.scenario.switch.buffer,
+        BufferSpec::Shared(Shared { size: Bytes(5_000_000), .. })
+    ));
     let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.policy = \"per_port\"\n", &[]);
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"225 KB\"".into(), "default".into()));
 }
@@ -74,13 +78,15 @@ fn schedulers_markers_and_classes_are_read() {
     let resolved =
         good(text, &[("switch.scheduler.groups.0.share", "30"), ("switch.scheduler.groups.1.share", "70")]);
     let switch = &resolved.scenario.switch;
-    let SchedulerSpec::Ets { groups } = &switch.scheduler else { panic!("{:?}", switch.scheduler) };
+    let SchedulerSpec::Ets(Ets { groups }) = &switch.scheduler else { panic!("{:?}", switch.scheduler) };
     assert_eq!(
         (groups[0].priorities.as_slice(), groups[0].share, groups[1].share),
         ([0, 1].as_slice(), 30, 70)
     );
     // cee Table I.
-    let MarkerSpec::Red { min, max, w_q, p_max, .. } = switch.marker else { panic!("{:?}", switch.marker) };
+    let MarkerSpec::Red(Red { min, max, w_q, p_max, .. }) = switch.marker else {
+        panic!("{:?}", switch.marker)
+    };
     assert_eq!((min, max), (Bytes(25_600), Bytes(76_800)));
     assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
     let (name, class) = &switch.classes[0];
@@ -88,9 +94,9 @@ fn schedulers_markers_and_classes_are_read() {
         (name.as_str(), class.priorities.as_slice(), class.queue),
         ("rdma", [3].as_slice(), Some(QueueName::Fifo))
     );
-    let Some(MarkerSpec::Step { k, .. }) = class.marker else { panic!("{:?}", class.marker) };
+    let Some(MarkerSpec::Step(Step { k, .. })) = class.marker else { panic!("{:?}", class.marker) };
     assert_eq!(k, LengthSpec::Packets(20));
-    assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued { size: Bytes(100_000) });
+    assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
     // A class can be swept like anything else, and made by an override alone.
     let resolved =
         good("", &[("switch.classes.bulk.priorities", "[1]"), ("switch.classes.bulk.marker.k", "9 KB")]);

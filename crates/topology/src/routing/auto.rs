@@ -2,12 +2,15 @@
 //!
 //! Clos networks and trees are planned in one lane by their levels. Elsewhere two orders are improved; if they give every
 //! pair a shortest route, that is the plan, since it has several routes a pair and backups. If not, LASH is tried, which
-//! needs no orders but has one route a pair; where the lanes do not suffice for it, the orders stay.
+//! needs no orders but has one route a pair; where the lanes do not suffice for it, or the graph is too large for it, the orders stay.
 
 use super::levels::rank_by_level;
 use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, SwitchGraph};
 use crate::Topology;
 use crate::watch::Watch;
+
+/// Switches times directed links up to which LASH is tried: at 700 switches of 32 links each it takes seconds.
+const LASH_MAX: usize = 1 << 24;
 
 /// Order pairs, or LASH where orders cost detours and its lanes suffice.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,12 @@ impl RoutingEngine for Auto {
             plan.note(format!("auto chose order_pair: {why}"));
             return Ok(plan);
         }
+        if graph.len() * graph.port_count() > LASH_MAX {
+            plan.note(
+                "auto chose order_pair: the graph has no levels, and is too large to try lash too".to_owned(),
+            );
+            return Ok(plan);
+        }
         let detour = detour(&plan);
         if detour == 0.0 {
             plan.note(format!(
@@ -42,7 +51,7 @@ impl RoutingEngine for Auto {
         }
         let orders = format!("{} orders cost a mean detour of {:.2} %", plan.lanes(), detour * 100.0);
         let lash = Lash { lanes_max: self.orders.lanes, seed: self.orders.seed };
-        match lash.plan_watched(topology, graph, watch) {
+        match lash.plan_within(topology, graph, self.orders.lanes, watch) {
             Ok(mut lash) => {
                 lash.note(format!(
                     "auto chose lash: {orders}; lash needs {} lanes for shortest routes, one a pair and without backups",
@@ -50,8 +59,10 @@ impl RoutingEngine for Auto {
                 ));
                 Ok(lash)
             }
-            Err(RoutingError::Lanes { needed, .. }) => {
-                plan.note(format!("auto chose order_pair: {orders}, and lash would need {needed} lanes"));
+            Err(RoutingError::Lanes { allowed, .. }) => {
+                plan.note(format!(
+                    "auto chose order_pair: {orders}, and lash would need more than {allowed} lanes"
+                ));
                 Ok(plan)
             }
             Err(other) => Err(other),

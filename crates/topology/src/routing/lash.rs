@@ -16,6 +16,7 @@ use pauseframe_units::PortId;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
+use std::collections::HashSet;
 
 /// Channels that are looked at for one dependency.
 const PATIENCE: usize = 1024;
@@ -29,6 +30,14 @@ pub struct Lash {
     pub seed: u64,
 }
 
+/// A lane: the dependencies of the routes in it, and those pairs.
+struct Layer {
+    order: GrowingOrder,
+    pairs: Vec<Pair>,
+    /// Dependencies that close a cycle with those of the layer: they do so for good, since a layer only grows.
+    refused: HashSet<[PortId; 2]>,
+}
+
 impl RoutingEngine for Lash {
     fn plan_watched(
         &self,
@@ -36,33 +45,46 @@ impl RoutingEngine for Lash {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
+        self.plan_within(topology, graph, usize::MAX, watch)
+    }
+}
+
+impl Lash {
+    /// Gives up as soon as more lanes than `most` are needed.
+    pub(crate) fn plan_within(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        most: usize,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("lanes_max", self.lanes_max, 1..=256, "it must be 1 to 256")?;
         reachable_switches(topology, graph)?;
         let trees = ShortestTrees::balanced(graph, self.seed);
         let mut pairs = trees.pairs();
         pairs.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ 0x6c61_7368));
-        let mut layers: Vec<(GrowingOrder, Vec<Pair>)> = Vec::new();
+        let mut layers: Vec<Layer> = Vec::new();
         let mut route = Vec::new();
         let of = pairs.len() as u64;
         for (done, pair) in pairs.into_iter().enumerate() {
             watch.step("placing routes in lanes", done as u64, of)?;
             trees.route(pair, &mut route);
-            let fits = layers.iter_mut().find_map(|(order, pairs)| add_route(order, &route).then_some(pairs));
-            if let Some(pairs) = fits {
-                pairs.push(pair);
-            } else {
-                let mut order =
-                    GrowingOrder::placed(&self.places(graph, layers.len())).with_patience(PATIENCE);
-                add_route(&mut order, &route);
-                layers.push((order, vec![pair]));
+            if let Some(layer) = layers.iter_mut().find_map(|layer| layer.take(&route).then_some(layer)) {
+                layer.pairs.push(pair);
+                continue;
+            }
+            let mut layer = Layer::new(&self.places(graph, layers.len()));
+            layer.take(&route);
+            layer.pairs.push(pair);
+            layers.push(layer);
+            if layers.len() > most {
+                break;
             }
         }
-        let layers: Vec<Vec<Pair>> = layers.into_iter().map(|(_, pairs)| pairs).collect();
+        let layers: Vec<Vec<Pair>> = layers.into_iter().map(|layer| layer.pairs).collect();
         trees.tables(topology, &layers, self.lanes_max)
     }
-}
 
-impl Lash {
     /// Where the channels of a layer stand at first: by an order of the switches, in every second layer by its reverse.
     fn places(&self, graph: &SwitchGraph, layer: usize) -> Vec<u32> {
         let mut rank: Vec<u32> = (0..graph.len() as u32).collect();
@@ -76,12 +98,29 @@ impl Lash {
     }
 }
 
-/// Adds the dependencies of a route unless one closes a cycle; then none is added.
-fn add_route(order: &mut GrowingOrder, route: &[PortId]) -> bool {
-    let before = order.edges();
-    let fits = route.windows(2).all(|ports| order.add(ports[0].0, ports[1].0));
-    if !fits {
-        order.take_back(before);
+impl Layer {
+    fn new(places: &[u32]) -> Layer {
+        let order = GrowingOrder::placed(places).with_patience(PATIENCE);
+        Layer { order, pairs: Vec::new(), refused: HashSet::new() }
     }
-    fits
+
+    /// Adds the dependencies of a route unless one closes a cycle; then none is added.
+    fn take(&mut self, route: &[PortId]) -> bool {
+        let turns = || route.array_windows::<2>();
+        if turns().any(|turn| self.refused.contains(turn)) {
+            return false;
+        }
+        let before = self.order.edges();
+        for turn in turns() {
+            if !self.order.add(turn[0].0, turn[1].0) {
+                // Not if the cycle may be one with the route's own dependencies, which go again.
+                if self.order.edges() == before {
+                    self.refused.insert(*turn);
+                }
+                self.order.take_back(before);
+                return false;
+            }
+        }
+        true
+    }
 }

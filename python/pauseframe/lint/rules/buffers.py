@@ -132,10 +132,11 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
 def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.
 
-    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd makes one for
-    a port whose cable length and speed it knows and that pauses a priority; a port without a row in CABLE_LENGTH, or
-    with "0m", gets none. The switch then pauses too late or never, and packets that the hosts believe safe are lost
-    (SONiC#480).
+    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd makes one for a
+    port whose cable length and speed it knows and that pauses a priority; a port without a row in CABLE_LENGTH, or with
+    "0m", gets none. The switch then pauses too late or never, and packets that the hosts believe safe are lost.
+
+    What taught it: SONiC#480: PFC was on and headroom was 0.
     """
     for switch, port, priority, group in _groups(reading.fabric):
         if switch.kind != "sonic":
@@ -195,8 +196,10 @@ def _some_lossless_profile(switch: Switch, port: Port) -> str | None:
 def check_monotone(reading: Reading) -> Iterator[Finding]:
     """A longer cable of the same speed has less headroom than a shorter one: one of the two rows is wrong.
 
-    Each metre adds bytes under way in both directions. A shipped table gives 50 Gb/s 79,872 bytes at 5 m and 39,936
-    at 40 m; nobody notices until the longer cable is congested.
+    Each metre adds bytes under way in both directions.
+
+    What taught it: a `pg_profile_lookup.ini` in SONiC's own tree, which gives 50 Gb/s 79,872 bytes at 5 m and 39,936 at
+    40 m; nobody notices until the longer cable is congested.
     """
     judged: set[int] = set()
     for switch in reading.fabric.switches.values():
@@ -242,7 +245,8 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
     """A profile is made for one speed and cable, and a port of another uses it; or several kinds share one.
 
     `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; the other way round it wastes the pool.
-    It happens when ports are re-cabled or change their speed and the binding stays (sonic-mgmt#13478).
+
+    What taught it: sonic-mgmt#13478: several cables and speeds on one profile.
     """
     for switch in reading.fabric.switches.values():
         shapes: dict[str, dict[tuple[int, float], str]] = defaultdict(dict)
@@ -306,8 +310,11 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
     """A pool has less than its groups or queues are promised.
 
     An *error*: the headroom that all groups share is smaller than what one of them may need. A *warning*: reserved
-    bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or
-    takes the bytes from somewhere else.
+    bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or takes
+    the bytes from somewhere else.
+
+    No incident behind it: it follows from the definition of the shared headroom pool in SONiC's design of dynamic
+    headroom.
     """
     for switch in reading.fabric.switches.values():
         reserved: dict[str, int] = defaultdict(int)
@@ -347,6 +354,9 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
 
     The egress limit of that profile is there to drop. A lossless queue needs a profile whose limit is never reached,
     since its packets are accounted, and paused, at the ingress.
+
+    No incident behind it: it follows from the accounting of lossless packets at the ingress; SONiC's own templates are
+    made so.
     """
     for switch, port in reading.fabric.ports():
         lossless = lossless_queues(switch, port)
@@ -378,8 +388,10 @@ def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
 def check_lookup(reading: Reading) -> Iterator[Finding]:
     """`pg_profile_lookup.ini` has no row for the speed and cable length of a port that pauses.
 
-    buffermgrd looks for exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile
-    and no headroom.
+    buffermgrd looks for exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile and
+    no headroom.
+
+    No incident behind it: it follows from how buffermgrd looks up the table: by the exact pair.
     """
     for switch in reading.fabric.switches.values():
         if not switch.lookup or switch.model == "dynamic":
@@ -405,6 +417,8 @@ def check_unused(reading: Reading) -> Iterator[Finding]:
     """A group has headroom, and no paused priority of the port uses it.
 
     Either `pfc_enable` misses the priority, and what everybody takes for lossless is dropped, or memory is given away.
+
+    No incident behind it: it is the reverse of PF011: two tables that do not agree.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or "PORT_QOS_MAP" not in switch.tables:

@@ -32,7 +32,10 @@ def _places(link: Link, table: str, field: str = "") -> tuple[Place, Place]:
 
 @rule("PF050", "speeds-differ", "IEEE 802.3")
 def check_speeds(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a link have different speeds: it stays down, or one side negotiates to what nobody planned."""
+    """The two ends of a link have different speeds: it stays down, or one side negotiates to what nobody planned.
+
+    No incident behind it: it follows from IEEE 802.3.
+    """
     for link, _, a, _, b in _both(reading):
         if a.speed and b.speed and a.speed != b.speed:
             place, other = _places(link, "PORT", "speed")
@@ -69,7 +72,10 @@ def _other(link: Link, end: End, table: str) -> Place:
 
 @rule("PF051", "mtus-differ", "IEEE 802.3 (no fragmentation at layer 2)", severity=Severity.warning)
 def check_mtus(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a link have different MTUs: the larger frames of one are counted as errors by the other."""
+    """The two ends of a link have different MTUs: the larger frames of one are counted as errors by the other.
+
+    No incident behind it: it follows from IEEE 802.3: nothing fragments at layer 2.
+    """
     for link, one, a, two, b in _both(reading):
         has = "PORT" in one.tables and "PORT" in two.tables
         mtus = [a.mtu or DEFAULT_MTU, b.mtu or DEFAULT_MTU]
@@ -101,8 +107,10 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
 def check_pauses(reading: Reading) -> Iterator[Finding]:
     """One end of a link pauses a priority and the other does not.
 
-    The end without PFC ignores the pause frames of the other and sends on: what it sends is lost. Or nobody tells it
-    to stop, and its lossless hosts lose at the far switch.
+    The end without PFC ignores the pause frames of the other and sends on: what it sends is lost. Or nobody tells it to
+    stop, and its lossless hosts lose at the far switch.
+
+    No incident behind it: it follows from IEEE 802.1Qbb: a pause stops only who listens.
     """
     for link, one, a, two, b in _both(reading):
         known = "PORT_QOS_MAP" in one.tables and "PORT_QOS_MAP" in two.tables
@@ -137,6 +145,8 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
     """A code point is lossless at one end of a link and lossy at the other.
 
     Packets keep their DSCP and 802.1p from switch to switch; each looks it up in its own map.
+
+    No incident behind it: it follows from the maps; the case of PF021 is the same between a host and its switch.
     """
     seen: set[tuple[str, ...]] = set()
     for link, one, a, two, b in _both(reading):
@@ -166,7 +176,10 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning)
 def check_cables(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a cable say it has different lengths: the shorter one makes its headroom too small."""
+    """The two ends of a cable say it has different lengths: the shorter one makes its headroom too small.
+
+    No incident behind it: it follows from the formula: each metre is in the headroom twice.
+    """
     for link, _, a, _, b in _both(reading):
         if a.cable is not None and b.cable is not None and a.cable != b.cable:
             place, other = _places(link, "CABLE_LENGTH")
@@ -185,6 +198,8 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
     """A device names a neighbour, and that one names another for the same port: one of the two files is out of date.
 
     What is judged about this link may then be wrong.
+
+    No incident behind it: it follows from IEEE 802.1AB: both ends of a link name each other.
     """
     fabric = reading.fabric
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
@@ -208,7 +223,10 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF056", "fec-differs", "IEEE 802.3 clauses 74, 91, 108")
 def check_fec(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a link use different forward error correction: it stays down."""
+    """The two ends of a link use different forward error correction: it stays down.
+
+    No incident behind it: it follows from IEEE 802.3 clauses 74, 91 and 108.
+    """
     for link, _, a, _, b in _both(reading):
         if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
             place, other = _places(link, "PORT", "fec")
@@ -222,6 +240,8 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
     """A VLAN is tagged at one end of a link between switches, and the other end is no member of it.
 
     What is sent there in that VLAN is dropped at the ingress.
+
+    No incident behind it: it follows from IEEE 802.1Q §8.6.2.
     """
     for link in reading.fabric.links:
         for end, far in link.ends():

@@ -30,8 +30,10 @@ def _maps_known(switch: Switch, port: Port) -> bool:
 def check_groups(reading: Reading) -> Iterator[Finding]:
     """A traffic class of a paused priority is put into the buffer group of another.
 
-    The queue stops when the peer pauses, as it should; the packets behind it fill a group that has no headroom and
-    asks nobody to stop. All three maps of a port have to agree: TC to queue, TC to group, pause to queue.
+    The queue stops when the peer pauses, as it should; the packets behind it fill a group that has no headroom and asks
+    nobody to stop. All three maps of a port have to agree: TC to queue, TC to group, pause to queue.
+
+    No incident behind it: it follows from the three maps. PF021 has the case of the first of them.
     """
     seen: dict[tuple[object, ...], Finding] = {}
     for switch, port in reading.fabric.ports():
@@ -68,9 +70,10 @@ def _paused_groups(switch: Switch, port: Port) -> set[int]:
 def check_reachable(reading: Reading) -> Iterator[Finding]:
     """A priority is paused, and no code point gets into it: the traffic that it was made for is dropped.
 
-    SONiC's AZURE map sends DSCP 3 and 4 alone to lossless groups; guides of NIC vendors mark 24 to 31, or 26. Each is
-    right by itself, and together all RDMA is lossy. It is an *error* if no paused priority of the port gets anything,
-    and a *warning* if another one does.
+    It is an *error* if no paused priority of the port gets anything, and a *warning* if another one does.
+
+    What taught it: two documents that are each right by itself: SONiC's AZURE map sends DSCP 3 and 4 alone to lossless
+    groups, and guides of NIC vendors mark 24 to 31, or 26. Together all RDMA is lossy.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
@@ -122,6 +125,8 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
 
     The host's NIC pauses for priority 3 and sends DSCP 26, or 802.1p 3 in a VLAN; the switch has to map just that into
     a paused priority.
+
+    What taught it: the same two documents as PF021: the NIC's guide marks 26, SONiC's AZURE map makes that lossy.
     """
     for a, b in ((a, b) for link in reading.fabric.links for a, b in link.ends()):
         nic, port = reading.fabric.nic(a), reading.fabric.port(b)
@@ -163,7 +168,9 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
     """A class of a lossy queue is buffered in the group of a paused priority.
 
     Its congestion pauses the lossless traffic, and a pause does not stop it: the group can overflow for a class that
-    never listens. Bounced traffic does the same by design and has to be given classes of its own (SONiC#950).
+    never listens.
+
+    What taught it: bounced traffic, which does the same by design and has to be given classes of its own (SONiC#950).
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():

@@ -26,7 +26,9 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
     """A WRED profile asks for ECN marks, and WRED is off for that colour: nothing is marked.
 
     `ecn` says what to do with packets that WRED picks, `wred_green_enable` lets it pick; it is false unless written.
-    DCTCP then sees no congestion and fills the buffer until PFC stops it (sonic-buildimage#4545, #21891).
+    DCTCP then sees no congestion and fills the buffer until PFC stops it.
+
+    What taught it: sonic-buildimage#4545 and #21891: ECN was configured and nothing was marked.
     """
     for switch in reading.fabric.switches.values():
         for profile in switch.wred.values():
@@ -73,8 +75,10 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
 def check_threshold(reading: Reading) -> Iterator[Finding]:
     """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
 
-    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marks begin above that, a single
-    port is paused again and again and never told to slow down.
+    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marks begin above that, a single port is
+    paused again and again and never told to slow down.
+
+    What taught it: sonic-swss#4718, in which thresholds of marking and of dropping were one and the same.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
@@ -107,8 +111,11 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
 def check_drops(reading: Reading) -> Iterator[Finding]:
     """WRED is on and does not mark: in a lossless queue it drops.
 
-    A profile with `wred_green_enable` true and `ecn` none drops green packets above its minimum. Traffic that pays
-    for pauses is lost all the same.
+    A profile with `wred_green_enable` true and `ecn` none drops green packets above its minimum. Traffic that pays for
+    pauses is lost all the same.
+
+    What taught it: sonic-swss#4718, in which thresholds of marking and of dropping were one and the same; and Judd's
+    data centre, whose packets that could not be marked were dropped (NSDI 2015, §7.1).
     """
     seen: set[tuple[str, str]] = set()
     for switch, port in reading.fabric.ports():
@@ -134,7 +141,10 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
     severity=Severity.warning,
 )
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
-    """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake."""
+    """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake.
+
+    No incident behind it: it follows from RFC 8257: without marks DCTCP's alpha is 0.
+    """
     hosts = reading.fabric.hosts.values()
     if not any("dctcp" in host.congestion_controls for host in hosts):
         return

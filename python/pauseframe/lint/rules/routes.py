@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "Stephens et al., Practical DCB for Improved Data Center Networks, INFOCOM 2014, Fig. 2",
 )
 def check_deadlock(reading: Reading) -> Iterator[Finding]:
-    """Buffers of a paused priority wait for each other in a circle: once they are full, nothing moves any more.
+    """Buffers of a paused priority wait for each other in a cycle: once they are full, nothing moves any more.
 
     With static forwarding rows these are the routes; else shortest paths (ECMP, what BGP installs) are assumed over the
     links that pause the priority. A VLAN's priority is what hosts send in it (`egress-qos-map`), else what its
@@ -144,10 +144,12 @@ def _to_switch(fabric: Fabric, far: End | None) -> bool:
 
 @rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)")
 def check_delivery(reading: Reading) -> Iterator[Finding]:
-    """Static forwarding rows lead in a circle, into nothing, out of the VLAN, or leave hosts without a route.
+    """Static forwarding rows lead in a loop, into nothing, out of the VLAN, or leave hosts without a route.
 
     A frame that circles at layer 2 never dies; with PFC it holds its buffers. One that meets no row is flooded, or
     dropped where flooding is off.
+
+    No incident behind it: it follows from IEEE 802.1Q §8.8.
     """
     from pauseframe import FabricError
 
@@ -232,8 +234,11 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     """A VLAN with static rows learns, floods, or has spanning tree on.
 
     A flooded frame takes every link, those that the proof of deadlock freedom leaves out among them; a learned row
-    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 have
-    `config mac ...` and STP off instead.
+    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 have `config
+    mac ...` and STP off instead.
+
+    No incident behind it: it follows from the proof of a plan, which holds for its rows alone. SONiC#2468 proposes the
+    fields.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}

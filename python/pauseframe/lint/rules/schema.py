@@ -56,6 +56,8 @@ def check_values(reading: Reading) -> Iterator[Finding]:
 
     SONiC's daemons read such a row, log a line and go on without it: the port keeps what it had. An image that
     validates (`config apply-patch`) refuses the whole change.
+
+    No incident behind it: the limits are those of SONiC's YANG models.
     """
     for device, database, table, spec, key, row in _rows(reading):
         parts = _parts(spec, key)
@@ -92,8 +94,10 @@ def _needs_lanes(database: ConfigDb) -> bool:
 def check_references(reading: Reading) -> Iterator[Finding]:
     """A row names a port, profile, map or pool that is not there.
 
-    orchagent waits for the missing object for ever and says so in the log alone; what the row was to set stays
-    unset. In a fragment of a CONFIG_DB (one without PORT) only tables that it has are looked into.
+    orchagent waits for the missing object for ever and says so in the log alone; what the row was to set stays unset.
+    In a fragment of a CONFIG_DB (one without PORT) only tables that it has are looked into.
+
+    No incident behind it: the references are those of SONiC's YANG models.
     """
     for device, database, table, spec, key, row in _rows(reading):
         for name, limits, text in _parts(spec, key) or []:
@@ -150,9 +154,11 @@ def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
 def check_constraints(reading: Reading) -> Iterator[Finding]:
     """Two values that are right alone contradict each other.
 
-    A maximum below its minimum, a peak rate below the committed one, a watchdog that is asked to detect faster than
-    it polls, a port untagged in two VLANs: SONiC's models refuse these, and older images without validation do
-    something else with each.
+    A maximum below its minimum, a peak rate below the committed one, a watchdog that is asked to detect faster than it
+    polls, a port untagged in two VLANs: SONiC's models refuse these, and older images without validation do something
+    else with each.
+
+    No incident behind it: the conditions are those of SONiC's YANG models and of the daemons that read the tables.
     """
     for device, database in reading.databases.items():
         yield from _wred(device, database)
@@ -287,6 +293,9 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
     """A field has a name that the table does not know: nobody reads it.
 
     `wred_green_enabled` for `wred_green_enable` leaves a queue without marks, and no log says so.
+
+    No incident behind it: the fields are those of SONiC's YANG models. What a field that nobody reads leads to, PF030
+    shows.
     """
     for device, _, table, spec, key, row in _rows(reading):
         if spec.entries is not None:
@@ -305,6 +314,8 @@ def check_form(reading: Reading) -> Iterator[Finding]:
     """A table is no object of rows, a row no object of fields, a line of `pg_profile_lookup.ini` no row.
 
     The rest of the file was read and judged without it.
+
+    No incident behind it: the forms are those in which CONFIG_DB and `pg_profile_lookup.ini` are defined.
     """
     for device, database in reading.databases.items():
         for table, key, message in database.malformed:

@@ -27,8 +27,9 @@ LONGEST_PAUSE = 65535 * 512
 def check_loops(reading: Reading) -> Iterator[Finding]:
     """The watchdog calls a storm over sooner than it could see the next one.
 
-    With a restoration time below the detection time a storm that goes on is declared over, found again, and so on:
-    170 cycles in 20 minutes in sonic-buildimage#29203, and in each gap lossless traffic stands still.
+    With a restoration time below the detection time a storm that goes on is declared over, found again, and so on.
+
+    What taught it: sonic-buildimage#29203: 170 cycles in 20 minutes, and in each gap lossless traffic stood still.
     """
     for switch, port in reading.fabric.ports():
         dog = port.watchdog
@@ -49,6 +50,9 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
 
     `pfcwd_sw_enable` misses the priority, or other ports have a row in PFC_WD and this one has none. One NIC that
     pauses for ever then stops every switch behind it.
+
+    No incident behind it: SONiC's design of the watchdog describes the storm; that nothing looks at a port follows from
+    the tables.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or not port.lossless:
@@ -86,7 +90,10 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
     severity=Severity.warning,
 )
 def check_legal(reading: Reading) -> Iterator[Finding]:
-    """The watchdog takes a legal pause for a storm: one frame may ask for 65,535 quanta, 335 ms at 100 Mb/s."""
+    """The watchdog takes a legal pause for a storm: one frame may ask for 65,535 quanta, 335 ms at 100 Mb/s.
+
+    No incident behind it: it follows from IEEE 802.3 Annex 31B: 65,535 quanta of 512 bit times.
+    """
     for switch, port in reading.fabric.ports():
         if port.watchdog and port.watchdog.detection and port.speed:
             legal = LONGEST_PAUSE / (port.speed * 1000)

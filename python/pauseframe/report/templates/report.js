@@ -66,6 +66,17 @@ function config(name) {
   };
 }
 
+function saveBands(trace, rows, quote) {
+  const bytes = atob(trace.meta.bands), { columns, names } = trace.meta;
+  rows[0] = ["rank", "time", "compute", "waiting", "sending"];
+  names.forEach((name, row) => {
+    for (let column = 0; column < columns; column++) {
+      const shares = [0, 1, 2].map(kind => +(bytes.charCodeAt((row * columns + column) * 3 + kind) / 255).toFixed(3));
+      rows.push([quote(name), trace.x0 + column * trace.dx, ...shares]);
+    }
+  });
+}
+
 function saveCsv(plot, name) {
   // A text that a spreadsheet would run as a formula gets an apostrophe before it (OWASP, "CSV Injection").
   const isNumber = text => text.trim() !== "" && Number.isFinite(Number(text));
@@ -73,7 +84,8 @@ function saveCsv(plot, name) {
   const quote = value => '"' + harmless(String(value)).replaceAll('"', '""') + '"';
   const rows = [["line", "x", "y"]];
   for (const trace of plot.data) {
-    if (trace.z) trace.z.forEach((row, y) => row.forEach((z, x) => rows.push([quote(trace.x[x]), quote(trace.y[y]), z ?? ""])));
+    if (trace.meta?.bands) saveBands(trace, rows, quote);
+    else if (trace.z) trace.z.forEach((row, y) => row.forEach((z, x) => rows.push([quote(trace.x[x]), quote(trace.y[y]), z ?? ""])));
     else trace.x.forEach((x, index) => rows.push([quote(trace.name), quote(x), quote(trace.y[index])]));
   }
   const link = document.createElement("a");
@@ -83,15 +95,39 @@ function saveCsv(plot, name) {
   URL.revokeObjectURL(link.href);
 }
 
+const rgb = text => [1, 3, 5].map(at => parseInt(text.slice(at, at + 2), 16));
+
+// What ranks did, a pixel for each interval of each: its colour is the mean of what went on, weighted by time.
+function painted(trace) {
+  const { bands, columns, names } = trace.meta, bytes = Uint8Array.from(atob(bands), char => char.charCodeAt(0));
+  const paints = ["compute", "waiting", "sending"].map(name => rgb(colour(name))), empty = rgb(colour("card"));
+  const z = [], text = [];
+  names.forEach((name, row) => {
+    const pixels = [], texts = [];
+    for (let column = 0; column < columns; column++) {
+      const shares = [0, 1, 2].map(kind => bytes[(row * columns + column) * 3 + kind] / 255);
+      const rest = Math.max(0, 1 - shares[0] - shares[1] - shares[2]);
+      pixels.push([0, 1, 2].map(part => Math.min(255, rest * empty[part] + shares.reduce((sum, share, kind) => sum + share * paints[kind][part], 0))));
+      const [compute, waiting, sending] = shares.map(share => Math.round(100 * share) + " %");
+      texts.push(`${name}<br>at ${(trace.x0 + column * trace.dx).toPrecision(5)}: compute ${compute}, waiting ${waiting}, sending ${sending}`);
+    }
+    z.push(pixels);
+    text.push(texts);
+  });
+  return { ...trace, z, text };
+}
+
 function coloured(trace) {
+  if (trace.type === "image") return painted(trace);
   if (trace.type === "heatmap") return { ...trace, xgap: 1, ygap: 1, colorscale: [0, 1, 2, 3].map(index => [index / 3, colour("heat" + index)]) };
-  const number = trace.meta ? trace.meta.run : 0;
-  const paint = runColour(number);
+  const number = trace.meta?.run ?? 0;
+  const paint = trace.meta?.paint ? colour(trace.meta.paint) : runColour(number);
   const dash = dashes[Math.floor(number / 8) % dashes.length];
   return {
     ...trace,
     line: { width: 2, dash, ...trace.line, color: paint },
-    marker: trace.type === "bar" ? { color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, color: paint } },
+    ...(trace.stackgroup ? { fillcolor: paint } : {}),
+    marker: trace.type === "bar" ? { color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, ...trace.marker?.line, color: paint } },
   };
 }
 
@@ -113,12 +149,39 @@ function draw(canvas) {
   const traces = figure.data.map(coloured).map(trace => trace.visible === "legendonly" ? { ...trace, visible: false } : trace);
   Plotly.react(canvas, traces, {
     ...base, showlegend: many, ...figure.layout,
+    shapes: (figure.layout.shapes || []).map(shape => ({ ...shape, line: { ...shape.line, color: colour("soft") } })),
     legend: { ...base.legend, y: -50 / Math.max(figure.height - 66, 60) },
     xaxis: withAxis(axis, figure.layout.xaxis, figure.data.map(trace => trace.x)),
     yaxis: withAxis(axis, figure.layout.yaxis, figure.data.map(trace => trace.y)),
   }, config(name));
-  if (!canvas.drawn) canvas.on("plotly_relayout", change => follow(canvas, change));
+  if (!canvas.drawn) listen(canvas, figure);
   canvas.drawn = true;
+}
+
+function listen(canvas, figure) {
+  canvas.on("plotly_relayout", change => follow(canvas, change));
+  const unit = secondsPerStep(figure);
+  if (unit === undefined) return;
+  canvas.on("plotly_hover", event => showTime(canvas.closest(".group"), event.points[0].x * unit));
+  canvas.on("plotly_unhover", () => showTime(canvas.closest(".group"), null));
+}
+
+// Of an axis of simulated time its unit, in seconds.
+function secondsPerStep(figure) {
+  const unit = /^simulated time \((\S+)\)$/.exec(figure.layout.xaxis.title || "");
+  return unit ? { s: 1, ms: 1e-3, "µs": 1e-6 }[unit[1]] : undefined;
+}
+
+// Where the reader points at a time, a line stands at it in every figure that has the time.
+function showTime(group, seconds) {
+  for (const canvas of group?.querySelectorAll("[data-figure]") || []) {
+    const unit = canvas.drawn && canvas.clientWidth ? secondsPerStep(figures[+canvas.dataset.figure]) : undefined;
+    if (unit === undefined) continue;
+    canvas.cursor ??= canvas.appendChild(Object.assign(document.createElement("i"), { className: "cursor" }));
+    const { xaxis, yaxis } = canvas._fullLayout, at = seconds === null ? NaN : xaxis.l2p(seconds / unit);
+    canvas.cursor.hidden = !(at >= 0 && at <= xaxis._length);
+    Object.assign(canvas.cursor.style, { left: `${xaxis._offset + at}px`, top: `${yaxis._offset}px`, height: `${yaxis._length}px` });
+  }
 }
 
 // The figures of one metric show the same time, run beside run.

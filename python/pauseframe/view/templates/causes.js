@@ -1,7 +1,7 @@
 "use strict";
 // Why a port may not send: from the port that asked back to the queue that began it. A pause is asked for because of an egress
 // queue; if that queue was held back by a pause itself, the reason is that pause, and so on. A queue is held back by a pause that
-// stands, or that has ended so lately that what waited in it can not have left since.
+// stands, or that has ended so lately that what waited in it cannot have left since.
 
 const CHAIN_MAX = 64;
 

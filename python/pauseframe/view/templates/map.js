@@ -17,6 +17,8 @@ class FabricMap {
     this.ys = new Float32Array(nodes);
     this.switches = run.nodes.map((_, node) => node).filter((node) => !run.hosts[node]);
     this.fewest = this.closest();
+    // What stays as it is while the run is played: drawn again only when the map has moved.
+    this.layers = [document.createElement("canvas"), document.createElement("canvas")];
   }
 
   // The distance between neighbours in the fullest row of switches, as a share of the width.
@@ -36,6 +38,7 @@ class FabricMap {
     canvas.width = Math.round(this.width * ratio);
     canvas.height = Math.round(this.height * ratio);
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (const layer of this.layers) Object.assign(layer, { width: canvas.width, height: canvas.height });
     this.place();
   }
 
@@ -47,6 +50,7 @@ class FabricMap {
     }
     this.unit = Math.max(2.4, Math.min(26, this.fewest * (width - 2 * MARGIN) * zoom * 0.34));
     this.unit = Math.min(this.unit, height / 22 * Math.max(1, zoom));
+    this.moved = true;
   }
 
   x(share) { return this.left + (MARGIN + share * (this.width - 2 * MARGIN)) * this.zoom; }
@@ -84,9 +88,12 @@ class FabricMap {
     this.theme = theme;
     pen.clearRect(0, 0, this.width, this.height);
     pen.lineCap = "round";
-    this.drawPods();
-    this.drawLinks();
-    this.drawNodes();
+    if (this.moved) this.drawLayers();
+    this.moved = false;
+    const [ground, nodes] = this.layers;
+    pen.drawImage(ground, 0, 0, this.width, this.height);
+    this.drawLinks(1, 6);
+    pen.drawImage(nodes, 0, 0, this.width, this.height);
     this.drawPauses();
     this.drawQueues();
     this.drawDrops(state);
@@ -94,6 +101,19 @@ class FabricMap {
     shown.roots.slice(0, 3).forEach((root, rank) => this.drawRoot(root, rank));
     this.drawSelection(shown);
     this.drawLabels(shown);
+  }
+
+  // Pods and idle links, which others are drawn on; nodes, which are drawn on links.
+  drawLayers() {
+    const { pen } = this, ratio = window.devicePixelRatio || 1;
+    const parts = [() => { this.drawPods(); this.drawLinks(0, 1); }, () => this.drawNodes()];
+    this.layers.forEach((layer, number) => {
+      this.pen = layer.getContext("2d");
+      this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.pen.clearRect(0, 0, this.width, this.height);
+      parts[number]();
+    });
+    this.pen = pen;
   }
 
   drawPods() {
@@ -106,25 +126,26 @@ class FabricMap {
     }
   }
 
-  // Links, one path a step of load, light ones first.
-  drawLinks() {
+  // Links, one path a step of load, light ones first. Step 0 has them all: what is busy is drawn on it.
+  drawLinks(first, end) {
     const { pen, theme, run, load } = this, paths = theme.load.map(() => new Path2D());
     const shift = this.alone ? 0 : Math.min(2.2, this.unit * 0.14);
     for (let port = 0; port < run.links.length; port += this.alone ? 2 : 1) {
       const a = run.links[port], b = run.links[port ^ 1];
       const busy = this.alone ? Math.max(load[port], load[port ^ 1]) : load[port];
-      const step = busy === 0 ? 0 : 1 + Math.min(theme.load.length - 2, Math.floor((busy * (theme.load.length - 1)) / 10.01));
+      const step = first === 0 || busy === 0 ? 0 : 1 + Math.min(theme.load.length - 2, Math.floor((busy * (theme.load.length - 1)) / 10.01));
+      if (step < first) continue;
       const dx = this.xs[b] - this.xs[a], dy = this.ys[b] - this.ys[a], length = Math.hypot(dx, dy) || 1;
       const sx = (-dy / length) * shift, sy = (dx / length) * shift;
       paths[step].moveTo(this.xs[a] + sx, this.ys[a] + sy);
       paths[step].lineTo(this.xs[b] + sx, this.ys[b] + sy);
     }
     const thin = Math.max(0.35, Math.min(1.6, this.unit / 9));
-    paths.forEach((path, step) => {
+    for (let step = first; step < Math.min(end, paths.length); step++) {
       pen.strokeStyle = theme.load[step];
       pen.lineWidth = step === 0 ? thin * 0.7 : thin * (0.9 + step * 0.22);
-      pen.stroke(path);
-    });
+      pen.stroke(paths[step]);
+    }
   }
 
   drawNodes() {
@@ -239,13 +260,15 @@ class FabricMap {
   }
 
   drawRoot({ port }, rank) {
-    const { pen, theme } = this, [x, y] = this.along(port, 0.17);
+    const { pen, theme } = this, [x, y] = this.along(port, 0.17), radius = Math.max(6, this.unit * 0.75);
     pen.strokeStyle = theme.ink;
     pen.lineWidth = rank === 0 ? 2.4 : 1.4;
     pen.beginPath();
-    pen.arc(x, y, Math.max(6, this.unit * 0.75), 0, 2 * Math.PI);
+    pen.arc(x, y, radius, 0, 2 * Math.PI);
     pen.stroke();
-    if (rank === 0) this.tag(x, y - Math.max(16, this.unit * 0.75 + 11), "storm begins here", theme.ink, theme.paper);
+    // On the side away from the node, whose name stands there.
+    const away = this.along(port, 0)[1] > y ? -1 : 1;
+    if (rank === 0) this.tag(x, y + away * Math.max(16, radius + 11), "storm begins here", theme.ink, theme.paper);
   }
 
   tag(x, y, text, ground, ink) {
@@ -300,9 +323,9 @@ class FabricMap {
   }
 
   // What is at a point: { node } or { port } (the half of a link that is nearer to its owner), or null.
-  hit(x, y) {
-    const near = Math.max(7, this.unit * 0.4);
-    let node = -1, best = near;
+  hit(x, y, least = 7) {
+    const near = Math.max(least, this.unit * 0.4);
+    let node = -1, best = Math.max(7, this.unit * 0.4);
     for (let i = 0; i < this.xs.length; i++) {
       const distance = Math.hypot(this.xs[i] - x, this.ys[i] - y);
       if (distance < best) { best = distance; node = i; }

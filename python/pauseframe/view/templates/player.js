@@ -42,11 +42,11 @@ class View {
     const { canvas, map, player } = this, pointers = new Map();
     let moved = 0, gap = 0;
     const at = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
-    canvas.addEventListener("wheel", (event) => { event.preventDefault(); map.zoomAt(...at(event), Math.exp(-event.deltaY * 0.0016)); player.redraw(); }, { passive: false });
+    canvas.addEventListener("wheel", (event) => { event.preventDefault(); map.zoomAt(...at(event), Math.exp(-event.deltaY * 0.0016)); this.touch(); player.redraw(); }, { passive: false });
     canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, at(event)); moved = gap = 0; });
     const release = (event) => pointers.delete(event.pointerId);
     canvas.addEventListener("pointercancel", release);
-    canvas.addEventListener("pointerup", (event) => { release(event); if (moved < 5) this.click(...at(event)); });
+    canvas.addEventListener("pointerup", (event) => { release(event); if (moved < 5) this.click(...at(event), event.pointerType === "touch" ? 16 : 7); });
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = at(event), before = pointers.get(event.pointerId);
       if (!before) { this.hover(x, y); return; }
@@ -56,14 +56,18 @@ class View {
         const [[x1, y1], [x2, y2]] = [...pointers.values()], now = Math.hypot(x2 - x1, y2 - y1);
         if (gap) map.zoomAt((x1 + x2) / 2, (y1 + y2) / 2, now / gap);
         gap = now;
+        this.touch();
       } else if (map.zoom > 1) map.moveTo(map.left + x - before[0], map.top + y - before[1]);
       player.redraw();
     });
-    canvas.addEventListener("dblclick", () => { map.zoomAt(0, 0, 1e-9); player.redraw(); });
+    canvas.addEventListener("dblclick", () => { map.zoomAt(0, 0, 1e-9); this.touch(); player.redraw(); });
   }
 
-  click(x, y) {
-    const found = this.map.hit(x, y), { run } = this;
+  // A finger moves the map where there is more of it to see, and scrolls the page where there is not.
+  touch() { this.canvas.style.touchAction = this.map.zoom > 1 ? "none" : "pan-y"; }
+
+  click(x, y, near) {
+    const found = this.map.hit(x, y, near), { run } = this;
     if (!found) this.player.choose(null);
     else if ("port" in found) this.player.choose({ view: this, port: found.port });
     else this.player.choose({ view: this, port: this.busiest(found.node) });

@@ -1,0 +1,57 @@
+"""Fails if a wheel or a source distribution lacks what it needs to work, or has what it should not."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "python" / "pauseframe"
+FORBIDDEN = re.compile(r"__pycache__|\.pyc$|(^|/)(\.venv|target|results|site|tests)/|\.o$")
+IN_SDIST = (
+    "pyproject.toml",
+    "Cargo.lock",
+    "LICENSE",
+    "THIRD_PARTY_NOTICES.txt",
+    "README.md",
+    "crates/python/Cargo.toml",
+)
+
+
+def needed() -> set[str]:
+    """The files of the package, as the checkout has them."""
+    files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {f"pauseframe/{path.relative_to(PACKAGE)}" for path in files if path.suffix != ".so"}
+
+
+def problems(archive: Path) -> list[str]:
+    """What is wrong with the contents of an archive."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as file:
+            names = set(file.namelist())
+        missing = {*needed(), "pauseframe/_core.abi3.so"} - names
+        missing |= {name for name in ("LICENSE", "THIRD_PARTY_NOTICES.txt") if not any(n.endswith(name) for n in names)}
+    else:
+        with tarfile.open(archive) as file:
+            names = {name.partition("/")[2] for name in file.getnames()}
+        missing = {f"python/{name}" for name in needed()} | set(IN_SDIST)
+        missing -= names
+    wrong = [f"{archive.name} lacks {name}" for name in sorted(missing)]
+    inside = {name for name in names if FORBIDDEN.search(name) and not name.startswith("crates/")}
+    return wrong + [f"{archive.name} has {name}" for name in sorted(inside)]
+
+
+def main() -> int:
+    """Checks the archives of a folder; the exit code."""
+    archives = [*Path(sys.argv[1]).glob("*.whl"), *Path(sys.argv[1]).glob("*.tar.gz")]
+    wrong = [line for archive in archives for line in problems(archive)]
+    if len(archives) != 2:
+        wrong.append(f"one wheel and one source distribution expected, not {[path.name for path in archives]}")
+    print("\n".join(wrong) or f"{', '.join(path.name for path in archives)}: complete")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+//! Where each value of a preset comes from.
+
+use super::{SCENARIO, transports};
+use crate::stacks::{self, STACKS};
+use pauseframe_schema::ledger::{Entry, Origin};
+use pauseframe_schema::row::Row;
+
+/// A value of a transport and where it is from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explained {
+    /// Key of `[transport]`.
+    pub key: String,
+    /// The value as TOML, or what stands for it.
+    pub value: String,
+    /// "preset dctcp", "stack linux", "default".
+    pub origin: String,
+    /// Document and section; of a default, what the key means.
+    pub source: String,
+}
+
+/// Every key of `[transport]` with the value that this preset gives it (under ECMP), as TOML.
+pub fn expanded(preset: &'static Row) -> Vec<(String, String)> {
+    let row = transports::row(preset, stacks::NONE);
+    row.into_iter().map(|entry| (entry.path, entry.value)).collect()
+}
+
+/// Every key of `[transport]` with its value above the stack of this name, which layer gives it, and from which
+/// document it is. `None`: there is no such stack.
+pub fn explained(preset: &'static Row, stack: &str) -> Option<Vec<Explained>> {
+    let (name, below) = match STACKS.iter().find(|known| known.name == stack) {
+        Some(row) => (row.name, Some(row)),
+        None if stack == stacks::NONE => (stacks::NONE, None),
+        None => return None,
+    };
+    let doc_of = |key: &str| SCENARIO.options().iter().find(|doc| doc.path == format!("transport.{key}"));
+    let source = |entry: &Entry| match entry.origin {
+        Origin::Preset(_) => preset.source(&entry.path).unwrap_or("").to_owned(),
+        Origin::Stack(_) => below.and_then(|row| row.source(&entry.path)).unwrap_or("").to_owned(),
+        _ => doc_of(&entry.path).map_or(String::new(), |doc| doc.doc.clone()),
+    };
+    let explain = |entry: Entry| {
+        let (source, origin) = (source(&entry), entry.origin.to_string());
+        Explained { key: entry.path, value: entry.value, origin, source }
+    };
+    Some(transports::row(preset, name).into_iter().map(explain).collect())
+}

@@ -1,0 +1,136 @@
+//! Whether routes fit the switches: a lossless priority for each lane, a route for each pair, no deadlock.
+//!
+//! Routes that can deadlock are a warning: whether they do is what a run shows. Routes that owe their safety to lanes are
+//! refused where a pause stops whole links, and with them all lanes: nobody who plans lanes wants that.
+
+use super::checks::Named;
+use crate::spec::routing::VLAN_MAX;
+use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_topology::Topology;
+use pauseframe_topology::routing::verify::{CycleArc, Options, Report, Tables, verify};
+use pauseframe_topology::routing::{Dependencies, NextHops, SwitchGraph};
+
+/// Dependencies of ECMP are not sought where they would take longer than the eye notices.
+const ECMP_TURNS_MAX: u64 = 50_000_000;
+/// So many dependencies of a circle are named.
+const SHOWN_ARCS: usize = 8;
+
+/// What tables and switches must agree on, now that both are known.
+pub(crate) fn judge(
+    ledger: &mut Ledger,
+    routing: &RoutingSpec,
+    graph: Option<&Topology>,
+    switch: &SwitchSpec,
+    transports: &[Named],
+) {
+    let Some(graph) = graph else { return };
+    let lossless = switch.pfc.as_ref().is_some_and(|pfc| {
+        pfc.whole_link || transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
+    });
+    let Some(vlans) = &routing.vlans else {
+        if routing.kind != RoutingKind::Vlans && lossless {
+            warn_of_ecmp(ledger, graph);
+        }
+        return;
+    };
+    check_lanes(ledger, routing, switch, transports);
+    let tables = &vlans.tables.0;
+    if let Some(vlan) = tables.vlans().iter().find(|vlan| vlan.id > VLAN_MAX) {
+        let message = format!("VLAN {} is above {VLAN_MAX}, the last of IEEE 802.1Q", vlan.id);
+        ledger.problem("routing", message, "number the VLANs from 1");
+    }
+    match verify(graph, tables, &Options { examples: 1, ..Options::default() }) {
+        Ok(report) => {
+            report_on(ledger, &report, lossless);
+            if switch.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) && !report.can_deadlock {
+                check_merged_lanes(ledger, graph, tables);
+            }
+        }
+        Err(error) => ledger.problem("routing", error.to_string(), ""),
+    }
+}
+
+/// Routes that can not deadlock lane by lane must not do so when a pause stops all lanes of a link together.
+fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables) {
+    if tables.lanes() < 2 || ledger.failed("switch.pfc.whole_link") {
+        return;
+    }
+    match verify(graph, &tables.in_one_lane(), &Options { examples: 1, ..Options::default() }) {
+        Ok(report) if report.can_deadlock => {
+            let arc = |arc: &CycleArc| {
+                let CycleArc { held, wanted, witness } = arc;
+                format!("{} waits for {} ({} to {})", held.port, wanted.port, witness.from, witness.to)
+            };
+            let shown: Vec<String> = report.shortest_cycle.iter().take(SHOWN_ARCS).map(arc).collect();
+            let more = report.shortest_cycle.len().saturating_sub(SHOWN_ARCS);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let message = format!(
+                "true: a pause stops all {} lanes of a link together, and without lanes these routes can deadlock: {}{more}",
+                tables.lanes(),
+                shown.join(", ")
+            );
+            let hint = "leave it off (PFC pauses each lane by itself), or plan for one lane with routing.kind = \"up_down\"";
+            ledger.problem("switch.pfc.whole_link", message, hint);
+        }
+        Ok(_) => {}
+        Err(error) => ledger.problem("routing", error.to_string(), ""),
+    }
+}
+
+fn report_on(ledger: &mut Ledger, report: &Report, lossless: bool) {
+    if let Some(pair) = report.unreachable.examples.first() {
+        let message = format!(
+            "no VLAN leads from {:?} to {:?} ({} pairs of hosts without a route)",
+            pair.from, pair.to, report.unreachable.count
+        );
+        ledger.problem("routing", message, "add rows or senders for them, or plan again for this topology");
+    }
+    if let (true, true, Some(arc)) = (report.can_deadlock, lossless, report.shortest_cycle.first()) {
+        ledger.warn(format!(
+            "routing: these routes can deadlock under PFC: {} buffers wait for each other in a circle, {} among them ({} to {})",
+            report.shortest_cycle.len(),
+            arc.held.port,
+            arc.witness.from,
+            arc.witness.to
+        ));
+    }
+}
+
+/// A lossless priority for every lane, and all of them at the disposal of the routes.
+fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, transports: &[Named]) {
+    let (lanes, Some(pfc)) = (routing.lanes(), &switch.pfc) else { return };
+    let has = pfc.priorities.len();
+    if lanes > has && !ledger.failed("switch.pfc.priorities") {
+        let message = format!("{has} lossless priorities for {lanes} lanes of the routes");
+        let hint = format!("name {lanes}, or lower routing.lanes to {has}; up_down needs one lane");
+        ledger.problem("switch.pfc.priorities", message, hint);
+    }
+    let given = transports.iter().filter(|t| t.is_used && t.spec.lossless && t.priority.is_some());
+    for Named { path, .. } in given {
+        if lanes > 1 {
+            ledger
+                .warn(format!("{path}.priority: the lane of its VLAN gives a lossless packet its priority"));
+        }
+    }
+}
+
+/// Says if shortest paths can deadlock; silent on fabrics where it would take long to find out.
+fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology) {
+    let Ok(switches) = SwitchGraph::new(graph) else { return };
+    let turns: u64 = (0..switches.len() as u32).map(|s| (switches.arcs(s).len() as u64).pow(2)).sum();
+    if turns * switches.attachments().len() as u64 > ECMP_TURNS_MAX {
+        return;
+    }
+    let Ok(hops) = NextHops::shortest(graph) else { return };
+    let Ok(mut dependencies) = Dependencies::new(hops.graph(), 1) else { return };
+    dependencies.add_next_hops(&hops, 0);
+    if let Some(cycle) = dependencies.finish().shortest_cycle() {
+        ledger.warn(format!(
+            "routing: shortest paths on this topology can deadlock under PFC ({} buffers wait for each other in a circle: {}); \
+             order_pair, up_down and edst can not",
+            cycle.len(),
+            cycle.first().map_or(String::new(), |first| first.describe(graph))
+        ));
+    }
+}

@@ -1,0 +1,96 @@
+//! `[transport]` and `[transports.NAME]`, and the priority of each, which follows from the switches.
+
+use super::SCENARIO;
+use super::checks::Named;
+use crate::spec::{SwitchSpec, TransportSpec};
+use pauseframe_schema::document::{Item, Place, parse_word};
+use pauseframe_schema::ledger::{Entry, Ledger, Origin};
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::row::Row;
+use pauseframe_schema::value::Setting;
+
+/// `[transport]` first, then `[transports.NAME]` in the order of the file.
+pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
+    let transport = |t: &mut Table, name: &str| {
+        let mut given = None;
+        let spec = TransportSpec::read(t, reorders, &mut given);
+        Named { name: name.to_owned(), path: t.path.clone(), spec, priority: given, is_used: false }
+    };
+    let mut transports = vec![t.section("transport", |t| transport(t, "default"))];
+    let doc = "Further transports, with the keys of [transport]";
+    transports.extend(t.named("transports", "transport", doc, |t, name| {
+        let plain =
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        if !plain || name == "default" {
+            let hint = "use letters, digits, '_' and '-'; \"default\" is [transport] itself";
+            t.check(false, "", || format!("{name:?} is not a name for a transport"), hint);
+        }
+        transport(t, name)
+    }));
+    transports
+}
+
+/// Chooses the priority of a transport that was read at `path`, now that the lossless priorities are known.
+pub(super) fn settle_priority(
+    ledger: &mut Ledger,
+    path: &str,
+    spec: &mut TransportSpec,
+    given: Option<u8>,
+    (lossless, switch): (&[u8], &SwitchSpec),
+    is_used: bool,
+) {
+    let path = format!("{path}.priority");
+    let of_dscp =
+        switch.priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
+    let other = of_dscp.filter(|of_dscp| is_used && Some(*of_dscp) != given);
+    if let (Some(given), Some(of_dscp)) = (given, other) {
+        let message =
+            format!("{given}, but switch.priority_of_dscp gives DSCP {} priority {of_dscp}", spec.dscp);
+        ledger.problem(&path, message, "leave one of them out");
+    }
+    if let (None, Some(of_dscp)) = (given, of_dscp) {
+        spec.priority = of_dscp;
+        let origin = Origin::Computed(format!("switch.priority_of_dscp for DSCP {}", spec.dscp));
+        ledger.settle(&path, of_dscp.toml(), origin);
+    }
+    let Some(given) = given.or(of_dscp) else {
+        let (choice, why) = if spec.lossless {
+            (lossless.first().copied(), "the first of switch.pfc.priorities")
+        } else {
+            ((0..8).find(|priority| !lossless.contains(priority)), "the lowest that is not lossless")
+        };
+        spec.priority = choice.unwrap_or(0);
+        let origin = Origin::Computed(why.to_owned());
+        ledger.settle(&path, spec.priority.toml(), origin);
+        if choice.is_none() && !spec.lossless && is_used {
+            let hint = "leave a priority out of switch.pfc.priorities, or set lossless = true";
+            ledger.problem(&path, "all eight priorities are lossless, and this transport is not", hint);
+        }
+        return;
+    };
+    // What no workload uses may not fit.
+    if is_used && spec.lossless != lossless.contains(&given) && !ledger.failed(&path) {
+        let (is, hint) = if spec.lossless {
+            (
+                "is not one of switch.pfc.priorities, but the transport is lossless",
+                "add it there, or leave priority out",
+            )
+        } else {
+            (
+                "is a lossless priority, but the transport is lossy",
+                "set lossless = true, or leave priority out",
+            )
+        };
+        ledger.problem(&path, format!("{given} {is}"), hint);
+    }
+}
+
+/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
+pub(super) fn row(preset: &'static Row, stack: &'static str) -> Vec<Entry> {
+    let mut root = Item::table(Place::Nowhere);
+    root.insert("stack", parse_word(stack, Place::Nowhere));
+    root.insert("preset", parse_word(preset.name, Place::Nowhere));
+    let mut ledger = Ledger::new(&root, "", &SCENARIO);
+    TransportSpec::read(&mut Table::root(&mut ledger), None, &mut None);
+    ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries)
+}

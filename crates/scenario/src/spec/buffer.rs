@@ -1,0 +1,68 @@
+//! `[switch.buffer]`: who owns the bytes.
+
+use super::switch::BUFFER_MAX;
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{kinds, table};
+use pauseframe_units::Bytes;
+
+/// Factors of the dynamic threshold.
+pub(crate) const ALPHAS: Above = Above(0.0, 1e6, "");
+
+kinds! {
+    /// Buffer policies
+    pub enum BufferSpec {
+        "per_port" => PerPort(PerPort);
+        "shared" => Shared(Shared);
+        "ideal_output_queued" => IdealOutputQueued(IdealOutputQueued);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless
+    pub struct PerPort {
+        // bolt §IV-A2: 225 KB a port.
+        /// Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic
+        size: Bytes = or_in(Bytes::kb(225), Bytes(1)..=BUFFER_MAX);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free
+    pub struct Shared {
+        // The packet buffer of bolt's switch, the G8264.
+        /// Bytes of a switch, headroom and reserved bytes included
+        size: Bytes = or_in(Bytes::kb(9_000), Bytes(1)..=BUFFER_MAX);
+        /// A queue may hold alpha times what is free (Choudhury and Hahne 1998)
+        alpha: f64 = or_in(1.0, ALPHAS);
+        /// Bytes that each (port, priority) owns beyond the pool
+        reserved: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=BUFFER_MAX);
+        /// Bytes that lossy traffic alone uses; the rest is for lossless traffic
+        egress_pool: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "none: one pool for all") => {
+            let message = || format!("{} is not below size ({size})", egress_pool.unwrap_or_default());
+            t.check(egress_pool.is_none_or(|pool| pool < size), "egress_pool", message, "lower it");
+        };
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// N-fold speed-up: each ingress (port, priority) owns `size` bytes, an egress queue may hold what all of them hold
+    pub struct IdealOutputQueued {
+        // cee Table I: 100 KB a port.
+        /// Bytes of each ingress (port, priority); an egress queue may hold what all of them hold (cee §III-B4)
+        size: Bytes = or_in(Bytes::kb(100), Bytes(1)..=BUFFER_MAX);
+    }
+    pub fn read(t);
+}
+
+pub(crate) fn buffer(t: &mut Table) -> BufferSpec {
+    let doc = "Who owns the bytes: each port its own, all one pool, or each input its own. A size alone is short for \
+               per_port";
+    let default = Some(("per_port", Origin::Default, "\"per_port\""));
+    BufferSpec::read(t, "policy", default, doc)
+        .unwrap_or(BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }))
+}

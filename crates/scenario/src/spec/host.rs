@@ -1,0 +1,126 @@
+//! `[host]`: hosts and their NICs.
+
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::{BitRate, Bytes, Span};
+use pauseframe_workload::hosts::Hosts;
+
+const SECOND: Span = Span::from_secs(1);
+
+table! {
+    /// Hosts and their NICs
+    pub struct HostSpec {
+        /// Largest IP packet
+        mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
+        /// Time that a segment spends in the stack before the NIC has it
+        tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase
+        tx_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC
+        wire_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from
+        /// coming to leaving, and more only where it waits; 0: links store and forward
+        wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
+        /// Hosts whose links are unsteady in another way than wire_jitter says
+        wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
+        /// Clocks of hosts tick (transport.rto_granularity) each at moments of their own, not all at once
+        ticks_apart: bool = or(false);
+        /// Time from the last bit at the NIC to TCP
+        rx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        // cee Table I: 512 KB a NIC.
+        /// Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped
+        nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
+        /// Queues of the NIC: one for each destination, served in turn, or a single one
+        nic_queue: NicQueue = or(NicQueue::PerDestination);
+        /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
+        tso: bool = or(false);
+        /// Data of the largest super-packet (gso_max_size less headers)
+        tso_size: Bytes = or_in(Bytes::kb(64), Bytes(1_000)..=Bytes(65_536));
+        /// Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP
+        gro: bool = or(false);
+        /// How long a poll gathers frames from the first on: the NIC's interrupt moderation, or gro_flush_timeout
+        gro_timeout: Span = or_in(Span::from_us(10), Span::from_ns(1)..=Span::from_ms(10));
+        /// Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it
+        wire_overhead: WireOverhead = or(WireOverhead::Ethernet);
+        /// Hosts that take frames out of a receive buffer of their own at a rate of their own
+        slow_receivers: Vec<SlowReceiver> = by(of_hosts, hosts, SlowReceiver::read);
+        /// Hosts where nobody listens: they answer a SYN with RST
+        refusing: Vec<String> = or(Vec::new());
+        /// Hosts that answer nothing, as if down
+        silent: Vec<String> = or(Vec::new());
+    }
+    pub fn read(t, hosts: Option<&Hosts>);
+}
+
+table! {
+    /// A host whose link is unsteady
+    pub struct WireJitterSpec {
+        /// Name of the host
+        host: String = try_by(host_of_row, names, hosts);
+        /// Up to this much later what it sends reaches its switch, at random, in order
+        to_switch: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Up to this much later what its switch sends reaches it
+        to_host: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+    }
+    pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
+}
+
+table! {
+    /// A host that takes frames out of its receive buffer at a rate of its own
+    pub struct SlowReceiver {
+        /// Name of the host
+        host: String = try_by(host_of_row, names, hosts);
+        /// Rate at which it takes frames out of the buffer
+        rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
+        // As much as a NIC holds on its way out: cee Table I, 512 KB.
+        /// The buffer: lossless classes pause the link before it is full, lossy ones are dropped
+        buffer: Bytes = or_in(Bytes::kb(512), Bytes(576)..=Bytes(4_000_000_000));
+    }
+    pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
+}
+
+choices! {
+    /// How the NIC queues
+    pub enum NicQueue {
+        /// A queue for each destination, served round robin (virtual output queues)
+        PerDestination = "per_destination",
+        /// One queue
+        Fifo = "fifo",
+    }
+}
+
+choices! {
+    /// What a packet costs on the wire beyond its IP size
+    pub enum WireOverhead {
+        /// Header 14, FCS 4, preamble and gap 20; at least 84. Buffers count header and FCS
+        Ethernet = "ethernet",
+        /// The IP packet alone, on the wire and in buffers, as the papers' simulators do
+        None = "none",
+    }
+}
+
+type Row<R> = fn(&mut Table, &mut Vec<String>, Option<&Hosts>) -> Option<R>;
+
+/// Rows that are each about a host of their own.
+fn of_hosts<R>(t: &mut Table, key: &'static str, doc: &str, hosts: Option<&Hosts>, row: Row<R>) -> Vec<R> {
+    let mut names: Vec<String> = Vec::new();
+    t.rows_or_empty(key, doc, |t| row(t, &mut names, hosts))
+}
+
+/// The host that a row is about: one of the topology, in one row only.
+fn host_of_row(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    names: &mut Vec<String>,
+    hosts: Option<&Hosts>,
+) -> Option<String> {
+    let host: Option<String> = t.required(key, doc);
+    let twice = host.as_ref().is_some_and(|name| names.contains(name));
+    t.check(!twice, key, || "is in an earlier row too".to_owned(), "one row a host");
+    names.extend(host.clone());
+    if let (Some(name), Some(hosts)) = (&host, hosts) {
+        t.check(hosts.contains(name), key, || hosts.complaint(name), &hosts.suggestion(name));
+    }
+    host
+}

@@ -1,0 +1,36 @@
+//! Ports, links and nodes of a topology by what scenarios call them.
+
+use pauseframe_schema::value::did_you_mean;
+use pauseframe_topology::Topology;
+use pauseframe_units::{LinkId, NodeId, PortId};
+
+/// The links between two nodes.
+pub(crate) fn between(graph: &Topology, a: NodeId, b: NodeId) -> Vec<LinkId> {
+    let ports = graph.nodes()[a].ports.iter();
+    ports.filter(|port| graph.peer(**port) == b).map(|port| port.link()).collect()
+}
+
+/// Every port there is.
+pub(crate) fn all_ports(graph: &Topology) -> impl Iterator<Item = PortId> {
+    graph.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
+}
+
+/// The ports that globs name.
+pub(crate) fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
+    let named = |port: &PortId| {
+        let name = topology.port_name(*port);
+        globs.iter().any(|glob| matches(glob, &name))
+    };
+    all_ports(topology).filter(named).collect()
+}
+
+/// Whether a glob with `*` (any text) and `?` (any one character) names all of `text`.
+pub(crate) fn matches(glob: &str, text: &str) -> bool {
+    wildmatch::WildMatch::new(glob).matches(text)
+}
+
+/// A node that is not there.
+pub(crate) fn no_such_node(graph: &Topology, name: &str) -> (String, String) {
+    let names = graph.nodes().iter().map(|node| node.name.as_str());
+    (format!("there is no node {name:?}"), did_you_mean(name, names))
+}

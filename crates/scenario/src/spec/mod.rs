@@ -1,0 +1,94 @@
+//! A complete scenario: no options left open. Only [`crate::resolve`] makes one.
+//!
+//! Each file here declares the keys of a table: name, type, default, range and meaning, once ([`pauseframe_schema::table!`]).
+//! The struct, its reader, the reference, the JSON Schema and the Python classes come from the declaration. Workloads
+//! declare theirs in `workload`.
+
+mod buffer;
+mod congestion_control;
+pub(crate) mod faults;
+pub(crate) mod graph;
+pub(crate) mod host;
+pub(crate) mod lookup;
+mod marker;
+mod pfc;
+mod planned;
+pub(crate) mod qcn;
+mod record;
+pub(crate) mod routing;
+mod scheduler;
+mod source;
+pub(crate) mod stop;
+pub(crate) mod switch;
+pub(crate) mod topology;
+pub(crate) mod transport;
+
+pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
+pub use faults::{CorruptionSpec, FailureSpec};
+pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use marker::{LengthSpec, MarkAt, MarkerSpec, NoMarker, NotEct, Red, Step};
+pub use pauseframe_workload::{
+    ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
+    Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, Load, LogNormal, LogUniform,
+    LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw, RequestsSpec,
+    ScatterGatherSpec, SizesSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
+};
+pub use pfc::{PfcSpec, WatchdogActionName, WatchdogSpec};
+pub(crate) use planned::Fabric;
+pub use qcn::QcnSpec;
+pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
+pub use routing::{
+    ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, TreePacking, UseOfTables,
+    VlanRoutingSpec,
+};
+pub use scheduler::{Ets, EtsGroup, SchedulerSpec, Strict};
+pub use stop::Stop;
+pub use switch::{ClassSpec, QueueName, SwitchSpec};
+pub use topology::custom::CustomLink;
+pub use topology::file::FabricFile;
+pub use topology::parts::Family;
+pub use topology::*;
+pub use transport::{
+    CacheName, DelayedAckFormName, EcnName, IdleRestartName, InitialWindow, ReceiveBufferName, RtoFormName,
+    RtoGrowthName, SendBufferName, SmallSegmentsName, TransportSpec,
+};
+
+/// A run that can be repeated: the same scenario, seed and version give the same bytes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Names the results.
+    pub name: String,
+    /// Master seed of all named random streams.
+    pub seed: u64,
+    /// When the run ends.
+    pub stop: Stop,
+    /// The graph.
+    pub topology: TopologySpec,
+    /// How packets find their way.
+    pub routing: RoutingSpec,
+    /// Hosts and their NICs.
+    pub host: HostSpec,
+    /// Switches.
+    pub switch: SwitchSpec,
+    /// Quantized congestion notification in switches and NICs; `None` where there is none.
+    pub qcn: Option<QcnSpec>,
+    /// `[transport]`: what workloads use that name no other.
+    pub transport: TransportSpec,
+    /// `[transports.NAME]`: further ones, by name.
+    pub transports: Vec<(String, TransportSpec)>,
+    /// `[[workload]]`, in the order of the file.
+    pub workload: Vec<WorkloadSpec>,
+    /// `[[failure]]`: what breaks, and when.
+    pub failure: Vec<FailureSpec>,
+    /// `[[corruption]]`: wires that damage frames.
+    pub corruption: Vec<CorruptionSpec>,
+    /// What is written down.
+    pub record: RecordSpec,
+}
+
+impl Scenario {
+    /// `[transport]` and `[transports.NAME]`, in the order of their indices.
+    pub fn transport_specs(&self) -> impl Iterator<Item = &TransportSpec> {
+        std::iter::once(&self.transport).chain(self.transports.iter().map(|(_, spec)| spec))
+    }
+}

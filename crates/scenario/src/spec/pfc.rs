@@ -1,0 +1,110 @@
+//! `[switch.pfc]`: priority flow control.
+
+use super::switch::{BUFFER_MAX, Demands};
+use pauseframe_schema::bounds::Each;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::Absent;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::{Bytes, Priority, Span};
+
+table! {
+    /// Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B); by ingress (port, priority)
+    pub struct PfcSpec {
+        /// The lossless priorities; the first is that of lane 0 of the routes, and so on
+        priorities: Vec<u8> =
+            or_because_in(one_for_each(lanes, t), Each(0..=7), "[3]; one for each lane of the routes") => {
+            check_priorities(t, &priorities);
+        };
+        /// Pause whole links (PAUSE, IEEE 802.3 Annex 31B) instead of priorities: one ingress account a port, every priority
+        /// lossless; then priorities only says which one lossless transports have
+        whole_link: bool = or(false);
+        /// Pause above this many ingress bytes
+        xoff: Option<Bytes> = optional_in(
+            Bytes::ZERO..=BUFFER_MAX,
+            "automatic: what the buffer leaves after the headroom, or the dynamic threshold",
+        );
+        /// Resume at or below this many ingress bytes
+        xon: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: two frames of the MTU below xoff") => {
+            if let (Some(xoff), Some(xon)) = (xoff, xon) {
+                let message = || format!("{xon} is not below xoff ({xoff})");
+                t.check(xon < xoff, "xon", message, "lower xon by a few frames, or leave it out");
+            }
+        };
+        /// Bytes of each ingress (port, priority) for what arrives after XOFF
+        headroom: Option<Bytes> =
+            optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: computed for each link (802.1Qbb Annex O)");
+        // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
+        // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
+        /// From the last bit of a pause frame to the stop; default: bound at 10 Gb/s, IEEE 802.3 31B.3.7
+        reaction: Span = or_in(Span::from_ns(3072), Span::ZERO..=Span::from_ms(1));
+        /// Pause time asked for, in quanta of 512 bit times
+        quanta: u16 = or_in(u16::MAX, 1..=u16::MAX);
+        /// Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false
+        watchdog: Option<WatchdogSpec> =
+            switchable(Absent::Off(Origin::Default), "false", WatchdogSpec::read);
+    }
+    pub fn read(t, lanes: usize);
+}
+
+table! {
+    /// A PFC watchdog, as SONiC's pfcwd: a queue that is paused for too long is taken out of flow control
+    // Defaults as in SONiC's `pfcwd start_default`: 200 ms each, drop.
+    #[derive(Copy)]
+    pub struct WatchdogSpec {
+        /// Paused for this long without a break, with packets waiting: a storm
+        detection: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
+        /// In a storm what the queue holds and gets is dropped, or is sent in spite of pauses
+        action: WatchdogActionName = or(WatchdogActionName::Drop);
+        /// Without a pause frame for this long the storm is over
+        restoration: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
+    }
+    pub fn read(t);
+}
+
+choices! {
+    /// What happens to a queue in a storm
+    pub enum WatchdogActionName {
+        /// What it holds and gets is dropped
+        Drop = "drop",
+        /// It sends in spite of pauses
+        Forward = "forward",
+    }
+}
+
+impl PfcSpec {
+    /// Whether a pause stops a whole link, with all its priorities.
+    pub(crate) fn pauses_links(&self) -> bool {
+        self.whole_link
+    }
+}
+
+pub(crate) fn pfc_or_none(t: &mut Table, key: &'static str, doc: &str, demands: &Demands) -> Option<PfcSpec> {
+    let absent = match &demands.lossless {
+        Some(why) => Absent::On(Origin::Computed(format!("because {why}"))),
+        None => Absent::Off(Origin::Computed("no transport in use is lossless".to_owned())),
+    };
+    let rule = "a table with its defaults if a transport in use is lossless, else false";
+    t.switchable(key, absent, rule, doc, |t| PfcSpec::read(t, demands.lanes))
+}
+
+/// The default lossless priorities: 3 and then 4, as `SONiC` has them; 0 last, which everything else uses.
+const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
+
+fn one_for_each(lanes: usize, t: &Table) -> (Vec<u8>, Origin) {
+    match lanes {
+        0 | 1 => (vec![3], t.why()),
+        lanes => {
+            let default = LOSSLESS[..lanes.min(LOSSLESS.len())].to_vec();
+            (default, Origin::Computed(format!("one for each of {lanes} lanes of the routes")))
+        }
+    }
+}
+
+fn check_priorities(t: &mut Table, priorities: &[u8]) {
+    let message = || "[] names no priority".to_owned();
+    t.check(!priorities.is_empty(), "priorities", message, "name one, as in [3], or write pfc = false");
+    let twice = priorities.iter().enumerate().find(|(i, priority)| priorities[..*i].contains(priority));
+    let message = || format!("{} is named twice", twice.map_or(0, |(_, priority)| *priority));
+    t.check(twice.is_none(), "priorities", message, "name each priority once");
+}

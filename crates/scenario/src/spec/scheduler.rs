@@ -1,0 +1,67 @@
+//! `[switch.scheduler]`.
+
+use super::switch::priorities;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{kinds, table};
+
+kinds! {
+    /// Which priority is served next
+    pub enum SchedulerSpec {
+        "strict" => Strict(Strict);
+        "ets" => Ets(Ets);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// The highest priority goes first
+    pub struct Strict {}
+    pub fn read(t);
+}
+
+table! {
+    /// Enhanced transmission selection (IEEE 802.1Qaz): the groups share what the priorities in no group leave
+    pub struct Ets {
+        /// Bandwidth groups; the priorities of none of them are strict, above all groups
+        groups: Vec<EtsGroup> = rows("required", EtsGroup::read) => { check_groups(t, &groups); };
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// A bandwidth group: priorities and their share in percent
+    pub struct EtsGroup {
+        /// The priorities that share this part
+        priorities: Vec<u8> = try_by(priorities);
+        /// Percent of what the strict priorities leave; all groups have 100 together
+        share: u8 = required_in(1..=100);
+    }
+    pub fn try_read(t);
+}
+
+pub(crate) fn scheduler(t: &mut Table) -> SchedulerSpec {
+    let default = if t.has("groups") {
+        ("ets", Origin::Computed("because it has groups".to_owned()), "\"strict\"")
+    } else {
+        ("strict", Origin::Default, "\"strict\"")
+    };
+    let doc =
+        "Which priority switches and NICs serve next: the highest, or shares of the link (IEEE 802.1Qaz)";
+    SchedulerSpec::read(t, "kind", Some(default), doc).unwrap_or(SchedulerSpec::Strict(Strict {}))
+}
+
+const EXAMPLE: &str = "as in groups = [{ priorities = [0], share = 40 }, { priorities = [3], share = 60 }]";
+
+fn check_groups(t: &mut Table, groups: &[EtsGroup]) {
+    if !t.is_documenting() && !t.has("groups") {
+        t.check(false, "groups", || "is required: a list of tables".to_owned(), EXAMPLE);
+    }
+    let total: u32 = groups.iter().map(|group| u32::from(group.share)).sum();
+    let wrong = !groups.is_empty() && total != 100;
+    t.check(!wrong, "groups", || format!("the shares make {total} % together, not 100"), "");
+    let all: Vec<u8> = groups.iter().flat_map(|group| group.priorities.iter().copied()).collect();
+    let twice = all.iter().enumerate().find(|(i, priority)| all[..*i].contains(priority));
+    let message = || format!("priority {} is named twice", twice.map_or(0, |(_, priority)| *priority));
+    t.check(twice.is_none(), "groups", message, "a priority belongs to one group, or to none");
+}

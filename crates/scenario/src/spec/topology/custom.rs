@@ -1,0 +1,112 @@
+//! Nodes and links by name.
+
+use super::parts::{DELAYS, Flaw, Graph, LinkSpec, Links, RATES, sound};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::table;
+use pauseframe_schema::value::did_you_mean;
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{BitRate, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+table! {
+    /// Nodes and links by name
+    pub struct Custom {
+        /// Names of the hosts
+        hosts: Vec<String> = required() => { check_names(t, "hosts", hosts.as_deref()); };
+        /// Names of the switches
+        switches: Vec<String> = required() => { check_names(t, "switches", switches.as_deref()); };
+        /// ["A", "S1"], or a table with `ends`
+        links: Vec<CustomLink> = try_rows("required", {
+            let host_names: BTreeSet<String> = hosts.iter().flatten().cloned().collect();
+            move |t: &mut Table| CustomLink::read(t, &host_names, around)
+        }) => {
+            let given = t.has("links") || t.is_documenting();
+            t.check(given, "links", || "is required: list of links".to_owned(), "");
+        };
+    }
+    pub fn try_read(t, around: &Links);
+}
+
+table! {
+    /// A link that differs from the others in rate or delay
+    pub struct CustomLink {
+        /// The two nodes of the link
+        ends: [String; 2] = required();
+        /// Rate, each way
+        rate: BitRate = or_because_in(
+            (of_kind(ends.as_ref(), hosts, links).rate, Origin::Default),
+            RATES,
+            "topology.link.rate at hosts, else topology.fabric_link.rate",
+        );
+        /// Propagation delay, one way
+        delay: Span = or_because_in(
+            (of_kind(ends.as_ref(), hosts, links).delay, Origin::Default),
+            DELAYS,
+            "topology.link.delay at hosts, else topology.fabric_link.delay",
+        );
+        /// Rate from the second end to the first, where it is another
+        rate_back: Option<BitRate> = optional_in(RATES, "as rate");
+        /// Propagation delay from the second end to the first, where it is another
+        delay_back: Option<Span> = optional_in(DELAYS, "as delay");
+    }
+    pub fn try_read(t, hosts: &BTreeSet<String>, links: &Links);
+}
+
+fn of_kind(ends: Option<&[String; 2]>, hosts: &BTreeSet<String>, links: &Links) -> LinkSpec {
+    let at_host = ends.into_iter().flatten().any(|end| hosts.contains(end));
+    if at_host { links.host } else { links.fabric }
+}
+
+fn check_names(t: &mut Table, key: &str, names: Option<&[String]>) {
+    let bad = names.into_iter().flatten().find(|name| !is_node_name(name));
+    let message = || format!("{:?} is not a name for a node", bad.map_or("", String::as_str));
+    let hint = "use letters, digits, '_', and after the first '-' and '.': ports are NAME:NUMBER";
+    t.check(bad.is_none(), key, message, hint);
+}
+
+/// The names of ports and queues are made of those of nodes ("edge0:3/p0").
+fn is_node_name(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    !name.starts_with(['.', '-']) && !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
+}
+
+impl CustomLink {
+    /// From the first end to the second, and back: an asymmetric link has another rate or delay there.
+    fn ways(&self) -> [LinkSpec; 2] {
+        let &CustomLink { rate, delay, .. } = self;
+        let back =
+            LinkSpec { rate: self.rate_back.unwrap_or(rate), delay: self.delay_back.unwrap_or(delay) };
+        [LinkSpec { rate, delay }, back]
+    }
+}
+
+impl Graph for Custom {
+    fn graph(&self, _: LinkSpec, _: LinkSpec) -> Result<Topology, Vec<Flaw>> {
+        let (mut topology, mut ids) = (Topology::new(), BTreeMap::new());
+        for (names, kind) in [(&self.hosts, NodeKind::Host), (&self.switches, NodeKind::Switch)] {
+            for name in names {
+                ids.insert(name.as_str(), topology.add_node(name, kind, None));
+            }
+        }
+        let mut flaws = Vec::new();
+        let near = |name: &str| did_you_mean(name, ids.keys().copied());
+        for (index, link) in self.links.iter().enumerate() {
+            let [a, b] = &link.ends;
+            match (ids.get(a.as_str()), ids.get(b.as_str())) {
+                (Some(a), Some(b)) => {
+                    topology.add_asymmetric_link(*a, *b, link.ways().map(LinkSpec::channel));
+                }
+                (a_id, _) => {
+                    let name = if a_id.is_none() { a } else { b };
+                    let message = format!("there is no node {name:?} in hosts or switches");
+                    // Looking for near names takes its time: enough is enough.
+                    let hint = if flaws.len() < 10 { near(name) } else { String::new() };
+                    flaws.push((format!("topology.links.{index}.ends"), message, hint));
+                }
+            }
+        }
+        // Without its misspelt links a graph would seem to be in parts.
+        if flaws.is_empty() { sound(topology) } else { Err(flaws) }
+    }
+}

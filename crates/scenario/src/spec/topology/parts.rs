@@ -1,0 +1,97 @@
+//! What the kinds of topologies share: their traits, the links, and what is wrong with a graph.
+
+use pauseframe_schema::table;
+use pauseframe_topology::generate::GenerateError;
+use pauseframe_topology::interchange::Labels;
+use pauseframe_topology::{Channel, Topology, check};
+use pauseframe_units::{BitRate, Span};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// Something wrong with a graph: path, message, hint.
+pub(crate) type Flaw = (String, String, String);
+
+/// A family of graphs that parameters describe.
+pub trait Family {
+    /// The graph, with these links at hosts and between switches.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters.
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError>;
+}
+
+/// What a kind of topology has to do.
+pub trait Graph {
+    /// The graph, with these links at hosts and between switches; or what is wrong with it.
+    ///
+    /// # Errors
+    /// Path, message and hint of each flaw.
+    fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>>;
+    /// The names of ports and further addresses of nodes, where a file gives them.
+    fn labels(&self) -> Labels {
+        Labels::default()
+    }
+}
+
+impl<F: Family> Graph for F {
+    fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>> {
+        generated(self.generate(host.channel(), fabric.channel()))
+    }
+}
+
+/// What the readers of kinds are told.
+pub struct Links<'a> {
+    pub(crate) host: LinkSpec,
+    pub(crate) fabric: LinkSpec,
+    /// Where relative names of files begin.
+    pub(crate) base_dir: &'a Path,
+}
+
+/// The slowest link that is taken for intended, and the fastest: beyond it a byte takes less than a picosecond or two.
+pub(crate) const RATES: RangeInclusive<BitRate> = BitRate(1_000)..=BitRate(4_000_000_000_000);
+/// The longest: the Earth to the Moon is 1.3 s.
+pub(crate) const DELAYS: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(10);
+
+table! {
+    /// Rate and one-way delay of a link, both directions
+    #[derive(Copy)]
+    pub struct LinkSpec {
+        /// Rate of the links at hosts, each way
+        rate: BitRate = or_in(BitRate::gbps(10), RATES);
+        /// Propagation delay, one way
+        delay: Span = or_in(Span::from_us(1), DELAYS);
+    }
+    pub fn read(t);
+}
+
+impl LinkSpec {
+    pub(crate) fn channel(self) -> Channel {
+        Channel { rate: self.rate, delay: self.delay }
+    }
+}
+
+/// What a generator made, if it is a fabric.
+pub(crate) fn generated(topology: Result<Topology, GenerateError>) -> Result<Topology, Vec<Flaw>> {
+    sound(topology.map_err(|error| vec![parameter(&error)])?)
+}
+
+/// A generator's complaint at the key that it is about.
+fn parameter(error: &GenerateError) -> Flaw {
+    match error {
+        GenerateError::Parameter { parameter, value, allowed, .. }
+            if parameter.chars().all(|c| c.is_ascii_alphabetic() || c == '_') =>
+        {
+            (format!("topology.{parameter}"), format!("{value} is not possible: {allowed}"), String::new())
+        }
+        _ => ("topology".to_owned(), error.to_string(), String::new()),
+    }
+}
+
+/// The graph, unless hosts have no link or two, or it is in several parts.
+pub(crate) fn sound(topology: Topology) -> Result<Topology, Vec<Flaw>> {
+    let errors = check(&topology);
+    if errors.is_empty() {
+        return Ok(topology);
+    }
+    Err(errors.iter().map(|error| ("topology".to_owned(), error.to_string(), String::new())).collect())
+}

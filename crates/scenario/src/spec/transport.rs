@@ -1,0 +1,379 @@
+//! `[transport]` and `[transports.NAME]`: a stack's row, a preset's row above it, and what the file changes in them.
+
+use super::congestion_control::congestion_control;
+use crate::presets::PRESETS;
+use crate::stacks::{self, STACKS};
+use pauseframe_schema::document::{Item, Value};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::shape::Shape;
+use pauseframe_schema::value::{Mistake, Setting, wrong_sort};
+use pauseframe_schema::{choices, table};
+use pauseframe_transport::CongestionControlConfig;
+use pauseframe_units::{BitRate, Bytes, Span};
+use std::ops::RangeInclusive;
+
+/// Timers are shorter than this: an hour.
+const TIME_MAX: Span = Span::from_secs(3600);
+/// Timers that may be off.
+const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
+/// Timers that are on.
+const POSITIVE: RangeInclusive<Span> = Span(1)..=TIME_MAX;
+/// Just below the largest that a shift of 14 can announce (RFC 7323 §2.3).
+const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
+const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
+
+table! {
+    /// TCP: a preset's row (`pauseframe presets`) with what is changed in it
+    pub struct TransportSpec {
+        /// Values of an operating system, below the preset's
+        stack: String = or_row_below(STACKS, stacks::NONE);
+        /// Row of values below the file's own
+        preset: String = or_row(PRESETS, PRESETS[0].name);
+        /// Congestion control, with its constants as keys of their own
+        congestion_control: CongestionControlConfig = by(congestion_control);
+        // RFC 6928.
+        /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
+        initial_window: InitialWindow = or(InitialWindow::Segments(10));
+        /// ECN: none, one halving a window (RFC 3168), or the exact echo of CE (RFC 8257)
+        ecn: EcnName = or(EcnName::Off);
+        /// ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)
+        ect_on_syn: bool = by(all_ect, &congestion_control, &stack);
+        /// ECT on pure ACKs and retransmissions too, as Linux does for DCTCP
+        ect_on_ack: bool = by(all_ect, &congestion_control, &stack) => {
+            warn_of_coarse_echo(t, &congestion_control, ecn);
+        };
+        /// Send in a lossless priority, the first of switch.pfc.priorities
+        lossless: bool = or(false);
+        /// 802.1p priority of all packets of this transport
+        priority: u8 = by(priority_if_given, given);
+        /// Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority
+        dscp: u8 = or_in(0, 0..=63);
+        /// Selective acknowledgements (RFC 2018, RFC 6675)
+        sack: bool = or(true);
+        /// Fast retransmit and fast recovery (RFC 5681 §3.2)
+        fast_retransmit: bool = by(unless_reordered, reorders);
+        /// Duplicate ACKs that trigger it (RFC 5681: 3)
+        dup_thresh: u32 = or_in(3, 1..=1000);
+        /// Limited transmit (RFC 3042)
+        limited_transmit: bool = or(true);
+        /// Losses found by time (RFC 8985); with sack and fast_retransmit only
+        rack: bool = or(false) => { warn_without(t, "rack", rack, sack && fast_retransmit, "sack and fast_retransmit"); };
+        /// Tail loss probe (RFC 8985 §7); with sack only
+        tlp: bool = or(false) => { warn_without(t, "tlp", tlp, sack, "sack"); };
+        /// Added to RACK's reordering timer and to the probe timeout (Linux: two jiffies)
+        recovery_slack: Span = or_in(Span::from_ms(2), TIMES);
+        /// Windows and what is in flight count segments, however short (Linux); off: bytes
+        count_packets: bool = or(false);
+        /// Proportional rate reduction (RFC 9937), after ECE too; off: the window is cut at once
+        prr: bool = or(false);
+        /// Take a reduction back when D-SACK shows that its retransmissions were needless (RFC 3708); with sack only
+        undo: bool = or(false);
+        /// Find spurious timeouts and take them back: F-RTO (RFC 5682)
+        frto: bool = or(false);
+        /// Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged (FreeBSD 9); without sack only
+        ecn_hides_loss: bool = or(false);
+        /// A window that is not filled does not grow (RFC 7661 §4.1); off: it grows up to the peer's window (FreeBSD 9)
+        window_validation: bool = or(true);
+        /// Slow start after a timeout, an ACK: a segment at most (RFC 3465 §2.3) or what it newly delivers (Linux)
+        rto_growth: RtoGrowthName = or(RtoGrowthName::Segment);
+        /// Window after an idle RTO: kept, at most the initial one (RFC 5681 §4.1), or halved for each RTO (Linux)
+        idle_restart: IdleRestartName = or(IdleRestartName::Off);
+        /// Spread segments over the round trip
+        pacing: bool = or(false);
+        /// Pacing rate in percent of cwnd / srtt below half of ssthresh
+        pacing_slow_start: u32 = or_in(200, 1..=100_000);
+        /// The same above
+        pacing_avoidance: u32 = or_in(120, 1..=100_000);
+        /// Segments that leave back to back (Linux: a TSO packet)
+        pacing_burst: u32 = or_in(2, 1..=1000);
+        // RFC 6298 with the values of Linux: minimum 200 ms (HZ/5), maximum 120 s, ticks of 1 ms (HZ 1000).
+        /// RTO before the first sample (RFC 6298 §2.1)
+        rto_initial: Span = or_in(Span::from_secs(1), POSITIVE);
+        /// Lower bound of the RTO (Linux)
+        rto_min: Span = or_in(Span::from_ms(200), TIMES);
+        /// Upper bound of the RTO (Linux)
+        rto_max: Span = or_in(Span::from_secs(120), POSITIVE) => {
+            for (key, value) in [("rto_min", rto_min), ("rto_initial", rto_initial)] {
+                let message = || format!("{value} is above rto_max ({rto_max})");
+                t.check(value <= rto_max, key, message, "raise rto_max or lower this");
+            }
+        };
+        /// Clock granularity: deadlines are rounded up to a multiple of it
+        rto_granularity: Span = or_in(Span::from_ms(1), POSITIVE);
+        /// How rto_min enters: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd srtt + 4 rttvar +
+        /// slop
+        rto_form: RtoFormName = or(RtoFormName::Linux);
+        /// Constant added in the freebsd form (cee Table I: 20 ms)
+        rto_slop: Span = or_in(Span::from_ms(20), TIMES);
+        /// Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth
+        timer_wheel: bool = or(false);
+        /// Constant time-out (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data (linux)
+        delayed_ack_form: DelayedAckFormName = or(DelayedAckFormName::Fixed);
+        /// ACKs sent at once at the start and after a pause, in the linux form (TCP_MAX_QUICKACKS: 16)
+        quick_acks: u32 = or_in(16, 0..=1_000_000);
+        /// Hold back SACKs beyond the third for a gap up to 5 % of the RTT, in the linux form
+        sack_compression: bool = or(true);
+        // RFC 9293 §3.8.6.3: at least every second full segment. Linux: at the latest after 40 ms (HZ/25).
+        /// ACK at the latest after so many full segments
+        delayed_ack_segments: u32 = or_in(2, 1..=1000);
+        /// ... or after this time
+        delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES);
+        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
+        /// Receive window where it is fixed
+        receive_window: Bytes = or_in(Bytes::kb(4000), WINDOWS);
+        /// The window: receive_window (fixed), half of a buffer that follows what is read (linux), or a buffer that grows in
+        /// steps (freebsd, needs timestamps)
+        receive_buffer: ReceiveBufferName = or(ReceiveBufferName::Fixed);
+        /// First buffer of linux (tcp_rmem[1]) and freebsd (recvspace)
+        receive_buffer_initial: Bytes = or_in(Bytes(131_072), WINDOWS);
+        /// Largest buffer of linux (tcp_rmem[2]; the first size for no autotuning) and freebsd (recvbuf_max)
+        receive_buffer_max: Bytes = or_in(Bytes(6_291_456), WINDOWS) => {
+            let able = receive_buffer == ReceiveBufferName::Fixed || receive_buffer_max >= receive_buffer_initial;
+            let message =
+                || format!("{receive_buffer_max} is below receive_buffer_initial ({receive_buffer_initial})");
+            t.check(able, "receive_buffer_max", message, "");
+        };
+        /// Step of freebsd (recvbuf_inc)
+        receive_buffer_step: Bytes = or_in(Bytes(16_384), WINDOWS);
+        /// Full segments that may wait above a gap, 0 for no limit (cee Table I: 200)
+        reassembly_limit: u32 = or_in(0, 0..=1_000_000);
+        /// Report data that came twice (RFC 2883); needs sack
+        dsack: bool = or(false);
+        /// Rate at which the application reads
+        read_rate: Option<BitRate> = optional("none: at once") => {
+            let positive = read_rate.is_none_or(|rate: BitRate| rate.0 >= 1000);
+            t.check(positive, "read_rate", || "is below 1 kbps".to_owned(), "leave it out to read at once");
+        };
+        /// Where data wait until they are acknowledged: without limit, or in a buffer that grows with the window (linux); what
+        /// fills it is pushed
+        send_buffer: SendBufferName = or(SendBufferName::Unlimited);
+        /// First send buffer of linux (tcp_wmem[1])
+        send_buffer_initial: Bytes = or_in(Bytes(16_384), SEND_BUFFERS);
+        /// Largest send buffer of linux (tcp_wmem[2])
+        send_buffer_max: Bytes = or_in(Bytes(4_194_304), SEND_BUFFERS) => {
+            let able = send_buffer == SendBufferName::Unlimited || send_buffer_max >= send_buffer_initial;
+            let message = || format!("{send_buffer_max} is below send_buffer_initial ({send_buffer_initial})");
+            t.check(able, "send_buffer_max", message, "raise it, or lower send_buffer_initial");
+        };
+        /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
+        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
+        small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
+        /// A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues)
+        small_queues: bool = or(false);
+        /// Timestamps option: 12 bytes on every segment (RFC 7323)
+        timestamps: bool = or(false);
+        /// Three-way handshake for every flow
+        handshake: bool = or(true);
+        /// End connections with FIN and its ACK (RFC 9293 §3.6); else they vanish
+        fin: bool = or(false);
+        /// What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also the
+        /// congestion window (cee)
+        cache: CacheName = or(CacheName::None);
+        /// SYN retransmissions before giving up (Linux: 6)
+        syn_retries: u32 = or_in(6, 0..=255);
+        /// Consecutive time-outs before giving up (Linux: 15)
+        retries: u32 = or_in(15, 0..=255);
+    }
+    pub fn read(t, reorders: Option<&str>, given: &mut Option<u8>);
+}
+
+choices! {
+    /// ECN modes
+    pub enum EcnName {
+        /// Not negotiated
+        Off = "off",
+        /// RFC 3168
+        Classic = "classic",
+        /// RFC 8257
+        Dctcp = "dctcp",
+    }
+}
+
+choices! {
+    /// Slow start after a timeout
+    pub enum RtoGrowthName {
+        /// A segment an ACK at most (RFC 3465)
+        Segment = "segment",
+        /// What the ACK newly delivers (Linux)
+        Delivered = "delivered",
+    }
+}
+
+choices! {
+    /// What becomes of a window that was not used
+    pub enum IdleRestartName {
+        /// It stays
+        Off = "off",
+        /// At most the initial window
+        Rfc5681 = "rfc5681",
+        /// Halved for each RTO
+        Linux = "linux",
+    }
+}
+
+choices! {
+    /// RTO forms
+    pub enum RtoFormName {
+        /// RFC 6298
+        Rfc = "rfc",
+        /// srtt + max(`rto_min`, 4 rttvar)
+        Linux = "linux",
+        /// srtt + 4 rttvar + slop
+        Freebsd = "freebsd",
+    }
+}
+
+choices! {
+    /// Forms of the delayed ACK
+    pub enum DelayedAckFormName {
+        /// Constant
+        Fixed = "fixed",
+        /// Linux
+        Linux = "linux",
+    }
+}
+
+choices! {
+    /// Receive buffers
+    pub enum ReceiveBufferName {
+        /// `receive_window`
+        Fixed = "fixed",
+        /// Dynamic right-sizing
+        Linux = "linux",
+        /// Steps of a fixed size
+        Freebsd = "freebsd",
+    }
+}
+
+choices! {
+    /// Where the application's data wait
+    pub enum SendBufferName {
+        /// Whatever it takes
+        Unlimited = "unlimited",
+        /// Grows with the window
+        Linux = "linux",
+    }
+}
+
+choices! {
+    /// What becomes of a last segment that is not full
+    pub enum SmallSegmentsName {
+        /// `TCP_NODELAY`
+        AtOnce = "at_once",
+        /// While another is not acknowledged it waits
+        Nagle = "nagle",
+        /// `TCP_CORK`
+        Cork = "cork",
+    }
+}
+
+choices! {
+    /// Connection caches
+    pub enum CacheName {
+        /// Nothing is inherited
+        None = "none",
+        /// RTT
+        Linux = "linux",
+        /// RTT and ssthresh
+        LinuxSsthresh = "linux_ssthresh",
+        /// RTT, its deviation and ssthresh, averaged
+        Freebsd = "freebsd",
+        /// The congestion window too
+        Cee = "cee",
+    }
+}
+
+/// The initial congestion window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InitialWindow {
+    /// This many segments.
+    Segments(u32),
+    /// Host link rate times the base RTT of the longest shortest path, rounded up to a segment.
+    Bdp,
+    /// This many bytes.
+    Bytes(Bytes),
+}
+
+impl Setting for InitialWindow {
+    fn shape() -> Shape {
+        let segments = Shape::Pattern(r"^\s*0*[1-9][0-9]*\s*segments?\s*$");
+        let forms = vec![segments, Shape::Pattern(r"^\s*bdp\s*$"), Bytes::shape()];
+        Shape::Any("\"N segments\", \"bdp\" or a size", forms)
+    }
+    fn read(item: &Item) -> Result<InitialWindow, Mistake> {
+        const EXPECTED: &str = "\"10 segments\", \"bdp\" or a size such as \"30 KB\"";
+        let Value::Text(text) = &item.value else { return wrong_sort(item, EXPECTED) };
+        let text = text.trim();
+        if text == "bdp" {
+            return Ok(InitialWindow::Bdp);
+        }
+        let count = text.strip_suffix("segments").or_else(|| text.strip_suffix("segment")).map(str::trim);
+        let window = match count {
+            Some(count) => count.parse().ok().map(InitialWindow::Segments),
+            None => text.parse().ok().map(InitialWindow::Bytes),
+        };
+        match window {
+            None | Some(InitialWindow::Segments(0) | InitialWindow::Bytes(Bytes(0))) => {
+                let message = format!("{} is not an initial window; expected {EXPECTED}", item.show());
+                Err(Mistake { message, hint: String::new() })
+            }
+            Some(window) => Ok(window),
+        }
+    }
+    fn toml(&self) -> String {
+        match self {
+            InitialWindow::Segments(count) => format!("\"{count} segments\""),
+            InitialWindow::Bdp => "\"bdp\"".to_owned(),
+            InitialWindow::Bytes(bytes) => bytes.toml(),
+        }
+    }
+}
+
+// Linux 6.1: a DCTCP socket sends everything as ECT(0) (tcp_ca_needs_ecn).
+fn all_ect(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    control: &CongestionControlConfig,
+    stack: &str,
+) -> bool {
+    let all = stack == "linux" && matches!(control, CongestionControlConfig::Dctcp(_));
+    let origin = if all { Origin::Computed("DCTCP of the linux stack".to_owned()) } else { Origin::Default };
+    t.or_because(key, all, origin, "false; true for DCTCP of stack = \"linux\"", doc)
+}
+
+fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnName) {
+    if matches!(control, CongestionControlConfig::Dctcp(_)) && ecn != EcnName::Dctcp {
+        let path = t.at("ecn");
+        t.ledger.warn(format!(
+            "{path}: {} with congestion_control \"dctcp\", which needs the exact echo of CE (ecn = \"dctcp\")",
+            ecn.plain()
+        ));
+    }
+}
+
+/// The priority if the file gives one; else it follows from the switches and is settled later.
+fn priority_if_given(t: &mut Table, key: &'static str, doc: &str, given: &mut Option<u8>) -> u8 {
+    let rule = "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
+         is not one of them";
+    *given = t.optional_in(key, 0..=7, rule, doc);
+    given.unwrap_or(0)
+}
+
+/// bolt §IV-A2 turns fast retransmit off where packets of a flow overtake each other.
+fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Option<&str>) -> bool {
+    let (fast, origin) = match reorders {
+        None => (true, Origin::Default),
+        Some(why) => (false, Origin::Computed(format!("because {why}"))),
+    };
+    let rule = "true; false if routing.kind = \"spray\" or routing.per = \"packet\"";
+    t.or_because(key, fast, origin, rule, doc)
+}
+
+fn warn_without(t: &mut Table, key: &str, on: bool, able: bool, needs: &str) {
+    if on && !able && t.has(key) {
+        let path = t.at(key);
+        t.ledger.warn(format!("{path}: does nothing without {needs}"));
+    }
+}

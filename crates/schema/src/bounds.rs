@@ -1,0 +1,76 @@
+//! The values that a key may have, of all that its type has.
+
+use crate::docs::Range;
+use crate::value::Setting;
+use std::ops::RangeInclusive;
+
+/// Bounds for values of type `T`.
+pub trait Bounds<T> {
+    /// What is wrong with a value, or `None`.
+    fn complaint(&self, value: &T) -> Option<String>;
+    /// What to do then, or "".
+    fn hint(&self) -> &'static str {
+        ""
+    }
+    /// For the reference: "0 s to 1 s".
+    fn text(&self) -> String;
+    /// For checkers.
+    fn range(&self) -> Range;
+}
+
+impl<T: Setting + PartialOrd> Bounds<T> for RangeInclusive<T> {
+    fn complaint(&self, value: &T) -> Option<String> {
+        let message =
+            || format!("{} is outside {} to {}", value.plain(), self.start().plain(), self.end().plain());
+        (!self.contains(value)).then(message)
+    }
+    fn text(&self) -> String {
+        format!("{} to {}", self.start().plain(), self.end().plain())
+    }
+    fn range(&self) -> Range {
+        Range { low: self.start().toml(), high: self.end().toml(), above: false, each: false }
+    }
+}
+
+/// Above the first number, and at most the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Above(pub f64, pub f64, pub &'static str);
+
+impl Bounds<f64> for Above {
+    fn complaint(&self, value: &f64) -> Option<String> {
+        let Above(low, high, _) = *self;
+        let (low_text, high_text) = (short(low), short(high));
+        (*value <= low || *value > high)
+            .then(|| format!("{value} is not above {low_text} and at most {high_text}"))
+    }
+    fn hint(&self) -> &'static str {
+        self.2
+    }
+    fn text(&self) -> String {
+        format!("above {} to {}", short(self.0), short(self.1))
+    }
+    fn range(&self) -> Range {
+        Range { low: self.0.toml(), high: self.1.toml(), above: true, each: false }
+    }
+}
+
+/// "1e9", "0.5".
+fn short(number: f64) -> String {
+    if number >= 1e4 { format!("{number:e}") } else { number.to_string() }
+}
+
+/// The bounds of each element of a list.
+#[derive(Clone, Debug)]
+pub struct Each<B>(pub B);
+
+impl<T, B: Bounds<T>> Bounds<Vec<T>> for Each<B> {
+    fn complaint(&self, values: &Vec<T>) -> Option<String> {
+        values.iter().find_map(|value| self.0.complaint(value))
+    }
+    fn text(&self) -> String {
+        format!("each {}", self.0.text())
+    }
+    fn range(&self) -> Range {
+        Range { each: true, ..self.0.range() }
+    }
+}

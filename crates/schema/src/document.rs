@@ -1,0 +1,301 @@
+//! A scenario text as a tree in which every value knows where it was written.
+//!
+//! TOML 1.1 with the limits of the parser (nesting 80 deep). Values that `--set` gives go into the same tree,
+//! so that the readers see one document. Left out: comments and layout.
+
+use crate::error::Problem;
+use crate::short::{self, Short};
+use crate::value::quoted;
+use std::path::Path;
+use toml::de::{DeTable, DeValue, Error};
+
+/// Longer texts are refused before they are parsed.
+const TEXT_MAX: usize = 16 << 20;
+/// How many syntax errors are reported: beyond a few, the later ones follow from the first.
+const SYNTAX_ERRORS_MAX: usize = 5;
+/// No key of a scenario is deeper than five.
+const OVERRIDE_DEPTH_MAX: usize = 8;
+
+/// Where a value was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A line of the file, from 1.
+    Line(u32),
+    /// `--set`.
+    Set,
+    /// `--seed`.
+    Seed,
+    /// Nowhere: a preset or a documentation run.
+    Nowhere,
+}
+
+/// A document as it was written, and what the command line adds.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The TOML.
+    pub text: &'a str,
+    /// What error messages call it; its stem is the default name of the scenario.
+    pub file_name: &'a str,
+    /// Where relative names of files in it begin.
+    pub base_dir: &'a Path,
+    /// `--set`: (path, TOML value or bare word). An element of a list has its number in the path
+    /// ("workload.0.size"), which may be left out where the list has one element.
+    pub overrides: &'a [(String, String)],
+    /// `--seed`.
+    pub seed: Option<u64>,
+}
+
+/// A value and its place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Item {
+    /// The value.
+    pub value: Value,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// A TOML value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// In quotes.
+    Text(String),
+    /// Of any size.
+    Integer(i128),
+    /// Infinity stands for an integer beyond 128 bits.
+    Float(f64),
+    /// true or false.
+    Bool(bool),
+    /// As written.
+    Date(String),
+    /// In brackets.
+    Array(Vec<Item>),
+    /// In the order of the file.
+    Table(Vec<(String, Item)>),
+}
+
+impl Item {
+    /// An empty table.
+    pub fn table(place: Place) -> Item {
+        Item { value: Value::Table(Vec::new()), place }
+    }
+
+    /// The value of `key`, if this is a table that has it.
+    pub fn get(&self, key: &str) -> Option<&Item> {
+        let Value::Table(pairs) = &self.value else { return None };
+        pairs.iter().find(|(name, _)| name == key).map(|(_, item)| item)
+    }
+
+    /// The same, to change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
+        let Value::Table(pairs) = &mut self.value else { return None };
+        pairs.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
+    }
+
+    /// Sets `key` in a table.
+    pub fn insert(&mut self, key: &str, item: Item) {
+        if let Some(old) = self.get_mut(key) {
+            *old = item;
+        } else if let Value::Table(pairs) = &mut self.value {
+            pairs.push((key.to_owned(), item));
+        }
+    }
+
+    /// The item at `path`, and where that does not exist, the nearest table above it.
+    pub fn nearest(&self, path: &str) -> (&Item, bool) {
+        let mut item = self;
+        for segment in path.split('.') {
+            let next = match &item.value {
+                Value::Array(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
+                _ => item.get(segment),
+            };
+            let Some(next) = next else { return (item, false) };
+            item = next;
+        }
+        (item, true)
+    }
+
+    /// The value as TOML on one line, shortened to what fits an error message.
+    pub fn show(&self) -> String {
+        match &self.value {
+            Value::Text(text) if text.chars().count() > 60 => {
+                quoted(&(text.chars().take(60).collect::<String>() + "..."))
+            }
+            Value::Text(text) => quoted(text),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => format!("{number:?}"),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Date(date) => date.clone(),
+            Value::Array(items) if items.len() <= 4 && items.iter().all(|item| !item.is_container()) => {
+                format!("[{}]", items.iter().map(Item::show).collect::<Vec<_>>().join(", "))
+            }
+            Value::Array(items) => format!("[{} values]", items.len()),
+            Value::Table(_) => "{...}".to_owned(),
+        }
+    }
+
+    /// What sort of value this is, in words.
+    pub fn sort(&self) -> &'static str {
+        match self.value {
+            Value::Text(_) => "text",
+            Value::Integer(_) | Value::Float(_) => "a number",
+            Value::Bool(_) => "a truth value",
+            Value::Date(_) => "a date",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+
+    fn is_container(&self) -> bool {
+        matches!(self.value, Value::Array(_) | Value::Table(_))
+    }
+}
+
+/// The document of `input`: its text, with `--set` and `--seed` worked in and short forms written out.
+///
+/// The problems beside it are overrides that no key can be found for.
+///
+/// # Errors
+/// What is not TOML; nothing else can be judged then.
+pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Problem>), Vec<Problem>> {
+    let mut root = parse(input.text, input.file_name)?;
+    short::expand(&mut root, shorts);
+    let mut problems = Vec::new();
+    for (path, text) in input.overrides {
+        if let Err((message, hint)) = set(&mut root, path, parse_word(text, Place::Set)) {
+            let (place, value) = ("--set".to_owned(), text.clone());
+            problems.push(Problem { path: path.clone(), place, line: None, value, message, hint });
+        }
+        short::expand(&mut root, shorts);
+    }
+    if let Some(seed) = input.seed {
+        root.insert("seed", Item { value: Value::Integer(i128::from(seed)), place: Place::Seed });
+    }
+    Ok((root, problems))
+}
+
+/// A value as `--set` and presets write it: TOML if it parses, else the text itself.
+pub fn parse_word(text: &str, place: Place) -> Item {
+    match DeValue::parse(text) {
+        Ok(value) => convert(value.get_ref(), place, &|_| place),
+        Err(_) => Item { value: Value::Text(text.to_owned()), place },
+    }
+}
+
+fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
+    if text.len() > TEXT_MAX {
+        let message = format!("{} MB of text; a scenario has at most 16 MiB", text.len() / 1_000_000);
+        let hint = "keep long flow lists in a file of their own (workload.file)".to_owned();
+        let (path, place, value) = (String::new(), file_name.to_owned(), String::new());
+        return Err(vec![Problem { path, place, line: None, value, message, hint }]);
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let newlines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line_of = |offset: usize| newlines.partition_point(|newline| *newline < offset) as u32 + 1;
+    match DeTable::parse(text) {
+        Ok(table) => Ok(convert_table(table.get_ref(), Place::Nowhere, &|at| Place::Line(line_of(at)))),
+        Err(first) => {
+            // With recovery a long binary text would make an error for every byte.
+            let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
+            let mut problems: Vec<Problem> =
+                errors.iter().map(|error| syntax(error, file_name, &line_of)).collect();
+            problems.sort_by_key(|problem| problem.line);
+            problems.truncate(SYNTAX_ERRORS_MAX);
+            Err(problems)
+        }
+    }
+}
+
+fn syntax(error: &Error, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
+    let line = error.span().map(|span| line_of(span.start));
+    let message = error.message().lines().collect::<Vec<_>>().join(", ");
+    Problem {
+        path: String::new(),
+        place: line.map_or(file_name.to_owned(), |line| format!("{file_name}:{line}")),
+        line,
+        value: String::new(),
+        message: format!("this is not TOML: {message}"),
+        hint: "texts and quantities stand in quotes, as in delay = \"1 us\"".to_owned(),
+    }
+}
+
+fn convert(value: &DeValue, place: Place, at: &dyn Fn(usize) -> Place) -> Item {
+    let value = match value {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => Value::Float(f64::INFINITY),
+        },
+        DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Value::Bool(*flag),
+        DeValue::Datetime(date) => Value::Date(date.to_string()),
+        DeValue::Array(items) => Value::Array(
+            items.iter().map(|item| convert(item.get_ref(), at(item.span().start), at)).collect(),
+        ),
+        DeValue::Table(table) => return convert_table(table, place, at),
+    };
+    Item { value, place }
+}
+
+/// A table with its keys in the order of the file.
+fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> Item {
+    let mut pairs: Vec<_> = table.iter().collect();
+    pairs.sort_by_key(|(key, _)| key.span().start);
+    let pair = |(key, value): (&toml::Spanned<std::borrow::Cow<'_, str>>, &toml::Spanned<DeValue>)| {
+        (key.get_ref().to_string(), convert(value.get_ref(), at(key.span().start), at))
+    };
+    Item { value: Value::Table(pairs.into_iter().map(pair).collect()), place }
+}
+
+/// Puts `new` at `path`, making the tables on the way there. The error is a message and a hint.
+pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String)> {
+    let segments: Vec<&str> = path.split('.').map(str::trim).collect();
+    if segments.len() > OVERRIDE_DEPTH_MAX || segments.iter().any(|segment| segment.is_empty()) {
+        let hint = "write KEY=VALUE with a dotted key, as in switch.pfc.xoff=\"96 KB\"".to_owned();
+        return Err(("this is not the path of a key".to_owned(), hint));
+    }
+    let mut item = root;
+    for (depth, segment) in segments.iter().enumerate() {
+        item = only_element(item, segment)?;
+        item = step(item, segment, new.place)
+            .map_err(|message| (format!("{} {message}", segments[..depth].join(".")), String::new()))?;
+    }
+    *item = new;
+    Ok(())
+}
+
+/// The one element of a list, where a key follows and not a number: `workload.size`.
+fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (String, String)> {
+    if segment.parse::<usize>().is_ok() || !matches!(item.value, Value::Array(_)) {
+        return Ok(item);
+    }
+    let Value::Array(items) = &mut item.value else { return Err((String::new(), String::new())) };
+    match items.as_mut_slice() {
+        [only] => Ok(only),
+        items => {
+            let hint = format!("put its number first, from 0, as in workload.0.{segment}");
+            Err((format!("the list has {} elements: which one?", items.len()), hint))
+        }
+    }
+}
+
+/// One step down, into a table that is made where there is none (or where `false` stood for one).
+fn step<'i>(item: &'i mut Item, segment: &str, place: Place) -> Result<&'i mut Item, String> {
+    if matches!(item.value, Value::Bool(_)) {
+        *item = Item::table(place);
+    }
+    let sort = item.sort();
+    match item.value {
+        Value::Array(ref mut items) => {
+            let count = items.len();
+            let element = segment.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+            return element
+                .ok_or_else(|| format!("is a list of {count}: it has no element {segment}, counted from 0"));
+        }
+        Value::Table(_) => {}
+        _ => return Err(format!("is {sort} and has no keys")),
+    }
+    if item.get(segment).is_none() {
+        item.insert(segment, Item::table(place));
+    }
+    item.get_mut(segment).ok_or_else(|| "can not be set".to_owned())
+}

@@ -1,0 +1,64 @@
+//! A kind of document: how it is read, and so which keys it can have.
+
+use crate::docs::{Documentation, OptionDoc};
+use crate::ledger::{Ledger, last_segment};
+use crate::options::explore;
+use crate::short::Short;
+use crate::text::parent;
+use std::sync::OnceLock;
+
+/// The keys of a kind of document, known from its readers.
+#[derive(Debug)]
+pub struct Language {
+    /// Reads all tables of a document.
+    pub read: fn(&mut Ledger),
+    /// Short forms of tables: where, and what they stand for.
+    pub shorts: &'static [(&'static str, Short)],
+    /// The tables (and keys above them) in the order in which people read them.
+    pub order: &'static [&'static str],
+    found: OnceLock<Documentation>,
+}
+
+impl Language {
+    /// A language of which nothing is known yet but its readers.
+    pub const fn new(
+        read: fn(&mut Ledger),
+        shorts: &'static [(&'static str, Short)],
+        order: &'static [&'static str],
+    ) -> Language {
+        Language { read, shorts, order, found: OnceLock::new() }
+    }
+
+    /// What the readers say of themselves.
+    pub fn documentation(&'static self) -> &'static Documentation {
+        self.found.get_or_init(|| explore(self))
+    }
+
+    /// Every key: path, the choices under which it exists, type, default and meaning.
+    pub fn options(&'static self) -> &'static [OptionDoc] {
+        &self.documentation().options
+    }
+
+    /// The place of a path in the order of the file.
+    pub fn rank(&self, path: &str) -> usize {
+        let section = path.split(['.', '[']).next().unwrap_or("");
+        self.order.iter().position(|known| *known == section).unwrap_or(self.order.len())
+    }
+
+    /// Where a key that is unknown here belongs, as a hint, or "".
+    pub fn home_of(&'static self, key: &str) -> String {
+        let mut homes: Vec<&str> = self
+            .options()
+            .iter()
+            .filter(|option| last_segment(&option.path) == key && !option.path.contains(".NAME."))
+            .map(|o| parent(&o.path))
+            .collect();
+        homes.dedup();
+        match homes[..] {
+            // A table that has a seed of its own is not what was meant.
+            ["", ..] => format!("{key} stands above the first table"),
+            [home] if !home.contains('[') => format!("it belongs in [{home}]"),
+            _ => String::new(),
+        }
+    }
+}

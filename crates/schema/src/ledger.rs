@@ -1,0 +1,221 @@
+//! What reading a scenario leaves behind: problems, warnings, where every value came from, and (on a
+//! documentation run) which keys there are.
+
+use crate::docs::Documentation;
+use crate::document::{Item, Place};
+use crate::error::Problem;
+use crate::language::Language;
+use std::fmt;
+
+/// More mistakes than these are counted, not listed.
+const PROBLEMS_MAX: usize = 100;
+
+/// Where a value came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Written in the file.
+    File,
+    /// `--set`.
+    Set,
+    /// `--seed`.
+    Seed,
+    /// The row of this preset.
+    Preset(&'static str),
+    /// The row of this stack.
+    Stack(&'static str),
+    /// The default.
+    Default,
+    /// A default that depends on something else, and on what.
+    Computed(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::File => f.write_str("file"),
+            Origin::Set => f.write_str("--set"),
+            Origin::Seed => f.write_str("--seed"),
+            Origin::Preset(name) => write!(f, "preset {name}"),
+            Origin::Stack(name) => write!(f, "stack {name}"),
+            Origin::Default => f.write_str("default"),
+            Origin::Computed(why) => write!(f, "computed: {why}"),
+        }
+    }
+}
+
+impl From<Place> for Origin {
+    fn from(place: Place) -> Origin {
+        match place {
+            Place::Line(_) => Origin::File,
+            Place::Set => Origin::Set,
+            Place::Seed => Origin::Seed,
+            Place::Nowhere => Origin::Default,
+        }
+    }
+}
+
+/// A key of a resolved scenario.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// "switch.pfc.xoff", "workload.0.size".
+    pub path: String,
+    /// As TOML; where `automatic`, a description of what stands for it.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The key has no value of its own and is left out of the TOML.
+    pub automatic: bool,
+}
+
+/// Collects while the tables are read.
+pub struct Ledger<'d> {
+    /// The document.
+    pub root: &'d Item,
+    /// Which keys there are.
+    pub language: &'static Language,
+    file_name: &'d str,
+    problems: Vec<Problem>,
+    unlisted: usize,
+    warnings: Vec<String>,
+    entries: Vec<Entry>,
+    /// `Some` on a documentation run, which visits every table whether it is in the document or not.
+    pub documentation: Option<Documentation>,
+}
+
+impl<'d> Ledger<'d> {
+    /// An empty one.
+    pub fn new(root: &'d Item, file_name: &'d str, language: &'static Language) -> Ledger<'d> {
+        Ledger {
+            root,
+            language,
+            file_name,
+            problems: Vec::new(),
+            unlisted: 0,
+            warnings: Vec::new(),
+            entries: Vec::new(),
+            documentation: None,
+        }
+    }
+
+    /// What messages call the file.
+    pub fn file_name(&self) -> &'d str {
+        self.file_name
+    }
+
+    /// Records a mistake at `path`; the place and the value come from the document.
+    pub fn problem(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
+        let (item, found) = self.root.nearest(path);
+        self.problem_at(item.place, if found { item.show() } else { String::new() }, path, message, hint);
+    }
+
+    fn problem_at(
+        &mut self,
+        place: Place,
+        value: String,
+        path: &str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        if self.is_full() {
+            self.unlisted += 1;
+            return;
+        }
+        let (place, line) = match place {
+            Place::Line(line) if !path.is_empty() => (format!("{}:{line}", self.file_name), Some(line)),
+            Place::Set => ("--set".to_owned(), None),
+            Place::Seed => ("--seed".to_owned(), None),
+            Place::Line(_) | Place::Nowhere => (self.file_name.to_owned(), None),
+        };
+        let (message, hint) = (message.into(), hint.into());
+        self.problems.push(Problem { path: path.to_owned(), place, line, value, message, hint });
+    }
+
+    /// A mistake at a key that has dots or quotes in it, so that its path would not be found.
+    pub fn problem_with(&mut self, item: &Item, path: &str, message: String, hint: String) {
+        self.problem_at(item.place, item.show(), path, message, hint);
+    }
+
+    /// Whether so much is wrong that further mistakes are only counted: hints need not be looked for.
+    pub fn is_full(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
+    }
+
+    /// Whether a mistake at `path` or below it is known, so that what follows from it need not be said.
+    pub fn failed(&self, path: &str) -> bool {
+        let at = |problem: &Problem| {
+            problem.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.problems.iter().any(at)
+    }
+
+    /// What should be looked at before the results are trusted.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
+    /// A key has this value, from there.
+    pub fn entry(&mut self, path: String, value: String, origin: Origin) {
+        self.entries.push(Entry { path, value, origin, automatic: false });
+    }
+
+    /// A key without a value of its own; `stand_in` says what holds instead.
+    pub fn automatic(&mut self, path: String, stand_in: &str, origin: Origin) {
+        self.entries.push(Entry { path, value: stand_in.to_owned(), origin, automatic: true });
+    }
+
+    /// Gives a value to an entry that was recorded as automatic.
+    pub fn settle(&mut self, path: &str, value: String, origin: Origin) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.path == path) {
+            *entry = Entry { path: path.to_owned(), value, origin, automatic: false };
+        }
+    }
+
+    /// How many entries there are, for [`Ledger::fold`].
+    pub fn mark(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Takes the entries since `mark` out again, as one inline table.
+    pub fn fold(&mut self, mark: usize) -> String {
+        let pairs: Vec<String> = self
+            .entries
+            .drain(mark..)
+            .filter(|entry| !entry.automatic)
+            .map(|entry| format!("{} = {}", last_segment(&entry.path), entry.value))
+            .collect();
+        format!("{{ {} }}", pairs.join(", "))
+    }
+
+    /// Further problems that were found before or after reading.
+    pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        self.problems.extend(problems);
+    }
+
+    /// The problems in the order of the file, or else entries and warnings.
+    ///
+    /// # Errors
+    /// All problems.
+    pub fn close(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<Problem>> {
+        if self.problems.is_empty() {
+            return Ok((self.entries, self.warnings));
+        }
+        self.problems.sort_by_key(|problem| (problem.place == "--set", problem.line.unwrap_or(u32::MAX)));
+        if self.unlisted > 0 {
+            let message = format!("{} further mistakes are not listed", self.unlisted);
+            self.problems.push(Problem {
+                path: String::new(),
+                place: self.file_name.to_owned(),
+                line: None,
+                value: String::new(),
+                message,
+                hint: String::new(),
+            });
+        }
+        Err(self.problems)
+    }
+}
+
+/// "xoff" of "switch.pfc.xoff".
+pub fn last_segment(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}

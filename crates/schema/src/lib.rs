@@ -1,0 +1,23 @@
+//! Declarations of keys. One declaration of a key says its name, its type and unit, its default, its range and what it
+//! means; from it come the Rust value, the reader with its messages, the reference and the JSON Schema.
+//!
+//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables that are told apart by a key.
+//! Checks across keys are written by hand, beside the declarations.
+
+pub mod bounds;
+pub mod docs;
+pub mod document;
+pub mod error;
+pub mod json;
+pub mod language;
+pub mod ledger;
+pub mod nested;
+mod options;
+pub mod panics;
+pub mod reader;
+pub mod row;
+pub mod shape;
+pub mod short;
+pub mod table;
+pub mod text;
+pub mod value;

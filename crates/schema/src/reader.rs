@@ -1,0 +1,484 @@
+//! Reads one table: each accessor takes a key, says what it means, records the value with its origin, and
+//! collects what is wrong. When a table is done, the keys that nobody asked for are mistakes too.
+
+use crate::bounds::Bounds;
+use crate::docs::{OptionDoc, TableDoc, Variants};
+use crate::document::{Item, Place, Value, parse_word};
+use crate::ledger::{Ledger, Origin};
+use crate::row::Row;
+use crate::shape::Shape;
+use crate::value::{Setting, choose, did_you_mean, misspelt, names, quoted};
+
+/// A table that is being read.
+pub struct Table<'a, 'd> {
+    /// Where everything that is found goes.
+    pub ledger: &'a mut Ledger<'d>,
+    /// The table in the document, if it is there.
+    pub item: Option<&'d Item>,
+    /// "switch.pfc"; "" for the document.
+    pub path: String,
+    /// The rows below the file's own values: the preset's, with what its keys begin with for this table, and the
+    /// stack's below that.
+    pub(crate) preset: Option<(&'static Row, String)>,
+    stack: Option<&'static Row>,
+    /// Why this table is read, for the default of the key that shows it ([`Table::why`]).
+    origin: Origin,
+    /// The choices under which the keys of this table exist, for the reference.
+    pub(crate) when: String,
+    pub(crate) known: Vec<&'static str>,
+    /// The kind that [`Table::variant`] found, or "".
+    chosen: &'static str,
+    /// Unknown keys are not judged: the kind that would say which are known is missing, or names are free.
+    lenient: bool,
+}
+
+impl<'a, 'd> Table<'a, 'd> {
+    /// The document itself.
+    pub fn root(ledger: &'a mut Ledger<'d>) -> Table<'a, 'd> {
+        let item = Some(ledger.root);
+        Table::new(ledger, item, String::new(), Origin::Default, String::new())
+    }
+
+    pub(crate) fn new(
+        ledger: &'a mut Ledger<'d>,
+        item: Option<&'d Item>,
+        path: String,
+        origin: Origin,
+        when: String,
+    ) -> Table<'a, 'd> {
+        let is_table = item.is_none_or(|item| matches!(item.value, Value::Table(_)));
+        if let (Some(item), false) = (item, is_table) {
+            let message = format!("{} is {}; expected a table", item.show(), item.sort());
+            ledger.problem_with(item, &path, message, String::new());
+        }
+        Table {
+            ledger,
+            item,
+            path,
+            preset: None,
+            stack: None,
+            origin,
+            when,
+            known: Vec::new(),
+            chosen: "",
+            lenient: !is_table,
+        }
+    }
+
+    /// Takes values that the file does not give from `preset`.
+    pub fn layer(&mut self, preset: &'static Row) {
+        self.preset = Some((preset, String::new()));
+    }
+
+    /// Takes values that neither the file nor the preset gives from `stack`.
+    pub fn layer_below(&mut self, stack: &'static Row) {
+        self.stack = Some(stack);
+    }
+
+    /// The path of `key`; of the table itself for "".
+    pub fn at(&self, key: &str) -> String {
+        match (self.path.as_str(), key) {
+            ("", key) => key.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, key) => format!("{path}.{key}"),
+        }
+    }
+
+    /// Whether the file or an override has `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.item.is_some_and(|item| item.get(key).is_some())
+    }
+
+    /// Where the value of `key` was written.
+    pub fn origin_of(&self, key: &str) -> Origin {
+        self.item.and_then(|item| item.get(key)).map_or(Origin::Default, |item| Origin::from(item.place))
+    }
+
+    /// Why this table is read although the file may not have it.
+    pub fn why(&self) -> Origin {
+        self.origin.clone()
+    }
+
+    /// Whether this is a documentation run, which asks for what there is and not for values.
+    pub fn is_documenting(&self) -> bool {
+        self.ledger.documentation.is_some()
+    }
+
+    /// What this table is called and what it is.
+    pub fn about(&mut self, name: &str, doc: &str) {
+        let (path, when) = (self.path.clone(), self.when.clone());
+        if let Some(found) = &mut self.ledger.documentation {
+            found.tables.push(TableDoc { path, when, name: name.to_owned(), doc: doc.to_owned() });
+        }
+    }
+
+    /// A key that must be there.
+    pub fn required<T: Setting>(&mut self, key: &'static str, doc: &str) -> Option<T> {
+        self.describe::<T>(key, "required", doc, None);
+        self.must(key)
+    }
+
+    /// A key that must be there, with the values that it may have.
+    pub fn required_in<T: Setting>(
+        &mut self,
+        key: &'static str,
+        bounds: impl Bounds<T>,
+        doc: &str,
+    ) -> Option<T> {
+        self.describe(key, "required", doc, Some(&bounds));
+        let value = self.must(key)?;
+        self.within(key, &value, &bounds);
+        Some(value)
+    }
+
+    fn must<T: Setting>(&mut self, key: &'static str) -> Option<T> {
+        if !self.has(key) && self.of_preset(key).is_none() {
+            self.missing(key, &T::type_name());
+        }
+        let (value, origin) = self.given::<T>(key)?;
+        self.ledger.entry(self.at(key), value.toml(), origin);
+        Some(value)
+    }
+
+    /// A key with a default.
+    pub fn or<T: Setting>(&mut self, key: &'static str, default: T, doc: &str) -> T {
+        self.describe::<T>(key, &default.toml(), doc, None);
+        self.settled(key, default, Origin::Default)
+    }
+
+    /// A key with a default, and the values that it may have.
+    pub fn or_in<T: Setting>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        bounds: impl Bounds<T>,
+        doc: &str,
+    ) -> T {
+        self.describe(key, &default.toml(), doc, Some(&bounds));
+        let value = self.settled(key, default, Origin::Default);
+        self.within(key, &value, &bounds);
+        value
+    }
+
+    /// A key whose default follows from something else: `origin` says from what, `rule` how, for the reference.
+    pub fn or_because<T: Setting>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        origin: Origin,
+        rule: &str,
+        doc: &str,
+    ) -> T {
+        self.describe::<T>(key, rule, doc, None);
+        self.settled(key, default, origin)
+    }
+
+    /// As [`Table::or_because`], with the values that it may have.
+    pub fn or_because_in<T: Setting>(
+        &mut self,
+        key: &'static str,
+        (default, origin): (T, Origin),
+        bounds: impl Bounds<T>,
+        rule: &str,
+        doc: &str,
+    ) -> T {
+        self.describe(key, rule, doc, Some(&bounds));
+        let value = self.settled(key, default, origin);
+        self.within(key, &value, &bounds);
+        value
+    }
+
+    fn settled<T: Setting>(&mut self, key: &str, default: T, origin: Origin) -> T {
+        let (value, origin) = self.given(key).unwrap_or((default, origin));
+        self.ledger.entry(self.at(key), value.toml(), origin);
+        value
+    }
+
+    /// A key that may be left out; `stand_in` says what holds then.
+    pub fn optional<T: Setting>(&mut self, key: &'static str, stand_in: &str, doc: &str) -> Option<T> {
+        self.describe::<T>(key, stand_in, doc, None);
+        self.may(key, stand_in)
+    }
+
+    /// As [`Table::optional`], with the values that it may have.
+    pub fn optional_in<T: Setting>(
+        &mut self,
+        key: &'static str,
+        bounds: impl Bounds<T>,
+        stand_in: &str,
+        doc: &str,
+    ) -> Option<T> {
+        self.describe(key, stand_in, doc, Some(&bounds));
+        let value = self.may(key, stand_in)?;
+        self.within(key, &value, &bounds);
+        Some(value)
+    }
+
+    /// As [`Table::optional`], recorded only where it is given: a table that does without looks as if there were no such key.
+    pub fn optional_if_given<T: Setting>(
+        &mut self,
+        key: &'static str,
+        stand_in: &str,
+        doc: &str,
+    ) -> Option<T> {
+        self.describe::<T>(key, stand_in, doc, None);
+        if self.has(key) { self.may(key, stand_in) } else { None }
+    }
+
+    /// As [`Table::or`], recorded only where it is given.
+    pub fn or_if_given<T: Setting>(&mut self, key: &'static str, default: T, doc: &str) -> T {
+        self.describe::<T>(key, &default.toml(), doc, None);
+        if self.has(key) { self.settled(key, default, Origin::Default) } else { default }
+    }
+
+    /// As [`Table::or_in`], recorded only where it is given.
+    pub fn or_if_given_in<T: Setting>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        bounds: impl Bounds<T>,
+        doc: &str,
+    ) -> T {
+        if self.has(key) || self.is_documenting() {
+            return self.or_in(key, default, bounds, doc);
+        }
+        self.known.push(key);
+        default
+    }
+
+    /// A key that must be there in this case; `rule` says in which, for the reference.
+    pub fn needed_unless<T: Setting>(&mut self, key: &'static str, rule: &str, doc: &str) -> Option<T> {
+        self.describe::<T>(key, rule, doc, None);
+        self.must(key)
+    }
+
+    fn may<T: Setting>(&mut self, key: &str, stand_in: &str) -> Option<T> {
+        let Some((value, origin)) = self.given::<T>(key) else {
+            self.ledger.automatic(self.at(key), stand_in, Origin::Default);
+            return None;
+        };
+        self.ledger.entry(self.at(key), value.toml(), origin);
+        Some(value)
+    }
+
+    /// A key that names one of `rows`, whose values then lie below the document's own, or `default`.
+    pub fn or_row(
+        &mut self,
+        key: &'static str,
+        rows: &'static [Row],
+        default: &'static str,
+        doc: &str,
+    ) -> String {
+        let (name, row) = self.row_named(key, rows, default, doc);
+        row.into_iter().for_each(|row| self.layer(row));
+        name
+    }
+
+    /// The same; the values lie below those of [`Table::or_row`].
+    pub fn or_row_below(
+        &mut self,
+        key: &'static str,
+        rows: &'static [Row],
+        default: &'static str,
+        doc: &str,
+    ) -> String {
+        let (name, row) = self.row_named(key, rows, default, doc);
+        row.into_iter().for_each(|row| self.layer_below(row));
+        name
+    }
+
+    fn row_named(
+        &mut self,
+        key: &'static str,
+        rows: &'static [Row],
+        default: &'static str,
+        doc: &str,
+    ) -> (String, Option<&'static Row>) {
+        let of_none = (!rows.iter().any(|row| row.name == default)).then_some(default);
+        let known: Vec<&'static str> = of_none.into_iter().chain(rows.iter().map(|row| row.name)).collect();
+        self.known.push(key);
+        self.write_down(key, Shape::OneOf(known.clone()), &default.to_owned().toml(), doc);
+        let name: String = self.settled(key, default.to_owned(), Origin::Default);
+        let message = || format!("{name:?} is not one of {}", known.join(", "));
+        let hint = did_you_mean(&name, known.iter().copied());
+        self.check(known.contains(&name.as_str()), key, message, &hint);
+        let row = rows.iter().find(|row| row.name == name);
+        (name, row)
+    }
+
+    /// A key that is read but not recorded: what it leads to is.
+    pub fn source<T: Setting>(&mut self, key: &'static str, stand_in: &str, doc: &str) -> Option<T> {
+        self.describe::<T>(key, stand_in, doc, None);
+        self.given::<T>(key).map(|(value, _)| value)
+    }
+
+    /// A key that another choice would read: known and documented, but without a value here.
+    pub fn unused<T: Setting>(
+        &mut self,
+        key: &'static str,
+        default: &T,
+        bounds: Option<&dyn Bounds<T>>,
+        doc: &str,
+    ) {
+        self.describe::<T>(key, &default.toml(), doc, bounds);
+    }
+
+    /// Reads keys that exist under a choice, in the words of the reference: "transport.ecn = off".
+    pub fn under(&mut self, choice: &str, f: impl FnOnce(&mut Self)) {
+        let whole = self.when.clone();
+        self.when = if whole.is_empty() { choice.to_owned() } else { format!("{whole} and {choice}") };
+        f(self);
+        self.when = whole;
+    }
+
+    /// Which of several kinds this table is; each has its own further keys. The registry gives what belongs to
+    /// the name, commonly the function that reads those keys.
+    pub fn variant<R: Copy>(
+        &mut self,
+        key: &'static str,
+        default: Option<(&'static str, Origin, &str)>,
+        registry: &[(&'static str, R)],
+        doc: &str,
+    ) -> Option<R> {
+        self.known.push(key);
+        let (path, type_name) = (self.at(key), format!("one of {}", names(registry)));
+        let rule = default.as_ref().map_or("required", |(_, _, rule)| rule);
+        let all: Vec<&'static str> = registry.iter().map(|(name, _)| *name).collect();
+        self.write_down(key, Shape::OneOf(all.clone()), rule, doc);
+        if let Some(found) = &mut self.ledger.documentation {
+            let has_default = rule != "required";
+            found.variants.push(Variants { path: path.clone(), names: all, has_default });
+        }
+        let chosen = match (self.item.and_then(|item| item.get(key)), default) {
+            (Some(item), _) => choose(item, registry)
+                .map(|_| (plain_text(item), Origin::from(item.place)))
+                .map_err(|mistake| self.ledger.problem(&path, mistake.message, mistake.hint)),
+            (None, _) if self.of_preset(key).is_some() => {
+                self.of_preset(key).map(|(name, origin)| (name.to_owned(), origin)).ok_or(())
+            }
+            (None, Some((name, origin, _))) => Ok((name.to_owned(), origin)),
+            (None, None) => {
+                self.missing(key, &type_name);
+                Err(())
+            }
+        };
+        let Ok((name, origin)) = chosen else {
+            self.lenient = true;
+            return None;
+        };
+        // What the preset says is about its own kind.
+        if self.of_preset(key).is_some_and(|(of_preset, _)| of_preset != name) {
+            self.preset = None;
+        }
+        self.ledger.entry(path.clone(), quoted(&name), origin);
+        let choice = format!("{path} = {name}");
+        self.when = if self.when.is_empty() { choice } else { format!("{} and {choice}", self.when) };
+        let (name, value) = registry.iter().find(|(known, _)| *known == name)?;
+        self.chosen = name;
+        Some(*value)
+    }
+
+    /// The name of the kind that was chosen last, or "".
+    pub fn chosen(&self) -> &'static str {
+        self.chosen
+    }
+
+    /// Records a mistake at `key` unless `ok`, or one is known there already.
+    pub fn check(&mut self, ok: bool, key: &str, message: impl FnOnce() -> String, hint: &str) {
+        let path = self.at(key);
+        if !ok && !self.ledger.failed(&path) {
+            self.ledger.problem(&path, message(), hint);
+        }
+    }
+
+    fn within<T>(&mut self, key: &str, value: &T, bounds: &impl Bounds<T>) {
+        if let Some(complaint) = bounds.complaint(value) {
+            self.check(false, key, || complaint, bounds.hint());
+        }
+    }
+
+    /// The value of the file or the preset.
+    fn given<T: Setting>(&mut self, key: &str) -> Option<(T, Origin)> {
+        if let Some(item) = self.item.and_then(|item| item.get(key)) {
+            return match T::read(item) {
+                Ok(value) => Some((value, Origin::from(item.place))),
+                Err(mistake) => {
+                    self.ledger.problem(&self.at(key), mistake.message, mistake.hint);
+                    None
+                }
+            };
+        }
+        let (value, origin) = self.of_preset(key)?;
+        Some((T::read(&parse_word(value, Place::Nowhere)).ok()?, origin))
+    }
+
+    /// What the preset says about `key`, or the stack below it.
+    fn of_preset(&self, key: &str) -> Option<(&'static str, Origin)> {
+        let preset = self.preset.as_ref().and_then(|(row, prefix)| {
+            let value = row.value(&format!("{prefix}{key}"))?;
+            Some((value, Origin::Preset(row.name)))
+        });
+        preset.or_else(|| self.stack.and_then(|row| Some((row.value(key)?, Origin::Stack(row.name)))))
+    }
+
+    fn missing(&mut self, key: &str, expected: &str) {
+        let message = format!("is required: {expected}");
+        if !self.is_documenting() {
+            self.ledger.problem(&self.at(key), message, "");
+        }
+    }
+
+    fn describe<T: Setting>(
+        &mut self,
+        key: &'static str,
+        default: &str,
+        doc: &str,
+        bounds: Option<&dyn Bounds<T>>,
+    ) {
+        self.known.push(key);
+        if !self.is_documenting() {
+            return;
+        }
+        self.write_down(key, T::shape(), default, doc);
+        if let (Some(found), Some(bounds)) = (&mut self.ledger.documentation, bounds)
+            && let Some(option) = found.options.last_mut()
+        {
+            option.doc = format!("{doc} ({})", bounds.text());
+            option.range = Some(bounds.range());
+        }
+    }
+
+    pub(crate) fn write_down(&mut self, key: &str, shape: Shape, default: &str, doc: &str) {
+        let (path, when) = (self.at(key), self.when.clone());
+        if let Some(found) = &mut self.ledger.documentation {
+            let (kind, default, doc) = (shape.name(), default.to_owned(), doc.to_owned());
+            found.options.push(OptionDoc { path, when, kind, default, doc, shape, range: None });
+        }
+    }
+
+    /// What a key may have been meant for.
+    fn suggestion(&self, key: &str) -> String {
+        let near = misspelt(key, self.known.iter().copied());
+        if near.is_empty() { self.ledger.language.home_of(key) } else { near }
+    }
+
+    /// Every key that was not asked for is a mistake.
+    pub fn finish(self) {
+        let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
+        if self.lenient || self.ledger.documentation.is_some() {
+            return;
+        }
+        for (key, item) in pairs.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
+            let hint = if self.ledger.is_full() { String::new() } else { self.suggestion(key) };
+            let path = self.at(key);
+            self.ledger.problem_with(item, &path, "unknown key".to_owned(), hint);
+        }
+    }
+}
+
+fn plain_text(item: &Item) -> String {
+    match &item.value {
+        Value::Text(text) => text.clone(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,317 @@
+//! The types that a key can have: how each is read from TOML, what it is called, and how it is written.
+
+use crate::document::{Item, Value};
+use crate::shape::Shape;
+use pauseframe_units::parse::{BYTES_UNITS, RATE_UNITS, SPAN_UNITS};
+use pauseframe_units::{BitRate, Bytes, Span};
+
+/// Why a value was refused.
+#[derive(Debug)]
+pub struct Mistake {
+    /// What is wrong and what is allowed.
+    pub message: String,
+    /// What to do, or "".
+    pub hint: String,
+}
+
+/// A type of value.
+pub trait Setting: Sized {
+    /// Its form.
+    fn shape() -> Shape;
+    /// Its name in the reference: "size", "time", "one of ecmp, spray".
+    fn type_name() -> String {
+        Self::shape().name()
+    }
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Why it is none.
+    fn read(item: &Item) -> Result<Self, Mistake>;
+    /// Writes it as TOML on one line.
+    fn toml(&self) -> String;
+    /// Writes it for people: as TOML, without quotes.
+    fn plain(&self) -> String {
+        self.toml().trim_matches('"').to_owned()
+    }
+}
+
+/// A type with a few named values; [`choices!`](crate::choices) makes one.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// The names in documents.
+    const NAMES: &'static [(&'static str, Self)];
+
+    /// Its name.
+    fn name(&self) -> &'static str {
+        Self::NAMES.iter().find(|(_, value)| value == self).map_or("", |(name, _)| *name)
+    }
+}
+
+impl<C: Choice> Setting for C {
+    fn shape() -> Shape {
+        Shape::OneOf(C::NAMES.iter().map(|(name, _)| *name).collect())
+    }
+    fn read(item: &Item) -> Result<C, Mistake> {
+        choose(item, C::NAMES)
+    }
+    fn toml(&self) -> String {
+        quoted(self.name())
+    }
+}
+
+/// The names of a registry, for messages.
+pub fn names<R>(registry: &[(&'static str, R)]) -> String {
+    registry.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// Looks `item` up in a registry of names.
+///
+/// # Errors
+/// It is none of them.
+pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R, Mistake> {
+    let mistake = |hint| {
+        let message = format!("{} is not one of {}", item.show(), names(registry));
+        Mistake { message, hint }
+    };
+    let Value::Text(text) = &item.value else { return Err(mistake(String::new())) };
+    let found = registry.iter().find(|(name, _)| name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| mistake(did_you_mean(text, registry.iter().map(|(name, _)| *name))))
+}
+
+/// The one of `known` that a word is meant for, as a question: the nearest, or the shortest that contains it ("bolt");
+/// "" where there is none.
+pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    let near = misspelt(word, known.clone());
+    if !near.is_empty() || word.len() < 3 {
+        return near;
+    }
+    let lower = word.to_lowercase();
+    let around = known.filter(|name| name.to_lowercase().contains(&lower)).min_by_key(|name| name.len());
+    around.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
+}
+
+/// The nearest of `known` as a question, or "" where none is near.
+pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
+    // Beyond this a word is no misspelling, and the distance costs the product of the lengths.
+    if word.len() > 64 {
+        return String::new();
+    }
+    let lower = word.to_lowercase();
+    let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+    let nearest = known.map(|name| (distance(name), name)).min();
+    match nearest {
+        Some((distance, name)) if distance <= 1 + word.chars().count() / 4 => {
+            format!("did you mean {name:?}?")
+        }
+        _ => String::new(),
+    }
+}
+
+/// A text as a basic string of TOML.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.extend(format!("\\u{:04X}", u32::from(c)).chars()),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The complaint that a value is of another sort.
+///
+/// # Errors
+/// Always.
+pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
+    let message = format!("{} is {}; expected {expected}", item.show(), item.sort());
+    Err(Mistake { message, hint: String::new() })
+}
+
+/// A number without a unit, with one; a quantity is never negative.
+fn with_unit(item: &Item, unit: &str) -> String {
+    match item.value {
+        Value::Integer(number) if number < 0 => "it cannot be negative".to_owned(),
+        Value::Float(number) if number < 0.0 => "it cannot be negative".to_owned(),
+        _ => format!("did you mean \"{} {unit}\"?", item.show()),
+    }
+}
+
+macro_rules! quantity {
+    ($type:ty, $name:literal, $units:expr, $expected:literal, $unit:literal, $text:expr) => {
+        impl Setting for $type {
+            fn shape() -> Shape {
+                Shape::Quantity { name: $name, units: $units }
+            }
+            fn read(item: &Item) -> Result<Self, Mistake> {
+                match &item.value {
+                    Value::Text(text) if text.len() < 200 => text
+                        .parse::<$type>()
+                        .map_err(|e| Mistake { message: e.to_string(), hint: String::new() }),
+                    Value::Integer(_) | Value::Float(_) => Err(Mistake {
+                        message: format!("{} has no unit; expected {}", item.show(), $expected),
+                        hint: with_unit(item, $unit),
+                    }),
+                    _ => wrong_sort(item, $expected),
+                }
+            }
+            fn toml(&self) -> String {
+                format!("\"{}\"", $text(*self))
+            }
+        }
+    };
+}
+quantity!(Span, "time", SPAN_UNITS, "a time such as \"240 us\"", "us", span_text);
+quantity!(Bytes, "size", BYTES_UNITS, "a size such as \"96 KB\"", "B", bytes_text);
+quantity!(BitRate, "rate", RATE_UNITS, "a rate such as \"10 Gbps\"", "Gbps", |rate: BitRate| rate
+    .to_string());
+
+/// A time as people write it: "0 s", whole hours as such.
+fn span_text(span: Span) -> String {
+    const HOUR: u64 = 3600 * 1_000_000_000_000;
+    match span.0 {
+        0 => "0 s".to_owned(),
+        ps if ps.is_multiple_of(HOUR) => format!("{} h", ps / HOUR),
+        _ => span.to_string(),
+    }
+}
+
+/// A size as people write it: packets in bytes ("1500 B", not "1.5 KB"), whole terabytes as such.
+fn bytes_text(size: Bytes) -> String {
+    const TB: u64 = 1_000_000_000_000;
+    match size.0 {
+        bytes if bytes < 10_000 && !bytes.is_multiple_of(1000) => format!("{bytes} B"),
+        bytes if bytes >= TB && bytes.is_multiple_of(TB) => format!("{} TB", bytes / TB),
+        _ => size.to_string(),
+    }
+}
+
+macro_rules! whole_number {
+    ($($type:ty),*) => {$(
+        impl Setting for $type {
+            fn shape() -> Shape {
+                Shape::Whole { max: <$type>::MAX as u64 }
+            }
+            fn read(item: &Item) -> Result<Self, Mistake> {
+                let range = format!("a whole number from 0 to {}", <$type>::MAX);
+                match &item.value {
+                    Value::Integer(number) => <$type>::try_from(*number).map_err(|_| Mistake {
+                        message: format!("{number} is not {range}"),
+                        hint: String::new(),
+                    }),
+                    Value::Text(text) if text.parse::<$type>().is_ok() => Err(Mistake {
+                        message: format!("{} is text; expected {range}", item.show()),
+                        hint: format!("write {text} without quotes"),
+                    }),
+                    _ => wrong_sort(item, &range),
+                }
+            }
+            fn toml(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+whole_number!(u8, u16, u32, u64, usize);
+
+impl Setting for f64 {
+    fn shape() -> Shape {
+        Shape::Number
+    }
+    fn read(item: &Item) -> Result<f64, Mistake> {
+        match &item.value {
+            Value::Integer(number) => Ok(*number as f64),
+            Value::Float(number) if number.is_finite() => Ok(*number),
+            Value::Float(_) => wrong_sort(item, "a finite number"),
+            Value::Text(text) if text.parse::<f64>().is_ok() => Err(Mistake {
+                message: format!("{} is text; expected a number", item.show()),
+                hint: format!("write {text} without quotes"),
+            }),
+            _ => wrong_sort(item, "a number"),
+        }
+    }
+    fn toml(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl Setting for bool {
+    fn shape() -> Shape {
+        Shape::Truth
+    }
+    fn read(item: &Item) -> Result<bool, Mistake> {
+        match &item.value {
+            Value::Bool(flag) => Ok(*flag),
+            _ => wrong_sort(item, "true or false, without quotes"),
+        }
+    }
+    fn toml(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for String {
+    fn shape() -> Shape {
+        Shape::Text
+    }
+    fn read(item: &Item) -> Result<String, Mistake> {
+        match &item.value {
+            Value::Text(text) => Ok(text.clone()),
+            _ => wrong_sort(item, "text in quotes"),
+        }
+    }
+    fn toml(&self) -> String {
+        quoted(self)
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    fn shape() -> Shape {
+        Shape::List(Box::new(T::shape()))
+    }
+    fn read(item: &Item) -> Result<Vec<T>, Mistake> {
+        let Value::Array(items) = &item.value else {
+            return wrong_sort(item, &format!("a list in brackets ({})", Self::type_name()));
+        };
+        let element = |(index, item): (usize, &Item)| {
+            T::read(item).map_err(|e| Mistake { message: format!("element {index}: {}", e.message), ..e })
+        };
+        items.iter().enumerate().map(element).collect()
+    }
+    fn toml(&self) -> String {
+        format!("[{}]", self.iter().map(Setting::toml).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl<T: Setting> Setting for [T; 2] {
+    fn shape() -> Shape {
+        Shape::Pair(Box::new(T::shape()))
+    }
+    fn read(item: &Item) -> Result<[T; 2], Mistake> {
+        let count = |found: Vec<T>| Mistake {
+            message: format!("{} values; expected 2", found.len()),
+            hint: String::new(),
+        };
+        Vec::<T>::read(item)?.try_into().map_err(count)
+    }
+    fn toml(&self) -> String {
+        format!("[{}, {}]", self[0].toml(), self[1].toml())
+    }
+}
+
+impl Setting for (f64, f64) {
+    fn shape() -> Shape {
+        Shape::Pair(Box::new(Shape::Number))
+    }
+    fn read(item: &Item) -> Result<(f64, f64), Mistake> {
+        <[f64; 2]>::read(item).map(|[bytes, probability]| (bytes, probability))
+    }
+    fn toml(&self) -> String {
+        format!("[{}, {}]", self.0.toml(), self.1.toml())
+    }
+}

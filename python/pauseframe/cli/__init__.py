@@ -1,0 +1,75 @@
+"""The command `pauseframe`: a file per group of commands, what they share in `_common.py`.
+
+What a command needs is imported when it runs, so that `--help` is quick. Exit codes: `_errors.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from pauseframe import __version__, _interrupt
+from pauseframe.cli import devices, look, reproduce, route, scenarios, simulate, sweeps, topo
+from pauseframe.cli._common import say
+from pauseframe.cli._errors import ERRORS, complain, exit_code_of
+
+app = typer.Typer(
+    name="pauseframe",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A packet-level simulator of TCP over lossless (PFC) Ethernet.",
+    epilog="Exit codes: 0 done, 1 not carried out or not right, 2 wrong input, 3 deadlock, 130 interrupted. "
+    "Begin with: pauseframe demo",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"pauseframe {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pauseframe(
+    version: Annotated[  # noqa: ARG001 (its callback has it)
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+    _interrupt.allow()
+
+
+for group in (simulate, scenarios, look, sweeps, reproduce, topo, route, devices):
+    app.add_typer(group.commands)
+
+
+def main() -> None:
+    """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
+    try:
+        code = _exit_code()
+        _interrupt.ignore()
+        code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
+    except BaseException as error:
+        # A library that is being loaded may turn the interrupt into an error of its own.
+        if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
+            raise
+        _interrupt.ignore()
+        say("interrupted")
+        code = _interrupt.EXIT_CODE
+    sys.exit(code)
+
+
+def _exit_code() -> int:
+    try:
+        app()
+    except SystemExit as end:  # how typer ends, Ctrl-C included
+        return end.code if isinstance(end.code, int) else 0
+    except ERRORS as error:
+        complain(error)
+        return exit_code_of(error)
+    return 0

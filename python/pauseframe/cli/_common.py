@@ -1,0 +1,106 @@
+"""What the commands share: options that mean the same everywhere, reading a scenario, and printing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pauseframe import Resolved
+
+
+def _whole_seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1") from None
+
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", parser=_whole_seed, metavar="N", help="Master seed, in place of the file's."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
+ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
+Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr."""
+    print(text, file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """The one value that --json prints."""
+    print(json.dumps(value))
+
+
+def print_table(table: Table) -> None:
+    """Prints a table; into a pipe or file it is not cut to 80 columns."""
+    from pauseframe._text import wide_console
+
+    wide_console().print(table)
+
+
+def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
+    """Names and values in two columns."""
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    print_table(table)
+
+
+def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
+    """Names a file that was written, and shows it in a browser if that was asked for."""
+    if as_json:
+        print_json({"out": str(path)})
+    else:
+        print(path)
+    if open_:
+        show_page(path)
+
+
+def show_page(path: Path) -> None:
+    """In a browser."""
+    typer.launch(path.resolve().as_uri())
+
+
+def read_only_once(files: list[Path]) -> list[Path]:
+    """The files, of which standard input can be only one."""
+    if sum(str(file) == "-" for file in files) > 1:
+        raise typer.BadParameter("standard input can be read once", param_hint="FILE")
+    return files
+
+
+def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
+    """The scenario of a file with the changes of a command line."""
+    from pauseframe.scenario import read_scenario_file, resolve_text
+
+    text, base_dir, name = read_scenario_file(file)
+    pairs = [_split_override(item) for item in set_ or []]
+    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
+
+
+def _split_override(item: str) -> tuple[str, str]:
+    path, equals, value = item.partition("=")
+    if not equals or not path.strip():
+        raise typer.BadParameter(f"{item!r} is not of the form PATH=VALUE", param_hint="--set")
+    return path.strip(), value.strip()

@@ -1,0 +1,74 @@
+"""What `topo` and `route` share: where a topology comes from, and how it is drawn."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pauseframe.cli._common import say
+
+if TYPE_CHECKING:
+    from pauseframe import Topology
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPOLOGY", help="Scenario (.toml), file of an interchange format, or family: fat_tree:k=6."
+    ),
+]
+Format = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of the file [default: by name].")]
+Rate = Annotated[str, typer.Option("--rate", help="Rate of links, where the file does not say.")]
+Delay = Annotated[str, typer.Option("--delay", help="Delay of links, where the file does not say.")]
+HostsPerSwitch = Annotated[
+    int, typer.Option("--hosts-per-switch", min=0, help="Hosts to give every switch, if the topology has none.")
+]
+
+
+class Layout(StrEnum):
+    """Where switches are drawn."""
+
+    auto = "auto"
+    levels = "levels"
+    circle = "circle"
+    spring = "spring"
+
+
+def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
+    from pauseframe.topology import load_topology
+
+    topology = load_topology(source, format=format, rate=rate, delay=delay)
+    for note in topology.notes:
+        say(f"note: {note}")
+    return topology
+
+
+def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
+    """A topology that routes can be planned for: every host with one port, no link from a switch to itself."""
+    from pauseframe.topology import load_topology, loops
+
+    topology = load_topology(source, format=format, rate=rate, delay=delay)
+    if circular := loops(topology):
+        say(f"note: links from a switch to itself were left out: {', '.join(name for _, name in circular)}")
+        topology = topology.without([link for link, _ in circular])
+    topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
+    for note in topology.notes:
+        say(f"note: {note}")
+    return topology
+
+
+class Display:
+    """A bar while something takes its time; nothing where nobody could see it."""
+
+    def __init__(self, name: str, quiet: bool) -> None:
+        from pauseframe.progress import stage_display
+
+        self._display = None if quiet else stage_display(name)
+
+    def __enter__(self) -> Any:
+        return self._display
+
+    def __exit__(self, *_: object) -> None:
+        if self._display is not None:
+            self._display.close()

@@ -1,0 +1,329 @@
+"""The commands `lint`, `deploy` and `headroom`: from and to real devices.
+
+Exit codes of `lint` are those of ruff: 0 nothing found, 1 findings, 2 what was given cannot be read.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pauseframe.cli._common import AsJson, Set, print_json, print_table, resolve_file, say
+from pauseframe.cli._errors import NOT_DONE, WRONG_INPUT
+
+commands = typer.Typer()
+
+
+class Output(StrEnum):
+    """Forms of findings."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+
+
+class Target(StrEnum):
+    """What a plan is written for."""
+
+    sonic = "sonic"
+    linux = "linux"
+
+
+class Vendor(StrEnum):
+    """Whose formula."""
+
+    general = "general"
+    mellanox = "mellanox"
+
+
+class HostProfile(StrEnum):
+    """What the hosts run."""
+
+    tcp_bolt = "tcp_bolt"
+    dctcp_plus = "dctcp_plus"
+    dctcp = "dctcp"
+
+
+@commands.command(
+    epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
+    "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix > patch.json"
+)
+def lint(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Device files, or folders of them.")
+    ] = None,
+    topology: Annotated[
+        Path | None, typer.Option("--topology", help="Wiring: a topology file with the ports of both ends.")
+    ] = None,
+    select: Annotated[str, typer.Option("--select", metavar="CODES", help="Only these rules: PF01,PF060.")] = "",
+    ignore: Annotated[str, typer.Option("--ignore", metavar="CODES", help="Without these rules.")] = "",
+    explain: Annotated[str | None, typer.Option("--explain", metavar="CODE", help="Show the page of a rule.")] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules.")] = False,
+    output: Annotated[Output, typer.Option("--output-format", help="How to print.")] = Output.text,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB instead; writes nothing.")
+    ] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Simulate what the findings lead to.")] = False,
+    proofs: Annotated[Path, typer.Option("--proofs", help="Folder for the scenarios of --prove.")] = Path(
+        "lint-proofs"
+    ),
+    yang: Annotated[
+        Path | None, typer.Option("--yang", metavar="DIR", help="Also validate with yanglint against these models.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="DIR", help="Write static forwarding rows as tables for `route check`."),
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", metavar="FILE", help="Write a scenario of the fabric, to be simulated.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Findings alone: no notes, no summary.")] = False,
+) -> None:
+    """Check the configuration of switches and hosts.
+
+    All devices at once: values, references, both ends of each link, headroom, deadlock.
+    """
+    from pauseframe.devices.read import DeviceFileError
+    from pauseframe.lint import engine
+    from pauseframe.lint.output import as_patch, dump
+    from pauseframe.lint.output import explain as page
+
+    if rules:
+        _list_rules(as_json)
+        return
+    try:
+        if explain is not None:
+            print(page(explain.upper()))
+            return
+        if not paths:
+            raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
+        report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
+        _write_files(report, export, scenario)
+    except (DeviceFileError, ValueError) as error:
+        say(str(error))
+        raise typer.Exit(WRONG_INPUT) from None
+    if fix:
+        print(dump(as_patch(report)))
+    else:
+        _show(report, Output.json if as_json else output, quiet)
+    trouble = _validate(yang, report) if yang is not None else False
+    if prove:
+        _prove(report, proofs)
+    if report.findings or trouble:
+        raise typer.Exit(NOT_DONE)
+
+
+def _list_rules(as_json: bool) -> None:
+    from pauseframe.lint import engine
+
+    known = engine.rules().values()
+    if as_json:
+        names = ("code", "severity", "name", "summary")
+        print_json([{name: str(getattr(rule, name)) for name in names} for rule in known])
+    else:
+        for rule in known:
+            print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
+
+
+def _codes(text: str) -> list[str]:
+    return [part.strip().upper() for part in text.split(",") if part.strip()]
+
+
+def _show(report: Any, form: Output, quiet: bool) -> None:
+    from pauseframe.devices.files import shown
+    from pauseframe.lint import output
+
+    if form is Output.json:
+        print(output.dump(output.as_json(report)))
+    elif form is Output.sarif:
+        print(output.dump(output.as_sarif(report)))
+    elif form is Output.github:
+        for line in output.as_github(report):
+            print(line)
+    else:
+        for line in output.as_text(report):
+            print(line)
+        if not quiet:
+            for note in report.reading.fabric.notes:
+                say(f"note: {shown(note)}")
+            print(output.summary(report))
+
+
+def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> None:
+    """What --export and --scenario ask for."""
+    if tables is not None:
+        from pauseframe.lint.export import export
+
+        rows = export(report.reading, tables)
+        say(f"{rows} rows; next: pauseframe route check {tables}/topology.graphml {tables}/tables.json")
+    if scenario is not None:
+        _save_scenario(report, scenario)
+
+
+def _save_scenario(report: Any, file: Path) -> None:
+    from pauseframe.devices.simulate import scenario_of
+
+    if file.exists():
+        raise ValueError(f"{file} exists: name another file")
+    file.write_text(scenario_of(report.reading.fabric), encoding="utf-8")
+    say(f"scenario: pauseframe run {file}")
+
+
+def _prove(report: Any, folder: Path) -> None:
+    from pauseframe.devices.files import shown
+    from pauseframe.lint.prove import prove
+
+    proofs = prove(report.findings, folder)
+    for proof in proofs:
+        what = proof.shown or "not shown by this scenario"
+        say(f"proof: {proof.code} {shown(proof.place)}: {what}: pauseframe run {proof.file}")
+    if not proofs:
+        say("proof: none of the findings has a scenario that shows its consequence")
+
+
+def _validate(models: Path, report: Any) -> bool:
+    from pauseframe.lint.yang import validate
+
+    lines, failed = validate(models, report.reading)
+    for line in lines:
+        say(line)
+    return failed
+
+
+@commands.command(
+    epilog="Examples: pauseframe headroom --rate 100G --cable 40m --mtu 9100 --cell 144 --vendor mellanox | "
+    "pauseframe headroom storm.toml --set topology.link.delay='2 us'"
+)
+def headroom(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Scenario file: each kind of link in it, in place of one.")
+    ] = None,
+    set_: Set = None,
+    rate: Annotated[str | None, typer.Option("--rate", help="Rate of the link: 100G, 25000M, 100 Gbps.")] = None,
+    cable: Annotated[str | None, typer.Option("--cable", help="Length of the cable: 40m.")] = None,
+    mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="MTU of the port, bytes.")] = 9100,
+    lossless_mtu: Annotated[
+        int | None,
+        typer.Option(
+            "--lossless-mtu", min=1, max=9216, help="Largest lossless packet [default: the MTU; mellanox: 1024]."
+        ),
+    ] = None,
+    vendor: Annotated[
+        Vendor, typer.Option("--vendor", help="802.1Qbb Annex O, or NVIDIA's formula in SONiC.")
+    ] = Vendor.general,
+    cell: Annotated[int, typer.Option("--cell", min=1, max=4096, help="mellanox: bytes of a buffer cell.")] = 144,
+    small_packets: Annotated[
+        int, typer.Option("--small-packets", min=0, max=100, help="mellanox: percentage of 64-byte packets.")
+    ] = 100,
+    mac_phy: Annotated[float, typer.Option("--mac-phy", min=0, help="mellanox: KiB in MAC and PHY.")] = 0.8,
+    gearbox: Annotated[float, typer.Option("--gearbox", min=0, help="mellanox: ns in a gearbox.")] = 0.0,
+    generation: Annotated[int, typer.Option("--spectrum", min=1, max=6, help="mellanox: generation of Spectrum.")] = 3,
+    lanes: Annotated[int, typer.Option("--lanes", min=1, max=16, help="mellanox: lanes of the port.")] = 4,
+    shared: Annotated[bool, typer.Option("--shared/--own", help="mellanox: a shared headroom pool is in use.")] = True,
+    revision: Annotated[int, typer.Option("--revision", help="mellanox: formula of 2024 on, or of 2021.")] = 2024,
+    lossless: Annotated[
+        int, typer.Option("--classes", min=1, max=8, help="general: lossless classes of the port.")
+    ] = 1,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw it among what platforms ship: .svg or .html.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the headroom that a lossless link needs.
+
+    Each term, and where the result lies among the values that platforms ship with; or, of a scenario, the headroom of
+    each kind of link.
+    """
+    from pauseframe import calculator
+
+    if file is not None:
+        _headroom_of_scenario(file, set_, (rate, cable, plot), as_json)
+        return
+    if rate is None or cable is None or set_:
+        raise typer.BadParameter("give --rate and --cable, or a scenario file")
+    if revision not in {2021, 2024}:
+        raise typer.BadParameter("2021 or 2024", param_hint="--revision")
+    try:
+        speed, metres = calculator.parse_rate(rate), calculator.parse_length(cable)
+        result = calculator.calculate(
+            speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor.value, cell=cell,
+            small_packets=small_packets, mac_phy=mac_phy, gearbox=gearbox, generation=generation, lanes=lanes,
+            shared=shared, revision=revision, classes=lossless,
+        )  # fmt: skip
+        if plot is not None:
+            calculator.draw(result, plot)
+    except ValueError as error:
+        say(f"error: {error}")
+        raise typer.Exit(WRONG_INPUT) from None
+    print(calculator.as_json(result) if as_json else calculator.as_text(result))
+
+
+def _headroom_of_scenario(file: Path, set_: list[str] | None, of_one_link: tuple[object, ...], as_json: bool) -> None:
+    if any(option is not None for option in of_one_link):
+        raise typer.BadParameter("--rate, --cable and --plot are for one link: leave the scenario file out")
+    rows = resolve_file(file, set_, None).headroom()
+    if as_json:
+        print_json(rows)
+    elif rows:
+        from pauseframe._text import headroom_table
+
+        print_table(headroom_table(rows))
+    else:
+        say(f"{file} has no lossless class: switch.pfc is off, and no link needs headroom")
+
+
+@commands.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")
+def deploy(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Folder of `pauseframe route plan`.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files of all devices.")],
+    target: Annotated[Target, typer.Option("--target", help="What the switches run.")] = Target.sonic,
+    hosts: Annotated[HostProfile, typer.Option("--hosts", help="What the hosts run.")] = HostProfile.tcp_bolt,
+    inventory: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--inventory", help="CSV (device,mac,port,name), `lldpctl -f json0`, or a folder. Without it placeholders."
+        ),
+    ] = None,
+    priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
+    cable: Annotated[str, typer.Option("--cable", help="Length of cables.")] = "5m",
+    mtu: Annotated[
+        int, typer.Option("--mtu", min=576, max=9216, help="MTU of hosts, bytes; switches take 100 more.")
+    ] = 9000,
+    buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a plan of routes as files for switches and hosts.
+
+    With an order of roll-out, in which no step can deadlock, and the way back.
+    """
+    from pauseframe.calculator import parse_length, parse_size
+    from pauseframe.deploy import Settings, write_deployment
+
+    try:
+        settings = Settings(
+            target=target.value, hosts=hosts.value, priorities=tuple(_priority(p) for p in priorities.split(",")),
+            cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
+        )  # fmt: skip
+        summary = write_deployment(plan, out, settings, inventory=inventory or (), force=force)
+    except ValueError as error:
+        say(f"error: {error}")
+        raise typer.Exit(WRONG_INPUT) from None
+    if as_json:
+        print_json(summary)
+        return
+    for note in summary["notes"]:
+        say(f"note: {note}")
+    print(f"{summary['switches']} switches, {summary['hosts']} hosts, {summary['steps']} steps of roll-out in {out}")
+    print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
+
+
+def _priority(text: str) -> int:
+    if text.strip() not in {"0", "1", "2", "3", "4", "5", "6", "7"}:
+        raise ValueError(f"--priorities: {text!r} is no priority from 0 to 7")
+    return int(text)

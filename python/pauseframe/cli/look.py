@@ -1,0 +1,95 @@
+"""The commands `report`, `view` and `export`: runs on pages, played back, and written for other viewers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pauseframe.cli._common import AsJson, Open, name_file
+
+commands = typer.Typer()
+export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Write a run for other viewers.")
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
+
+
+@commands.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Results folders or sweeps; the first is the one compared to."),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows whose names match ('leaf0:*')."),
+    ] = None,
+    open_: Open = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write an HTML report of runs or sweeps.
+
+    One file that needs no network. Ratios refer to the first folder.
+    """
+    from pauseframe.report import Group, build_report, from_folder
+
+    target = out or folders[0] / "report.html"
+    if any((folder / "sweep.json").is_file() for folder in folders):
+        from pauseframe.report.sweep import build_sweep_report
+        from pauseframe.sweep.compare import compare
+
+        path = build_sweep_report(compare(folders), target)
+    else:
+        path = build_report([Group("", [from_folder(folder) for folder in folders])], target, lines=lines)
+    name_file(path, as_json, open_)
+
+
+@commands.command(epilog="Example: pauseframe view results/incast-1 --open")
+def view(
+    folder: RunFolder,
+    beside: Annotated[
+        Path | None, typer.Argument(metavar="[RUN2]", help="A second run, played beside it on the same clock.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File [default: view.html in the first folder].")] = None,
+    open_: Open = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page that plays a run back.
+
+    Loads, queues, who pauses whom and why, in one file that needs no network.
+    """
+    from pauseframe.view import build_view, from_folder
+
+    runs = [from_folder(path) for path in (folder, beside) if path is not None]
+    target = out or folder / "view.html"
+    report = folder / "report.html"
+    beside_it = report.is_file() and target.resolve().parent == folder.resolve()
+    path = build_view(runs, target, report="report.html" if beside_it else None)
+    name_file(path, as_json, open_)
+
+
+@export.command(epilog="Example: pauseframe export perfetto results/incast-1 -o incast.perfetto-trace")
+def perfetto(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="Results folder; ports are in it with record.states, ranks with timeline."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File [default: trace.perfetto-trace in the folder].")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, deadlocks, flows, ranks of applications."""
+    from pauseframe.view.perfetto import export_perfetto
+
+    name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
+
+
+@export.callback()
+def _export() -> None:
+    """One command per format."""
+
+
+commands.add_typer(export, name="export")

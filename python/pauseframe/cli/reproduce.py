@@ -1,0 +1,60 @@
+"""The command `reproduce`: the papers' experiments, run and judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pauseframe.cli._common import AsJson, Jobs, Quiet, say
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: pauseframe reproduce bolt/fig12 --quick")
+def reproduce(
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="WHAT...", help="Experiment (bolt/fig12), paper, claim, or all.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
+    full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for runs, verdicts and reports.")] = Path(
+        "results/reproduce"
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="The first of the seeds.")] = 1,
+    jobs: Jobs = None,
+    pdf: Annotated[
+        Path | None, typer.Option("--pdf", help="Write every plot as PDF and SVG, for a paper, into this folder.")
+    ] = None,
+    experiments: Annotated[
+        Path | None, typer.Option("--experiments", help="Folder of experiments [default: those of the package].")
+    ] = None,
+    expect: Annotated[
+        bool, typer.Option("--expect", help="Fail where a verdict is not the one in the experiments' verdicts.json.")
+    ] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Run the master seeds 1, 2 and 3 and write their verdicts there.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run experiments of four papers and judge their claims."""
+    from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
+
+    if list_ or not what:
+        list_experiments(experiments, as_json=as_json)
+        return
+    if full and (expect or record):
+        raise typer.BadParameter("verdicts are known for --quick alone", param_hint="--full")
+    size: Literal["quick", "full"] = "full" if full else "quick"
+    if record:
+        record_verdicts(what, experiments, out, jobs=jobs, quiet=quiet)
+    outcomes = run_reproduce(
+        what, experiments, out, size=size, seed=seed, jobs=jobs, pdf=pdf, as_json=as_json, quiet=quiet
+    )
+    wrong = unexpected(outcomes, experiments) if expect else []
+    for line in wrong:
+        say(line)
+    if wrong or any(outcome.failures for outcome in outcomes):
+        raise typer.Exit(1)

@@ -1,0 +1,312 @@
+"""The commands `route`: forwarding tables planned, checked, updated and drawn.
+
+Exit code 1 also where tables can deadlock or are not right.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_pairs, say
+from pauseframe.cli._errors import NOT_DONE
+from pauseframe.cli._fabric import Delay, Display, Format, HostsPerSwitch, Layout, Rate, Source, prepared
+
+commands = typer.Typer()
+route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
+commands.add_typer(route, name="route")
+
+RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that a switch can hold.")]
+
+
+class Protect(StrEnum):
+    """The failures, one at a time, that backups are for."""
+
+    link = "link"
+    switch = "switch"
+    two_links = "two_links"
+
+
+class Tables(StrEnum):
+    """The format of a plan's tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+
+
+class Effort(StrEnum):
+    """How long to look for good orders."""
+
+    fast = "fast"
+    normal = "normal"
+    best = "best"
+
+
+@route.command(epilog="Examples: pauseframe route plan fat_tree:k=8 --lanes 2 --vlans 16 -o plan/ | "
+               "pauseframe route plan fabric.graphml --engine edst_hub --lanes 8 --rows 32000 -o plan/")  # fmt: skip
+def plan(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],
+    engine: Annotated[str, typer.Option("--engine", help="See: pauseframe route engines.")] = "auto",
+    lanes: Annotated[int | None, typer.Option("--lanes", help="The most lanes (priorities).")] = None,
+    vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs over all lanes.")] = None,
+    sampled_vlans: Annotated[
+        int | None, typer.Option("--sampled-vlans", help="order_pair: VLANs on a part of the links, for failures.")
+    ] = None,
+    sample_percent: Annotated[
+        int | None, typer.Option("--sample-percent", help="order_pair: the size of that part.")
+    ] = None,
+    backup_vlans: Annotated[
+        int | None,
+        typer.Option("--backup-vlans", help="auto, order_pair: VLANs for failures [default: a quarter of 8 or more]."),
+    ] = None,
+    protect: Annotated[
+        Protect | None,
+        typer.Option("--protect", help="auto, order_pair: what shall cost no pair its last route."),
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option("--groups", help="As --protect, for links that fail together: CSV with the header group,port."),
+    ] = None,
+    effort: Annotated[
+        Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
+    ] = None,
+    hosts_per_switch: HostsPerSwitch = 0,
+    tables: Annotated[
+        Tables | None,
+        typer.Option("--tables", help="Format of the tables [default: csv; parquet above a million rows]."),
+    ] = None,
+    json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
+    root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws orders, trees and ties.")] = 1,
+    first_vlan: Annotated[int, typer.Option("--first-vlan", min=1, max=4094, help="Number of the first VLAN.")] = 1,
+    rows: RowsBudget = None,
+    by_switch: Annotated[
+        bool,
+        typer.Option("--by-switch", help="Count one row for all hosts of a switch (address blocks), not one per host."),
+    ] = False,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Plan routes that cannot deadlock.
+
+    They are verified before they are written.
+    """
+    from pauseframe.routing import plan_routes, read_groups, write_plan
+
+    topology = prepared(source, from_, rate, delay, hosts_per_switch)
+    about: dict[str, Any] = {"topology": source, "engine": engine, "lanes": lanes, "seed": seed}
+    with Display("plan", quiet or as_json) as display:
+        routes = plan_routes(
+            topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
+            backup_vlans=backup_vlans, protect=None if protect is None else protect.value,
+            groups=None if groups is None else read_groups(groups, topology),
+            effort=None if effort is None else effort.value,
+            root=root, seed=seed, first_vlan=first_vlan, progress=display,
+        )  # fmt: skip
+        summary = write_plan(
+            routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
+            json_tables=json_tables, tables=None if tables is None else tables.value, progress=display,
+        )  # fmt: skip
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        use, report = summary["rows"], summary["report"]
+        lines = [
+            ("VLANs", str(report["vlans"])),
+            ("lanes", str(report["lanes"])),
+            ("dependencies between buffers", f"{report['dependencies']}, no cycle"),
+            ("pairs of hosts without a route", str(report["unreachable"]["count"])),
+            ("rows of a switch, at most", f"{use['rows']} ({use['switch']})"),
+            ("  with an address block for each switch", str(use["rows_by_switch"])),
+        ]
+        print_pairs(lines, f"{engine} on {source}")
+        for note in routes.notes:
+            print(note)
+        print(f"\ntables in {out}; next: pauseframe route check {source} {out} --what-if")
+
+
+@route.command(epilog="Examples: pauseframe route check fat_tree:k=8 plan/ --what-if | "
+               "pauseframe route check fabric.ibnetdiscover opensm-lfts.dump --json | "
+               "pauseframe route check lab.clab.yml fdb/ --addresses macs.csv --lane 10=3")  # fmt: skip
+def check(
+    source: Source,
+    tables: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLES",
+            help="Plan folder, .csv, .parquet, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show).",
+        ),
+    ],
+    format: Annotated[
+        str | None, typer.Option("--format", help="csv, parquet, json or opensm [default: by name].")
+    ] = None,
+    addresses: Annotated[
+        Path | None, typer.Option("--addresses", help="CSV with the header address,node: whose MAC is which.")
+    ] = None,
+    lane: Annotated[
+        list[str] | None, typer.Option("--lane", metavar="VLAN=LANE", help="For tables without lanes. Repeatable.")
+    ] = None,
+    rows: RowsBudget = None,
+    what_if: Annotated[bool, typer.Option("--what-if", help="Try every failure of one link or switch.")] = False,
+    what_if_groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--what-if-groups", help="Try groups of links that fail together: CSV with the header group,port."
+        ),
+    ] = None,
+    what_if_pairs: Annotated[
+        int, typer.Option("--what-if-pairs", min=0, help="Try so many random pairs of links (seed 1).")
+    ] = 0,
+    hosts_per_switch: HostsPerSwitch = 0,
+    examples: Annotated[int, typer.Option("--examples", min=1, help="Examples of each finding in --json.")] = 10,
+    drawing: Annotated[Path | None, typer.Option("--draw", help="Draw the cycle into a .svg or .html file.")] = None,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check forwarding tables: deadlock, loops, missing routes.
+
+    Exit code 1 if they can deadlock or are not right.
+    """
+    from pauseframe.draw import draw as draw_topology
+    from pauseframe.routing import read_routes, what_ifs
+
+    topology = prepared(source, from_, rate, delay, hosts_per_switch)
+    lanes = dict(_lane(item) for item in lane) if lane else None
+    routes = read_routes(
+        str(tables), topology, format=format, addresses=None if addresses is None else str(addresses), lanes=lanes
+    )
+    with Display("check", quiet or as_json) as display:
+        report = routes.check(rows_budget=rows, what_if=what_if, examples=examples, progress=display)
+    text = report.pop("text")
+    if what_if_groups is not None or what_if_pairs:
+        report["what_if_several"] = what_ifs(routes, topology, groups=what_if_groups, pairs=what_if_pairs)
+    if drawing is not None:
+        held = [arc["held"] for arc in report["shortest_cycle"]]
+        cycle = {buffer["port"]: f"{buffer['port']}, lane {buffer['lane']}" for buffer in held}
+        draw_topology(topology, drawing, mark=cycle, title=f"{source}: {tables}")
+    if as_json:
+        print_json(report | {"notes": routes.notes})
+    elif not quiet:
+        for note in routes.notes:
+            say(f"note: {note}")
+        print(text, end="")
+        for failure, figures in report.get("what_if_several", {}).items():
+            harmless, tried = figures["harmless"], figures["tried"]
+            print(f"{failure} down: {harmless} of {tried} cost no pair of switches its last route")
+            if figures["worst"]:
+                print(f"  worst: {figures['worst'][0]}, {figures['worst'][1]} pairs")
+        print("verdict: " + ("right" if report["clean"] else "NOT RIGHT"))
+    if not report["clean"]:
+        raise typer.Exit(NOT_DONE)
+
+
+@route.command(epilog="Examples: pauseframe route update plan/ fabric-without-link.graphml -o update/ | "
+               "pauseframe route update plan/ fabric.graphml --failed -o update/")  # fmt: skip
+def update(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Folder of the plan in use.")],
+    source: Annotated[str, typer.Argument(metavar="NEW_TOPOLOGY", help="As for route plan.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the new plan, the rows that differ, the steps.")],
+    lanes: Annotated[
+        int | None, typer.Option("--lanes", help="The most lanes [default: one more than OLD has, if need be].")
+    ] = None,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Links that are gone are down already [default: they go at the end].")
+    ] = False,
+    hosts_per_switch: HostsPerSwitch = 0,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Plan tables for a changed topology, near those in use.
+
+    And the steps from one to the other, in which no packet is lost or stopped.
+    """
+    from pauseframe.routing import read_routes, update_routes, write_update
+    from pauseframe.topology import load_topology
+
+    topology = prepared(source, from_, rate, delay, hosts_per_switch)
+    before = read_routes(str(old), load_topology(old / "topology.graphml"))
+    with Display("update", quiet or as_json) as display:
+        planned = update_routes(before, topology, lanes=lanes, failed=failed, progress=display)
+        summary = write_update(planned, out, force=force)
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        rows = [f"{summary[f'rows_{what}']} {what}" for what in ("added", "changed", "removed")]
+        lines = [
+            ("rows that differ", ", ".join(rows)),
+            ("VLANs that keep their number", str(len(summary["kept"]))),
+            ("VLANs with a new number", str(sum(new is not None for _, new in summary["renumbered"]))),
+        ]
+        if failed:
+            lines.append(("pairs of hosts cut off by the failure", str(summary["pairs_lost_before"])))
+        print_pairs(lines, f"{old} to {source}")
+        for number, step in enumerate(summary["steps"], 1):
+            print(f"{number}. {step['do']} ({step['safe']})")
+        for note in summary["notes"]:
+            say(f"note: {note}")
+        print(f"\nsteps and new plan in {out}")
+
+
+@route.command(name="draw", epilog="Example: pauseframe route draw fat_tree:k=4 plan/ --to host0 --vlan 1 -o tree.svg")
+def draw_tree(
+    source: Source,
+    tables: Annotated[Path, typer.Argument(metavar="TABLES", help="As for route check.")],
+    to: Annotated[str, typer.Option("--to", help="The receiving host.")],
+    vlan: Annotated[int, typer.Option("--vlan", min=0, max=4094, help="The VLAN.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
+    layout: Annotated[
+        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
+    ] = Layout.auto,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    as_json: AsJson = False,
+) -> None:
+    """Draw the routes to one host in one VLAN."""
+    from pauseframe.draw import draw as draw_topology
+    from pauseframe.routing import read_routes, tree_ports
+
+    topology = prepared(source, from_, rate, delay, 0)
+    routes = read_routes(str(tables), topology)
+    lanes = dict(routes.vlans)
+    if vlan not in lanes:
+        raise typer.BadParameter(
+            f"there is no VLAN {vlan}: there are {', '.join(map(str, lanes))}", param_hint="--vlan"
+        )
+    title = f"to {to} in VLAN {vlan}, lane {lanes[vlan]}"
+    draw_topology(topology, out, layout=layout.value, mark=tree_ports(routes, topology, vlan, to), title=title)
+    name_file(out, as_json)
+
+
+@route.command(epilog="Example: pauseframe route engines")
+def engines(as_json: AsJson = False) -> None:
+    """List the routing engines."""
+    from pauseframe import _core
+
+    known = dict(sorted(_core.engines().items()))
+    if as_json:
+        print_json(known)
+    else:
+        print_pairs(list(known.items()), "")
+
+
+def _lane(item: str) -> tuple[int, int]:
+    vlan, equals, lane = item.partition("=")
+    if not (equals and vlan.strip().isdigit() and lane.strip().isdigit()):
+        raise typer.BadParameter(f"{item!r} is not of the form VLAN=LANE", param_hint="--lane")
+    return int(vlan), int(lane)

@@ -1,0 +1,254 @@
+"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from pauseframe import InputError, ScenarioError
+from pauseframe._text import none_of
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    ForceLarge,
+    ScenarioFile,
+    Seed,
+    Set,
+    name_file,
+    print_json,
+    print_table,
+    read_only_once,
+    resolve_file,
+    say,
+)
+from pauseframe.cli._errors import WRONG_INPUT, complain, list_problems
+
+commands = typer.Typer()
+
+
+@commands.command(
+    epilog="Examples: pauseframe show incast.toml --set transport.preset=dctcp | pauseframe show incast.toml --toml"
+)
+def show(
+    file: ScenarioFile,
+    set_: Set = None,
+    seed: Seed = None,
+    as_json: AsJson = False,
+    as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a file.")] = False,
+) -> None:
+    """Show every value of a scenario, and where it comes from."""
+    scenario = resolve_file(file, set_, seed)
+    if as_json:
+        print_json([{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()])
+    elif as_toml:
+        print(scenario.toml, end="")
+    else:
+        from pauseframe._text import explain_table
+
+        print_table(explain_table(scenario))
+        for warning in scenario.warnings:
+            say(f"warning: {warning}")
+
+
+@commands.command(epilog="Example: pauseframe validate scenarios/*.toml")
+def validate(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML); - for standard input.")
+    ],
+    force_large: ForceLarge = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check scenario files and sweeps without running them.
+
+    Every mistake is listed, with its place and the nearest key.
+    """
+    checked = [_check(file, force_large) for file in read_only_once(files)]
+    if as_json:
+        print_json([one.record() for one in checked])
+    else:
+        for one in checked:
+            one.show()
+    if not all(one.ok for one in checked):
+        raise typer.Exit(WRONG_INPUT)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """What `validate` found in a file."""
+
+    file: Path
+    runs: int = 1
+    """How many a sweep has."""
+    warnings: Sequence[str] = ()
+    error: Exception | None = None
+    problems: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and not self.problems
+
+    def show(self) -> None:
+        if self.error is not None:
+            complain(self.error)
+        elif self.problems:
+            list_problems(self.problems)
+        else:
+            kind = f", a sweep of {self.runs} runs" if self.runs > 1 else ""
+            print(f"{self.file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in self.warnings))
+
+    def record(self) -> dict[str, object]:
+        """The entry of --json."""
+        problems = self.problems or getattr(self.error, "problems", [])
+        if self.error is not None and not problems:
+            problems = [{"path": "", "value": "", "message": str(self.error), "hint": ""}]
+        return {
+            "file": str(self.file),
+            "ok": self.ok,
+            "runs": self.runs if self.ok else 0,
+            "warnings": list(self.warnings),
+            "problems": list(problems),
+        }
+
+
+def _check(file: Path, force_large: bool) -> _Checked:
+    from pauseframe.sweep.plan import Source
+
+    try:
+        source = Source.read(file)
+        if source.is_sweep:
+            plan = source.plan()
+            return _Checked(file, len(plan.runs), plan.warnings)
+        scenario = source.resolve()
+    except (ScenarioError, OSError) as error:
+        return _Checked(file, error=error)
+    too_large = [] if force_large or not scenario.too_large else [scenario.too_large]
+    return _Checked(file, 1, scenario.warnings, problems=too_large)
+
+
+@commands.command(
+    epilog="Examples: pauseframe presets | pauseframe presets tcp_bolt | pauseframe presets dctcp --stack linux --json"
+)
+def presets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with the source of each value.")
+    ] = None,
+    stack: Annotated[str, typer.Option("--stack", help="With NAME: the stack beneath it, such as linux.")] = "none",
+    as_json: AsJson = False,
+) -> None:
+    """List transport presets, or the values of one with sources."""
+    import pauseframe as pf
+
+    known, stacks = pf.presets(), ["none", *pf._core.stacks()]
+    if stack not in stacks:
+        raise typer.BadParameter(none_of(stack, stacks), param_hint="--stack")
+    if name is None:
+        if stack != "none":
+            raise typer.BadParameter("say beneath which preset: pauseframe presets NAME", param_hint="--stack")
+        _show_presets(known, as_json)
+    elif name not in known:
+        raise typer.BadParameter(none_of(name, known), param_hint="NAME")
+    else:
+        _show_sources(name, stack, as_json)
+
+
+def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("key", style="dim", no_wrap=True)
+    for name in rows:
+        table.add_column(name)
+    for key in dict.fromkeys(key for row in rows.values() for key in row):
+        values = [row.get(key, "") for row in rows.values()]
+        table.add_row(key, *values, style="bold" if len(set(values)) > 1 else None)
+    print_table(table)
+
+
+def _show_sources(name: str, stack: str, as_json: bool) -> None:
+    from pauseframe import _core
+
+    rows = _core.explain_transport(name, stack)
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(title=f"preset {name}, stack {stack}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", no_wrap=True)
+    table.add_column("from", style="dim")
+    table.add_column("source", overflow="fold", min_width=30)
+    for row in rows:
+        table.add_row(row["key"], row["value"], row["origin"], row["source"])
+    print_table(table)
+
+
+@commands.command(epilog="Example: pauseframe options pfc")
+def options(
+    containing: Annotated[str, typer.Argument(help="Only keys whose path or text contains this.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List every key of a scenario file: type, default, meaning."""
+    import pauseframe as pf
+
+    wanted = containing.lower()
+    rows = [row for row in pf.options() if wanted in row["path"].lower() or wanted in row["doc"].lower()]
+    if not rows:
+        _no_such_option(containing)
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("type", style="dim")
+    table.add_column("default")
+    table.add_column("meaning", overflow="fold", min_width=30)
+    for row in rows:
+        when = f" ({row['when']})" if row.get("when") else ""
+        table.add_row(row["path"], row["type"], row["default"], row["doc"] + when)
+    print_table(table)
+
+
+@commands.command(
+    epilog="Example: pauseframe schema -o scenario.schema.json; then the first line of a scenario, for editors: "
+    "#:schema ./scenario.schema.json"
+)
+def schema(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File [default: stdout].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the JSON Schema of scenario files.
+
+    With it editors complete keys, show what they mean, and mark mistakes; `pauseframe validate` finds more.
+    """
+    from pauseframe import _core
+
+    text = _core.schema()
+    if out is None:
+        print(text)
+        return
+    if out.exists() and not force:
+        raise InputError(f"{out} exists: name another file, or replace it with --force")
+    from pauseframe._files import write_text
+
+    name_file(write_text(out, text + "\n"), as_json)
+
+
+def _no_such_option(wanted: str) -> NoReturn:
+    import pauseframe as pf
+    from pauseframe._text import nearest
+
+    parts = dict.fromkeys(part for row in pf.options() for part in row["path"].split("."))
+    meant = nearest(wanted, parts)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else "; pauseframe options lists all"
+    raise InputError(f"no key has {wanted!r} in its path or meaning{hint}")

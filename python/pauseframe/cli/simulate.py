@@ -1,0 +1,183 @@
+"""The commands `run`, `flow` and `demo`: a scenario simulated packet by packet, at flow level, and a first look."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pauseframe import _interrupt
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    ForceLarge,
+    Jobs,
+    Open,
+    Quiet,
+    ScenarioFile,
+    Seed,
+    Set,
+    print_json,
+    print_table,
+    resolve_file,
+    say,
+    show_page,
+)
+from pauseframe.cli._errors import DEADLOCK
+
+if TYPE_CHECKING:
+    from pauseframe import Routes, Run
+
+commands = typer.Typer()
+
+
+class Choice(StrEnum):
+    """How a flow's VLAN is chosen."""
+
+    random = "random"
+    best_of_two = "best_of_two"
+    least_loaded = "least_loaded"
+
+
+@commands.command(
+    epilog="Exit code 3: the run has a deadlock. "
+    "Example: pauseframe run incast.toml --set transport.preset=dctcp --seed 7 --out results/dctcp"
+)
+def run(
+    file: ScenarioFile,
+    set_: Set = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
+    force: Force = False,
+    force_large: ForceLarge = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario and write its results folder."""
+    import pauseframe as pf
+
+    scenario = resolve_file(file, set_, seed)
+    for warning in scenario.warnings:
+        say(f"warning: {warning}")
+    folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
+    result = pf.run(scenario, out=folder, force=force, force_large=force_large, progress=False if quiet else None)
+    if as_json:
+        print_json(result.summary)
+    elif not quiet:
+        from pauseframe._text import jobs_table, summary_table
+
+        print_table(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
+        if len(result.jobs):
+            print()
+            print_table(jobs_table(result))
+        print(f"\nresults in {folder}; next: pauseframe report {folder}")
+    for warning in result.summary["warnings"]:
+        if warning not in scenario.warnings:
+            say(f"warning: {warning}")
+    _end(result, folder)
+
+
+def _end(result: Run, folder: Path) -> None:
+    """Leaves with the exit code of a run that was interrupted or has a deadlock."""
+    if result.interrupted:
+        say(f"interrupted; what was recorded is kept in {folder}")
+        raise typer.Exit(_interrupt.EXIT_CODE)
+    if not result.deadlocked:
+        return
+    summary = result.summary
+    count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
+    ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
+    say(
+        f"DEADLOCK: {count} {'cycle' if count == 1 else 'cycles'} of queues that wait for each other; {ended}, at "
+        f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
+        f"Who waits for whom: {folder / 'deadlocks.parquet'}"
+    )
+    raise typer.Exit(DEADLOCK)
+
+
+@commands.command(
+    epilog="Examples: pauseframe flow fabric.toml | pauseframe flow fabric.toml --demand permutation --bound"
+)
+def flow(
+    file: ScenarioFile,
+    set_: Set = None,
+    seed: Seed = None,
+    demand: Annotated[
+        str | None,
+        typer.Option(
+            "--demand",
+            help="In place of the workloads: permutation, rack_permutation, all_to_all, n_to_1:N or skewed:S.",
+        ),
+    ] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="With --demand: what any routing could give (maximum concurrent flow).")
+    ] = False,
+    gap: Annotated[float, typer.Option("--gap", min=0.001, help="Relative gap of that bound.")] = 0.05,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="Forwarding tables in place of the scenario's routing.")
+    ] = None,
+    choice: Annotated[
+        Choice, typer.Option("--choice", help="With --tables: how a flow's VLAN is chosen.")
+    ] = Choice.random,
+    slack: Annotated[
+        int, typer.Option("--slack", min=0, help="With --tables: links a route may have more than the shortest.")
+    ] = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED-flow].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a scenario at flow level: no packets.
+
+    Flows under way share the links max-min fairly.
+    """
+    import pauseframe as pf
+    from pauseframe.flow import run_flows, summary_table
+
+    if bound and demand is None:
+        raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
+    scenario = resolve_file(file, set_, seed)
+    routes: Routes | None = None
+    if tables is not None:
+        routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario))
+    folder = out or Path("results") / f"{scenario.name}-{scenario.seed}-flow"
+    run = run_flows(
+        scenario, routes=routes, choice=choice.value, slack=slack, demand=demand, bound=gap if bound else None,
+        out=folder, force=force, progress=False if quiet or as_json else None,
+    )  # fmt: skip
+    if as_json:
+        print_json(run.summary)
+    elif not quiet:
+        print_table(summary_table(run.summary))
+        print(f"\nresults in {folder}")
+    if run.interrupted:
+        raise typer.Exit(_interrupt.EXIT_CODE)
+
+
+@commands.command(epilog="Example: pauseframe demo --quick --out results/quick")
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for results and report.")] = Path("results/demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
+    force: Force = False,
+    jobs: Jobs = None,
+    open_: Open = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run TCP-Bolt and its rivals on two fabrics; write a report.
+
+    The paper's claims stand beside what came out. Finished runs are kept: after Ctrl-C the same command does the rest.
+    """
+    from pauseframe.demo import run_demo, tables
+
+    result = run_demo(out, quick=quick, force=force, jobs=jobs)
+    if as_json:
+        print_json({"out": str(result.report), "claims": result.records()})
+    else:
+        for table in tables(result):
+            print_table(table)
+            print()
+        print(f"report: {result.report}")
+    if open_:
+        show_page(result.report)

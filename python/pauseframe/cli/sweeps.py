@@ -1,0 +1,174 @@
+"""The commands `sweep` and `compare`: many runs, and what differs between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, print_json, print_table, say
+from pauseframe.cli._errors import NOT_DONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pauseframe.sweep.compare import Comparison
+    from pauseframe.sweep.plan import Plan, Source
+
+commands = typer.Typer()
+
+
+@commands.command(
+    epilog="Example: pauseframe sweep incast.toml --set transport.preset=dctcp,tcp_bolt --seeds 10 --out results/incast"
+)
+def sweep(
+    file: ScenarioFile,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=V1,V2", help="Vary a key; with one value, change it for all. Repeatable."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Sweep's folder [default: results/NAME-sweep].")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Do what is missing in a folder that exists.")] = False,
+    jobs: Jobs = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="ADDRESS", help="Dask scheduler, such as tcp://scheduler:8786.")
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Only every N-th run, beginning with number I (1 to N)."),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="Runs to reuse [default: .pauseframe-store beside the folder].")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario for all combinations of values and seeds."""
+    from pauseframe.sweep.run import carry_out
+
+    plan = _plan(file, set_ or [], seeds)
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
+    result = carry_out(
+        plan, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), progress=not quiet
+    )
+    done, planned, failed = len(result.finished), len(result.planned), len(result.failures)
+    if as_json:
+        print_json({"out": str(result.folder), "planned": planned, "finished": done, "failures": result.failures})
+    elif not quiet:
+        print(f"{done} of {planned} runs in {result.folder}; next: pauseframe report {result.folder}")
+    if dead := result.deadlocked:
+        say(f"DEADLOCK: {len(dead)} of {done} runs have one, such as {result.folder / dead[0]}")
+    if failed:
+        say(f"{failed} runs failed; each has an error.json, and --resume tries them again")
+        raise typer.Exit(NOT_DONE)
+
+
+@commands.command(
+    epilog="Example: pauseframe compare results/incast --by transport.preset --metric fct_us.p99 --csv p99.csv"
+)
+def compare(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Sweeps or results; the first is the one compared to.")
+    ],
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="AXIS", help="Axis whose values are compared [default: the first].")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Entry of the summary, such as fct_us.p99. Repeatable."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Level of confidence.")] = 0.95,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="Write tables to this file (booktabs).")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs or sweeps: medians, intervals, differences.
+
+    Differences are taken seed by seed, which leaves out what the variants share.
+    """
+    from pauseframe._files import write_text
+    from pauseframe.sweep import tables
+    from pauseframe.sweep.compare import compare as compare_folders
+
+    comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
+    if csv is not None:
+        write_text(csv, tables.csv_text(comparison))
+    if latex is not None:
+        write_text(latex, tables.latex_text(comparison))
+    if report is not None:
+        from pauseframe.report.sweep import build_sweep_report
+
+        build_sweep_report(comparison, report)
+    _show(comparison, as_json)
+
+
+def _show(comparison: Comparison, as_json: bool) -> None:
+    from pauseframe.sweep import tables
+    from pauseframe.sweep.compare import long_table
+
+    if as_json:
+        notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
+        print_json({"by": comparison.by, **notes, "cells": long_table(comparison)})
+        return
+    for table in tables.terminal_tables(comparison):
+        print_table(table)
+        print()
+    print(tables.note(comparison))
+    if caution := tables.caution(comparison):
+        print(caution)
+
+
+def _plan(file: Path, settings: Sequence[str], seeds: str | None) -> Plan:
+    """All runs of a sweep. Raises ScenarioError for what is wrong with it or any of them."""
+    from pauseframe.sweep.plan import Source
+
+    source = Source.read(file)
+    for item in settings:
+        _vary(source, item)
+    source.vary(None, seeds=None if seeds is None else _seeds(seeds))
+    return source.plan()
+
+
+def _vary(source: Source, item: str) -> None:
+    """`--set PATH=V1,V2` makes an axis, `--set PATH=VALUE` changes a key for all runs."""
+    from pauseframe._problems import failure, problem
+    from pauseframe.sweep.spec import split_values
+
+    path, equals, text = (part.strip() for part in item.partition("="))
+    values = split_values(text)
+    if not equals or not path or not values:
+        raise failure([problem("--set", item, "is not of the form PATH=VALUE or PATH=V1,V2")])
+    value = values[0]
+    if len(values) > 1 or path in source.spec.axes:
+        source.vary({path: values})
+    elif isinstance(value, dict) and {"from", "to", "steps"} <= set(value):
+        source.vary({path: value})
+    else:
+        source.set({path: value})
+
+
+def _seeds(text: str) -> int | list[int]:
+    from pauseframe._problems import failure, problem
+
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise failure([problem("--seeds", text, "must be how many, or a list: 3,5,8")]) from None
+    return numbers if "," in text else numbers[0]
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    from pauseframe._problems import failure, problem
+
+    if text is None:
+        return None
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+        raise failure([problem("--shard", text, "must be I/N, with I from 1 to N")])
+    return int(index), int(count)

@@ -1,0 +1,99 @@
+"""The commands `topo`: topologies looked at, drawn and converted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pauseframe import InputError
+from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_pairs, say
+from pauseframe.cli._errors import NOT_DONE
+from pauseframe.cli._fabric import Delay, Format, Layout, Rate, Source, load
+
+commands = typer.Typer()
+topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at topologies, draw and convert them.")
+commands.add_typer(topo, name="topo")
+
+
+@topo.command(epilog="Examples: pauseframe topo show jellyfish:switches=225,ports=64,hosts_per_switch=32 | "
+              "pauseframe topo show lab.clab.yml --json")  # fmt: skip
+def show(
+    source: Source, from_: Format = None, rate: Rate = "10 Gbps", delay: Delay = "1 us", as_json: AsJson = False
+) -> None:
+    """Show counts, rates, diameter, bisection, and problems.
+
+    Exit code 1 if there is a problem.
+    """
+    from pauseframe.topology import statistics_lines
+
+    topology = load(source, from_, rate, delay)
+    statistics = topology.statistics()
+    if as_json:
+        print_json(statistics | {"notes": topology.notes})
+    else:
+        print_pairs(statistics_lines(statistics), source)
+        for problem in statistics["problems"]:
+            say(f"problem: {problem}")
+    if statistics["problems"]:
+        raise typer.Exit(NOT_DONE)
+
+
+@topo.command(epilog="Example: pauseframe topo draw leaf_spine:leaves=4,spines=2,hosts_per_leaf=4 -o fabric.svg")
+def draw(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
+    layout: Annotated[
+        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
+    ] = Layout.auto,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    as_json: AsJson = False,
+) -> None:
+    """Draw a topology."""
+    from pauseframe.draw import draw as draw_topology
+
+    draw_topology(load(source, from_, rate, delay), out, layout=layout.value, title=source)
+    name_file(out, as_json)
+
+
+@topo.command(epilog="Examples: pauseframe topo export fat_tree:k=4 -o fat_tree.graphml | "
+              "pauseframe topo export fabric.ibnetdiscover -o fabric.clab.yml")  # fmt: skip
+def export(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file; its extension tells the format.")],
+    format: Annotated[
+        str | None, typer.Option("--format", help="graphml, node-link, hpcc, htsim or containerlab.")
+    ] = None,
+    from_: Format = None,
+    rate: Rate = "10 Gbps",
+    delay: Delay = "1 us",
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Convert a topology to another format.
+
+    Names, rates, delays and ports stay where the format has a place for them.
+    """
+    from pauseframe.topology import format_of
+
+    text = load(source, from_, rate, delay).write(format or format_of(out))
+    if out.exists() and not force:
+        raise InputError(f"{out} exists: name another file, or replace it with --force")
+    out.write_text(text, encoding="utf-8")
+    name_file(out, as_json)
+
+
+@topo.command(epilog="Example: pauseframe topo families")
+def families(as_json: AsJson = False) -> None:
+    """List the families and their parameters."""
+    from pauseframe import _core
+
+    known = dict(sorted(_core.families().items()))
+    if as_json:
+        print_json(known)
+        return
+    print_pairs(list(known.items()), "")
+    print("each also takes rate, delay, fabric_rate and fabric_delay")

@@ -1,0 +1,138 @@
+"""What real devices are called: a CSV, or what `lldpctl -f json0` says on the switches and hosts as they are wired."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import parse_json, read_text, shown
+from pauseframe.devices.sonic import name_of_file
+from pauseframe.devices.wiring import Neighbour, lldp_neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_PORT = re.compile(r"[A-Za-z0-9_./-]{1,64}")
+INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+
+
+class DeployError(ValueError):
+    """A plan cannot be deployed as asked: what is in the way, what would do."""
+
+
+@dataclass
+class Inventory:
+    """MAC address and interface of hosts, ports of switches, and what LLDP says of links."""
+
+    macs: dict[str, str] = field(default_factory=dict)
+    nics: dict[str, str] = field(default_factory=dict)
+    ports: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(device, the plan's port) to the device's."""
+    seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
+    """(device, other device) to what the first says of its ports to the other."""
+
+    def links(self, one: str, other: str) -> list[tuple[str, str, str]]:
+        """(port of the one, port of the other, MAC address of the latter) of the links between two devices.
+
+        Each device knows its own ports best: SONiC announces aliases, Linux MAC addresses. DeployError where there are
+        several links and the two do not agree which is which.
+        """
+        ours, theirs = (sorted(self.seen.get(pair, []), key=_order) for pair in ((one, other), (other, one)))
+        if not ours:
+            return [(_announced(far), far.port, "") for far in theirs]
+        found, left = [], list(theirs)
+        for own in ours:
+            match = next((far for far in left if far.port == own.far or own.port in {far.far, far.description}), None)
+            if match is None and len(ours) == len(theirs) == 1:
+                match = theirs[0]
+            if match is None and theirs:
+                raise DeployError(
+                    f"LLDP does not say which port of {shown(other)} is behind {shown(one)} {shown(own.port)}: there "
+                    f"are {len(ours)} links; name their ports in a CSV inventory"
+                )
+            if match is not None:
+                left.remove(match)
+            mac = own.mac if _MAC.fullmatch(own.mac) else ""
+            found.append((own.port, match.port if match else _announced(own), mac))
+        return found
+
+
+def _announced(neighbour: Neighbour) -> str:
+    """The name of the other's port as far as it says it: Linux has it in the description beside the MAC address."""
+    name = neighbour.description if neighbour.mac else neighbour.far
+    return name if _PORT.fullmatch(name) else ""
+
+
+def _order(neighbour: Neighbour) -> list[tuple[int, str]]:
+    """Ethernet8 before Ethernet12."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]{1,18})", neighbour.port)]
+
+
+def read_inventory(paths: Iterable[Path]) -> Inventory:
+    """Reads CSV files (`device`, and as far as known `mac`, `port`, `name`), LLDP files, or folders of both.
+
+    An LLDP file is that of the device whose name it or its folder has (leaf0.lldp.json, leaf0/lldp.json).
+    """
+    found = Inventory()
+    for path in paths:
+        if not path.exists():
+            raise DeployError(f"{shown(path)}: there is no such file or folder")
+        if path.is_dir():
+            files = [p for p in sorted(path.rglob("*")) if p.suffix in {".csv", ".json"} and p.is_file()]
+            if not sum(_read(file, found, wanted=False) for file in files):
+                raise DeployError(f"{shown(path)}: neither a CSV inventory nor the output of lldpctl -f json0 below it")
+        else:
+            _read(path, found, wanted=True)
+    return found
+
+
+def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
+    """Adds a file; whether it was one. One that is named has to be."""
+    text = read_text(path)
+    if path.suffix != ".json" and not text.lstrip().startswith("{"):
+        try:
+            _read_csv(path, text, found)
+        except csv.Error as error:
+            raise DeployError(f"{shown(path)}: not a CSV: {error}") from None
+        return True
+    device = name_of_file(path)
+    neighbours = lldp_neighbours(parse_json(text, str(path)))
+    if neighbours is None:
+        if wanted:
+            raise DeployError(f"{shown(path)}: not the output of `lldpctl -f json0`")
+        return False
+    for neighbour in neighbours:
+        if not _PORT.fullmatch(neighbour.port):
+            raise DeployError(f"{shown(path)}: {shown(neighbour.port)!r} is no name of a port")
+        for name in dict.fromkeys((neighbour.device, neighbour.device.partition(".")[0])):
+            found.seen[device, name].append(neighbour)
+    return True
+
+
+def _read_csv(path: Path, text: str, found: Inventory) -> None:
+    reader = csv.DictReader(text.splitlines())
+    if not reader.fieldnames or "device" not in reader.fieldnames:
+        raise DeployError(f"{shown(path)}: the header needs a column device; mac, port and name as far as known")
+    for line, row in enumerate(reader, 2):
+        where = f"{shown(path)}: line {line}"
+        device, port = row.get("device") or "", row.get("port") or ""
+        mac, name = (row.get("mac") or "").strip().lower(), (row.get("name") or "").strip()
+        if mac and not _MAC.fullmatch(mac):
+            raise DeployError(f"{where}: {shown(mac)!r} is no MAC address such as 00:11:22:33:44:55")
+        if mac and mac in found.macs.values():
+            raise DeployError(f"{where}: {mac} is there twice")
+        if name and not _PORT.fullmatch(name):
+            raise DeployError(f"{where}: {shown(name)!r} is no name of a port")
+        if mac:
+            found.macs[device] = mac
+        if name and port:
+            found.ports[device, port] = name
+        elif name and not INTERFACE.fullmatch(name):
+            raise DeployError(f"{where}: {shown(name)!r} is no name of an interface")
+        elif name:
+            found.nics[device] = name

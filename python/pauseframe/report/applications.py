@@ -1,0 +1,360 @@
+"""Applications in the report: how long jobs took beside their references, and what each rank did when.
+
+Ranks compute, wait for others, or wait until their own messages are on their way; before its job and after its last
+step a rank does nothing. Time lines are drawn as shares of small intervals, ranks put together where there are many,
+so that a page has the same size for a thousand ranks as for fifty; `pauseframe export perfetto` has every stretch.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us
+from pauseframe.report import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pauseframe.report.data import RunData
+    from pauseframe.report.figures import Figure
+
+ACTIVITIES = ("compute", "waiting", "sending")
+TIMES = ("job", "application", "ranks", "start", "took", "ideal", "slowdown", "alone", "interference")
+DEEDS = ("job", *ACTIVITIES, "messages", "bytes", "connections")
+COLUMNS = 400
+"""Intervals of a time line."""
+ROWS = 128
+"""Ranks, or groups of them, of a figure."""
+SHOWN = 12
+"""Jobs whose ranks are drawn; the others are in the tables."""
+BARS = 40
+STUCK = 6
+SPREAD = 4.0
+"""Jobs whose times differ by more have axes of their own."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An application of a run: its row of `jobs`, and the ranks."""
+
+    run: int
+    label: str
+    row: dict[str, Any]
+    ranks: pl.DataFrame
+    timeline: pl.DataFrame
+    """Empty if the job kept none."""
+    end_us: float
+    """When it finished, or the run ended."""
+
+    @property
+    def name(self) -> str:
+        """That of its workload."""
+        return str(self.row["job"])
+
+    @property
+    def start_us(self) -> float:
+        """When its ranks began."""
+        return float(self.row["start_us"])
+
+    @property
+    def per_row(self) -> int:
+        """Ranks that a row of a figure stands for."""
+        return -(-int(self.row["ranks"]) // ROWS)
+
+
+def jobs(runs: Sequence[RunData]) -> list[Job]:
+    """The applications of all runs, in the order of the runs and of their workloads."""
+    found = []
+    for number, run in enumerate(runs):
+        rows = _collected(run.jobs)
+        ranks, timeline = _collected(run.ranks), _collected(run.timeline)
+        end_us = float(run.summary["sim_time_s"]) * 1e6
+        for row in rows.iter_rows(named=True):
+            end = end_us if row["finish_us"] is None else row["finish_us"]
+            mine = _of(ranks, row["job"]), _of(timeline, row["job"])
+            found.append(Job(number, run.label, row, *mine, max(end, row["start_us"])))
+    return found
+
+
+def _of(table: pl.DataFrame, job: str) -> pl.DataFrame:
+    return table.filter(pl.col("job") == job) if len(table) else table
+
+
+def _collected(table: pl.LazyFrame | None) -> pl.DataFrame:
+    if table is None:
+        return pl.DataFrame()
+    frame = table.collect()
+    return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+
+
+def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, Any] | None:
+    """What the template needs of applications; None without any. `add` gives a figure its number."""
+    found = jobs(runs)
+    if not found:
+        return None
+    references = [
+        ("Slowdown: time over that on ideal hardware", "slowdown"),
+        ("Interference: time over that of the job alone", "interference"),
+    ]
+    drawn, until_us = found[:SHOWN], max(job.end_us for job in found)
+    return {
+        "alone": any(job.row["alone_us"] is not None for job in found),
+        "tables": _tables(found),
+        "stuck": [(job, _stuck(job)) for job in found if job.row["waits_for"]],
+        "references": [
+            (title, add(figure)) for title, key in references if (figure := reference_figure(found, key)) is not None
+        ],
+        "clocks": [
+            (run.label, add(clock_figure(mine, until_us)))
+            for number, run in enumerate(runs)
+            if (mine := [job for job in found if job.run == number])
+        ],
+        "lines": [
+            (f"{job.name} in {job.label}", add(_bands(job, drawn)), add(_shares(job, drawn)))
+            for job in drawn
+            if len(job.timeline)
+        ],
+        "ranks": [(f"{job.name} in {job.label}", add(rank_figure(job))) for job in drawn if len(job.ranks)],
+        "left": len(found) - len(drawn),
+        "unrecorded": sorted({job.name for job in drawn if not len(job.timeline)}),
+    }
+
+
+def _tables(found: Sequence[Job]) -> list[dict[str, Any]]:
+    """Times; what ranks and connections did. Apart, so that all columns fit on a screen."""
+    cells = [(job.run, job.label, _cells(job)) for job in found]
+    return [
+        {"columns": names, "rows": [(run, label, [texts[name] for name in names]) for run, label, texts in cells]}
+        for names in (TIMES, DEEDS)
+    ]
+
+
+def _cells(job: Job) -> dict[str, str]:
+    """What the tables of jobs say, by column."""
+    row = job.row
+    busy = sum(row[f"{activity}_us"] for activity in ACTIVITIES)
+    return {
+        "job": job.name,
+        "application": row["application"],
+        "ranks": format_count(row["ranks"]),
+        "start": format_us(row["start_us"]),
+        "took": format_us(row["time_us"]) if row["time_us"] is not None else "not finished",
+        "ideal": format_us(row["ideal_us"]),
+        "slowdown": format_number(row["slowdown"]),
+        "alone": format_us(row["alone_us"]),
+        "interference": format_number(row["interference"]),
+        **{name: f"{row[f'{name}_us'] / busy:.0%}" if busy else MISSING for name in ACTIVITIES},
+        "messages": format_count(row["messages"]),
+        "bytes": format_bytes(row["message_bytes"]),
+        "connections": format_count(row["connections"]),
+    }
+
+
+def _stuck(job: Job) -> list[str]:
+    waits = str(job.row["waits_for"]).split("; rank ")
+    lines = [waits[0], *(f"rank {wait}" for wait in waits[1:])]
+    return lines if len(lines) <= STUCK else [*lines[:STUCK], f"and {len(lines) - STUCK} more ranks"]
+
+
+def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
+    """Bars of `slowdown` or `interference`: a group per job, a bar per run; None where no job has it."""
+    names = list(dict.fromkeys(job.name for job in found))[:BARS]
+    traces = []
+    for number, label in dict.fromkeys((job.run, job.label) for job in found):
+        known = {job.name: job.row[key] for job in found if job.run == number and job.row[key] is not None}
+        shown = [name for name in names if name in known]
+        traces.append(
+            {
+                "type": "bar",
+                "name": label,
+                "x": shown,
+                "y": [known[name] for name in shown],
+                "meta": {"run": number},
+                "hovertemplate": "%{y:.4~g}<extra>%{fullData.name}</extra>",
+            }
+        )
+    if not any(trace["y"] for trace in traces):
+        return None
+    one = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"width": 1, "dash": "dot"}}
+    x_axis = {"type": "category", "categoryorder": "array", "categoryarray": names}
+    layout = {"barmode": "group", "shapes": [one]}
+    return _figure(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
+
+
+def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
+    """The jobs of one run on one clock: a bar each, and marks where it would have ended alone and on ideal hardware.
+
+    `until_us`, the end of the axis, is the same for all runs of a page.
+    """
+    mine = mine[:BARS]
+    scale, x_axis = figures.time_axis(until_us / 1e6)
+    per_us = scale / 1e6
+    names = [job.name for job in mine]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "name": "in this run",
+        "y": names,
+        "base": [job.start_us * per_us for job in mine],
+        "x": [(job.end_us - job.start_us) * per_us for job in mine],
+        "text": ["" if job.row["time_us"] is not None else "not finished" for job in mine],
+        "textposition": "inside",
+        "customdata": [_times(job) for job in mine],
+        "meta": {"run": mine[0].run},
+        "hovertemplate": "%{customdata}<extra>%{y}</extra>",
+    }
+    traces = [bars]
+    for key, name, symbol in (("ideal_us", "on ideal hardware", "line-ns-open"), ("alone_us", "alone", "diamond")):
+        known = [job for job in mine if job.row[key] is not None]
+        if known:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": name,
+                    "y": [job.name for job in known],
+                    "x": [(job.start_us + job.row[key]) * per_us for job in known],
+                    "marker": {"symbol": symbol, "size": 22 if symbol == "line-ns-open" else 9, "line": {"width": 3}},
+                    "meta": {"paint": "ink"},
+                    "hovertemplate": f"{name}: ends at %{{x:.4~g}}<extra>%{{y}}</extra>",
+                }
+            )
+    y_axis = {"autorange": "reversed", "automargin": True, "type": "category"}
+    return _figure(traces, x_axis, y_axis, {"showlegend": True, "bargap": 0.35}, 120 + 34 * len(mine))
+
+
+def _times(job: Job) -> str:
+    row = job.row
+    lines = [f"took {format_us(row['time_us'])}" if row["time_us"] is not None else "not finished"]
+    lines += [
+        f"{name} {format_us(row[key])}" for key, name in (("alone_us", "alone"), ("ideal_us", "ideal")) if row[key]
+    ]
+    return "<br>".join(lines)
+
+
+def rank_figure(job: Job) -> Figure:
+    """How long each rank computed, waited and sent in all; means of neighbours where there are many ranks."""
+    group = pl.col("rank") // job.per_row
+    means = job.ranks.group_by(group.alias("row")).agg([pl.col(f"{it}_us").mean() for it in ACTIVITIES]).sort("row")
+    scale, unit = figures.time_unit(job.row["compute_us"] / 1e6 + (job.end_us - job.start_us) / 1e6)
+    names = _row_names(job)
+    traces = [
+        {
+            "type": "bar",
+            "name": activity,
+            "x": [row * job.per_row + (job.per_row - 1) / 2 for row in means["row"].to_list()],
+            "y": figures.short([value / 1e6 * scale for value in means[f"{activity}_us"].to_list()]),
+            "customdata": [names[row] for row in means["row"].to_list()],
+            "width": job.per_row,
+            "meta": {"paint": activity},
+            "hovertemplate": f"%{{customdata}}<br>{activity} %{{y:.4~g}} {unit}<extra></extra>",
+        }
+        for activity in ACTIVITIES
+    ]
+    title = "rank" if job.per_row == 1 else f"rank (means of {job.per_row})"
+    y_axis = {"rangemode": "tozero", "title": f"time ({unit})"}
+    return _figure(traces, {"title": title}, y_axis, {"barmode": "stack", "bargap": 0, "showlegend": True}, 260)
+
+
+def _row_names(job: Job) -> list[str]:
+    """What a row of a figure stands for."""
+    if job.per_row == 1:
+        return [f"rank {rank} on {host}" for rank, host in job.ranks.sort("rank").select("rank", "host").rows()]
+    last = int(job.row["ranks"]) - 1
+    return [f"ranks {first}–{min(first + job.per_row - 1, last)}" for first in range(0, last + 1, job.per_row)]
+
+
+def occupied(job: Job, per_row: int) -> pl.DataFrame:
+    """Microseconds of each activity, all ranks of a row together: row, column (of `COLUMNS` intervals), one each."""
+    width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
+    start, end = (pl.col(name) - job.start_us for name in ("start_us", "end_us"))
+    last = pl.max_horizontal(((end / width).ceil() - 1).cast(pl.Int64).clip(0, COLUMNS - 1), pl.col("first"))
+    column = pl.col("column")
+    inside = pl.min_horizontal(end, (column + 1) * width) - pl.max_horizontal(start, column * width)
+    spent = [pl.col("spent").filter(pl.col("activity") == activity).sum().alias(activity) for activity in ACTIVITIES]
+    return (
+        job.timeline.lazy()
+        .with_columns((start / width).floor().cast(pl.Int64).clip(0, COLUMNS - 1).alias("first"))
+        .with_columns(pl.int_ranges("first", last + 1).alias("column"))
+        .explode("column")
+        .with_columns(inside.clip(0.0).alias("spent"), (pl.col("rank") // per_row).cast(pl.Int64).alias("row"))
+        .group_by("row", "column")
+        .agg(spent)
+        .sort("row", "column")
+        .collect()
+    )
+
+
+def _bands(job: Job, found: Sequence[Job]) -> Figure:
+    """A row per rank, a column per interval: its colour mixes what the rank did. A byte (255ths) for each activity."""
+    per_row = job.per_row
+    table = occupied(job, per_row)
+    rows = -(-int(job.row["ranks"]) // per_row)
+    width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
+    there = [min(per_row, int(job.row["ranks"]) - row * per_row) for row in range(rows)]
+    cells = bytearray(rows * COLUMNS * len(ACTIVITIES))
+    for row, column, *spent in table.select("row", "column", *ACTIVITIES).iter_rows():
+        at = (row * COLUMNS + column) * len(ACTIVITIES)
+        cells[at : at + len(ACTIVITIES)] = bytes(min(255, round(255 * it / (width * there[row]))) for it in spent)
+    per_us, x_axis = _axis(job, found)
+    trace = {
+        "type": "image",
+        "name": job.name,
+        "x0": (job.start_us + width / 2) * per_us,
+        "dx": width * per_us,
+        "y0": (per_row - 1) / 2,
+        "dy": per_row,
+        "meta": {"bands": base64.b64encode(cells).decode("ascii"), "columns": COLUMNS, "names": _row_names(job)},
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+    title = "rank" if per_row == 1 else f"rank (rows of {per_row})"
+    y_axis = {"range": [job.row["ranks"] - 0.5, -0.5], "title": title, "scaleanchor": False, "showgrid": False}
+    return _figure([trace], x_axis | {"showgrid": False}, y_axis, {"showlegend": False}, min(460, 150 + 6 * rows))
+
+
+def _shares(job: Job, found: Sequence[Job]) -> Figure:
+    """How many of the ranks compute, wait and send over time, as stacked areas."""
+    width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
+    table = occupied(job, int(job.row["ranks"]))
+    whole = pl.DataFrame({"column": range(COLUMNS)}).join(table, on="column", how="left", maintain_order="left")
+    per_us, x_axis = _axis(job, found)
+    times = figures.short([(job.start_us + column * width) * per_us for column in range(COLUMNS + 1)], 6)
+    traces = []
+    for activity in ACTIVITIES:
+        values = [value / width for value in whole[activity].fill_null(0.0).to_list()]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": activity,
+                "x": times,
+                "y": figures.short([*values, values[-1]]),
+                "stackgroup": "ranks",
+                "line": {"shape": "hv", "width": 0},
+                "meta": {"paint": activity},
+                "hovertemplate": f"%{{y:.3~g}} {activity}<extra></extra>",
+            }
+        )
+    y_axis = {"range": [0, job.row["ranks"]], "title": "ranks"}
+    return _figure(traces, x_axis, y_axis, {"showlegend": True, "hovermode": "x unified"}, 300)
+
+
+def _axis(job: Job, found: Sequence[Job]) -> tuple[float, dict[str, Any]]:
+    """Steps a microsecond, and the axis: the same for all runs of a job unless one is far longer than another."""
+    same = [other for other in found if other.name == job.name and len(other.timeline)]
+    spans = [other.end_us - other.start_us for other in same]
+    if max(spans) > SPREAD * max(min(spans), 1e-9):
+        same = [job]
+    begin, end = min(other.start_us for other in same), max(other.end_us for other in same)
+    scale, x_axis = figures.time_axis(end / 1e6)
+    return scale / 1e6, x_axis | {"range": [begin * scale / 1e6, end * scale / 1e6]}
+
+
+def _figure(
+    traces: list[dict[str, Any]], x_axis: dict[str, Any], y_axis: dict[str, Any], layout: dict[str, Any], height: int
+) -> Figure:
+    return {"data": traces, "layout": {"xaxis": x_axis, "yaxis": y_axis, **layout}, "height": height}

@@ -1,0 +1,302 @@
+"""The kinds of which claims are made: each a class with its keys, the number that it takes from points, and its band.
+
+| kind | number | band |
+|---|---|---|
+| within | the metric of `variant` | `low`..`high` |
+| factor | the metric of `of` over that of `over` (`best`: the smallest of all variants, or of `only`) | `low`..`high` |
+| order | the smallest ratio of neighbours in `order`, ascending | at least 1 - `slack` |
+| share | the share of points at which `of` is at most `factor` times `over` | at least `least` |
+| zero | the metric of `variant` | 0 |
+| crossover | where along the axis `along` `of` crosses `over` | `low`..`high` |
+| monotone | Spearman's rank correlation of the metric with `along` (`direction` rising or falling) | at least `least` |
+
+Where a number is made of several values, `across` says how; `at` picks points by their keys.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from pauseframe.reproduce.points import Model, Point, Selected, Who, along, curve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ACROSS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min, "max": max, "mean": statistics.fmean, "median": statistics.median,
+}  # fmt: skip
+Band = tuple[float, float]
+NOWHERE: Band = (math.inf, -math.inf)
+BEST = "best"
+
+
+class _Part(Model):
+    """What all kinds have."""
+
+    metric: str
+    name: str = ""
+    """What is measured, in words."""
+    at: dict[str, JsonValue] = {}
+    across: Literal["min", "max", "mean", "median"] | None = None
+    shape_low: float | None = None
+    shape_high: float | None = None
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        """From the points of one seed; None where they have none. Raises ValueError without `across` for several."""
+        raise NotImplementedError
+
+    @property
+    def band(self) -> Band:
+        """Where the number must lie."""
+        raise NotImplementedError
+
+    @property
+    def band_text(self) -> str:
+        """The band in words."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> Band:
+        """The wider band, in which the claim's shape is right."""
+        if self.shape_low is None and self.shape_high is None:
+            return self._shape()
+        return _open(self.shape_low, self.shape_high)
+
+    def _shape(self) -> Band:
+        return NOWHERE
+
+    def who(self) -> list[Who]:
+        """Whatever names variants."""
+        raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """What the part measures."""
+        return self.name or f"{self.metric}: {' / '.join(map(_name, self.who()))}"
+
+    def _reduce(self, values: Sequence[float]) -> float | None:
+        if not values:
+            return None
+        if len(values) > 1 and self.across is None:
+            raise ValueError(f"{len(values)} values: say `across` (min, max, mean, median) or pick one with `at`")
+        return ACROSS[self.across or "mean"](values)
+
+
+class _Bounded(_Part):
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def band(self) -> Band:
+        return _open(self.low, self.high)
+
+    @property
+    def band_text(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"{self.low:g} to {self.high:g}"
+        return f"at least {self.low:g}" if self.low is not None else f"at most {self.band[1]:g}"
+
+
+class _AtLeast(_Part):
+    least: float = 1.0
+
+    @property
+    def band(self) -> Band:
+        return self.least, math.inf
+
+    @property
+    def band_text(self) -> str:
+        return f"at least {self.least:g}"
+
+
+class Within(_Bounded):
+    """The metric of a variant."""
+
+    kind: Literal["within"]
+    variant: Who
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        return self._reduce(list(curve(points, self.variant).values()))
+
+    def who(self) -> list[Who]:
+        return [self.variant]
+
+
+class Zero(_Part):
+    """The metric of a variant, which is to be 0."""
+
+    kind: Literal["zero"]
+    variant: Who
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        return self._reduce(list(curve(points, self.variant).values()))
+
+    @property
+    def band(self) -> Band:
+        return 0.0, 0.0
+
+    @property
+    def band_text(self) -> str:
+        return "0"
+
+    def who(self) -> list[Who]:
+        return [self.variant]
+
+
+class Factor(_Bounded):
+    """One variant's metric over another's."""
+
+    kind: Literal["factor"]
+    of: Who
+    over: Who
+    only: list[str] = []
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        return self._reduce([a / b if b else math.inf for a, b in self._pairs(points)])
+
+    def _pairs(self, points: Sequence[Point]) -> list[tuple[float, float]]:
+        if self.over != BEST:
+            return _pairs(points, self.of, self.over)
+        curves = [curve(points, name) for name in self.only or sorted({point.variant for point in points})]
+        shared = set.intersection(*(set(one) for one in curves)) if curves else set()
+        of = curve(points, self.of)
+        return [(of[place], min(one[place] for one in curves)) for place in sorted(of.keys() & shared)]
+
+    def _shape(self) -> Band:
+        """On the claimed side of 1."""
+        low, high = self.band
+        return (1.0, math.inf) if low > 1 else (0.0, 1.0) if high < 1 else NOWHERE
+
+    def who(self) -> list[Who]:
+        return [self.of, self.over, *self.only]
+
+
+class Order(_Part):
+    """Variants from the smallest metric to the largest."""
+
+    kind: Literal["order"]
+    order: list[Who]
+    slack: float = 0.0
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        means = [self._reduce(list(curve(points, who).values())) for who in self.order]
+        if any(mean is None for mean in means):
+            return None
+        steps = itertools.pairwise(mean for mean in means if mean is not None)
+        return min(b / a if a else math.inf if b else 1.0 for a, b in steps)
+
+    @property
+    def band(self) -> Band:
+        return 1.0 - self.slack, math.inf
+
+    @property
+    def band_text(self) -> str:
+        return "in this order" + (f", within {self.slack:.0%}" if self.slack else "")
+
+    def who(self) -> list[Who]:
+        return self.order
+
+    @property
+    def title(self) -> str:
+        return self.name or f"{self.metric}: {' < '.join(map(_name, self.order))}"
+
+
+class Share(_AtLeast):
+    """How often one variant's metric is at most `factor` times the other's."""
+
+    kind: Literal["share"]
+    of: Who
+    over: Who
+    factor: float = 1.0
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        below = [a <= self.factor * b for a, b in _pairs(points, self.of, self.over)]
+        return statistics.fmean(below) if below else None
+
+    def who(self) -> list[Who]:
+        return [self.of, self.over]
+
+
+class Crossover(_Bounded):
+    """Where along an axis one variant's metric crosses another's."""
+
+    kind: Literal["crossover"]
+    of: str
+    over: str
+    along: str
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        of, over = dict(along(points, self.of, self.along)), dict(along(points, self.over, self.along))
+        differences = [(place, of[place] - over[place]) for place in sorted(of.keys() & over.keys())]
+        for (a, before), (b, after) in itertools.pairwise(differences):
+            if before * after <= 0 and before != after:
+                return a + (b - a) * before / (before - after)
+        return None
+
+    def who(self) -> list[Who]:
+        return [self.of, self.over]
+
+
+class Monotone(_AtLeast):
+    """Whether a variant's metric rises, or falls, along an axis."""
+
+    kind: Literal["monotone"]
+    variant: str
+    along: str
+    direction: Literal["rising", "falling"] = "rising"
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        line = along(points, self.variant, self.along)
+        if len(line) < 3:
+            return None
+        ranks = [_ranks([pair[0] for pair in line]), _ranks([pair[1] for pair in line])]
+        if len(set(ranks[1])) == 1:
+            return 0.0
+        return (-1.0 if self.direction == "falling" else 1.0) * statistics.correlation(*ranks)
+
+    def _shape(self) -> Band:
+        return 1e-9, math.inf
+
+    def who(self) -> list[Who]:
+        return [self.variant]
+
+
+Part = Annotated[
+    Within | Zero | Factor | Order | Share | Crossover | Monotone,
+    Field(discriminator="kind"),
+]
+
+
+def variants_named(part: Part) -> Iterator[str]:
+    """The variants that a part names, but for `best`."""
+    for who in part.who():
+        for one in who if isinstance(who, list) else [who]:
+            name = one.variant if isinstance(one, Selected) else one
+            if name is not None and name != BEST:
+                yield name
+
+
+def _pairs(points: Sequence[Point], of: Who, over: Who) -> list[tuple[float, float]]:
+    """Values of both at the places that both have."""
+    first, second = curve(points, of), curve(points, over)
+    return [(first[place], second[place]) for place in sorted(first.keys() & second.keys())]
+
+
+def _open(low: float | None, high: float | None) -> Band:
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _name(who: Who) -> str:
+    if isinstance(who, list):
+        return ", ".join(map(_name, who))
+    return who if isinstance(who, str) else who.variant or ""
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Average ranks."""
+    return [sum(other < one for other in values) + (values.count(one) - 1) / 2 for one in values]

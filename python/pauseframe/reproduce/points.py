@@ -1,0 +1,85 @@
+"""What was measured: points, and how claims and plots pick them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+Keys = Mapping[str, JsonValue]
+
+
+class Model(BaseModel):
+    """A table of an experiment's file: its keys are the fields, and there are no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Selected(Model):
+    """Points of a variant, or of any, that have these keys: `{ variant = "a", at = { cc = "x" } }`."""
+
+    variant: str | None = None
+    at: dict[str, JsonValue] = {}
+
+
+Who = str | Selected | list[str | Selected]
+"""A variant, some points of it, or a list of those: then pair by pair."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of one run."""
+
+    variant: str
+    seed: int
+    metric: str
+    value: float | None
+    at: Keys = field(default_factory=dict)
+    """The other columns of the metric's row."""
+    axes: Keys = field(default_factory=dict)
+    """Where the run stands on the experiment's axes."""
+
+    @property
+    def keys(self) -> dict[str, JsonValue]:
+        """Axes and keys together."""
+        return {**self.axes, **self.at}
+
+    def has(self, wanted: Keys) -> bool:
+        """Whether all these keys have these values."""
+        keys = self.keys
+        return all(keys.get(name) == value for name, value in wanted.items())
+
+
+Place = tuple[tuple[str, str], ...]
+"""Keys and their values as text, sorted: where on a curve a value stands."""
+
+
+def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
+    """Values by place; of a list the values of all, by place in the list too."""
+    if isinstance(who, list):
+        curves = enumerate(curve(points, one) for one in who)
+        return {(*place, ("", str(index))): value for index, one in curves for place, value in one.items()}
+    if isinstance(who, str):
+        who = Selected(variant=who)
+    mine = [one for one in points if who.variant in (None, one.variant) and one.has(who.at)]
+    return {_place(one, who.at): one.value for one in mine if one.value is not None}
+
+
+def along(points: Sequence[Point], who: str, axis: str) -> list[tuple[float, float]]:
+    """(place on the axis, value) of a variant, in the order of the axis."""
+    mine = [point for point in points if point.variant == who]
+    return sorted((number(point.keys[axis]), point.value) for point in mine if point.value is not None)
+
+
+def number(value: JsonValue) -> float:
+    """A value of an axis as a number; a text with a unit by that too: "10 KB" is less than "2 MB"."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    digits, _, unit = str(value).partition(" ")
+    scale = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "us": 1, "ms": 1e3, "s": 1e6, "Gbps": 1e9, "Mbps": 1e6, "": 1}
+    return float(digits) * scale[unit]
+
+
+def _place(point: Point, without: Keys) -> Place:
+    return tuple(sorted((key, str(value)) for key, value in point.keys.items() if key not in without))

@@ -1,0 +1,48 @@
+"""What classes of scenarios have beside their keys: the bases of those in `tables`, which are generated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
+
+from pauseframe import _core
+from pauseframe._plain import Part
+
+if TYPE_CHECKING:
+    from pauseframe.scenario.tables import Link
+
+
+@cache
+def _constants() -> frozenset[str]:
+    """The constants of all congestion controls, which exist under a choice of one."""
+    rows = [row for row in _core.options() if row["when"].startswith("transport.congestion_control = ")]
+    return frozenset(row["path"].removeprefix("transport.") for row in rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Part):
+    """`constants` are those of congestion controls, in the file keys of the table like the others.
+
+    `constants={"cubic_hystart": False}`. Which there are, the core says (`pauseframe options transport`).
+    """
+
+    constants: Mapping[str, float | bool | str] | None = field(default=None, metadata={"keys": _constants})
+
+
+class FromNetworkx(Part):
+    """A topology that can be made of a NetworkX graph."""
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, link: Link | None = None) -> Self:
+        """A NetworkX graph: nodes with `kind` ("host" or "switch"); edges without `rate` and `delay` are like `link`.
+
+        docs/models/routing.md lists the attributes that are understood; others are ignored.
+        """
+        edges = [{"source": a, "target": b} | data for a, b, data in graph.edges(data=True)]
+        nodes = [{"id": node} | data for node, data in graph.nodes(data=True)]
+        document = {"directed": graph.is_directed(), "nodes": nodes, "edges": edges}
+        text = json.dumps(document, default=str)
+        return cls(text=text, format="node-link", link=link)  # type: ignore[call-arg]

@@ -1,0 +1,71 @@
+"""Words: no page or comment sends readers to a document that the repository does not have, sources have keys, and what
+the field writes in one way is written in that way."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = {".rs", ".py", ".pyi", ".md", ".toml", ".j2", ".js", ".css", ".sh", ".cff", ".yml"}
+OUTSIDE = [
+    r"\bmodels?\.md\b(?! .*\]\()",
+    r"\bdesign/",
+    r"[Dd]esign notes",
+    r"\b(claims|linux-tcp|operators|peers|house|stack|models)\.md\b",
+    r"/work/",
+    r"\bthe notes (want|say|propose)\b",
+    r"\bSOURCES\.md\b",
+]
+"""Names of documents that there are not."""
+WORDS = {
+    r"\b[Tt]ime-outs?\b": "timeout",
+    r"\b[Cc]an not\b": "cannot",
+    r"\b(row|line|bar|table) a (run|port|flow)\b": "per",
+}
+PAPERS = r"^### ([A-Za-z]+\d\d)$"
+
+
+def tracked():
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [ROOT / name for name in done.stdout.splitlines()]
+    return [path for path in paths if path.suffix in SUFFIXES and path.is_file() and not path.is_symlink()]
+
+
+def found(pattern, paths):
+    """Where a pattern is, line by line."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+
+
+FILES = [path for path in tracked() if path != Path(__file__)]
+PROSE = [path for path in FILES if path.suffix != ".rs" and path.name != "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("pattern", OUTSIDE)
+def test_no_document_outside_of_the_repository(pattern):
+    assert found(pattern, FILES) == []
+
+
+@pytest.mark.parametrize(("pattern", "word"), WORDS.items())
+def test_the_words_of_the_field(pattern, word):
+    assert found(pattern, PROSE) == [], f"write {word}"
+
+
+def test_every_paper_is_cited_and_every_key_is_listed():
+    docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
+    keys = re.findall(PAPERS, (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8"), re.M)
+    cited = {key for path in docs for key in re.findall(r"\[(\w+)\]\([./]*bibliography\.md#", path.read_text("utf-8"))}
+    assert cited == set(keys), cited ^ set(keys)
+
+
+def test_pages_that_are_named_exist():
+    """In comments and prose, beside the links that `make docs` checks."""
+    for path in FILES:
+        for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8")):
+            assert (ROOT / name).is_file(), f"{path.relative_to(ROOT)} names {name}"
