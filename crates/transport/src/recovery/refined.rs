@@ -208,17 +208,10 @@ impl Sender {
         self.end_pacing_wait();
         self.restart_after_idle(now, config);
         let offloads = self.offloads();
-        let leaving = offloads && self.is_leaving();
-        let probe = if leaving { None } else { self.next_probe(now, config, stats) };
-        let outgoing = match probe {
-            Some(probe) => probe,
-            None if leaving => self.next_of_super_packet(now, config)?,
-            None if self.is_held_back(now, config) => return None,
-            None => match self.next_unprobed(now, config, stats) {
-                Some(outgoing) => outgoing,
-                None if offloads && self.writes_more() => self.next_unprobed(now, config, stats)?,
-                None => return None,
-            },
+        let (outgoing, probes) = if offloads {
+            self.next_offloaded(now, config, stats)?
+        } else {
+            self.next_in_turn(now, config, stats)?
         };
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
@@ -233,7 +226,7 @@ impl Sender {
                 }
                 self.arm_after_sending(now, config);
             }
-            Kind::Retransmission if probe.is_none() => self.count_retransmission(),
+            Kind::Retransmission if !probes => self.count_retransmission(),
             Kind::Retransmission | Kind::WindowProbe => {}
         }
         self.note_sent(now);
@@ -243,6 +236,33 @@ impl Sender {
         Some(outgoing)
     }
 
+    /// The probe, or what else is next; whether it is the probe.
+    #[inline(always)]
+    fn next_in_turn(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+        match self.next_probe(now, config, stats) {
+            Some(probe) => Some((probe, true)),
+            None if self.is_held_back(now, config) => None,
+            None => self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false)),
+        }
+    }
+
+    /// The same with super-packets: one that leaves goes first, and where none may leave the application may write.
+    #[cold]
+    #[inline(never)]
+    fn next_offloaded(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+        if self.is_leaving() {
+            return self.next_of_super_packet(now, config).map(|outgoing| (outgoing, false));
+        }
+        if let Some(next) = self.next_in_turn(now, config, stats) {
+            return Some(next);
+        }
+        if self.is_held_back(now, config) || !self.writes_more() {
+            return None;
+        }
+        self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false))
+    }
+
+    #[inline(always)]
     fn next_unprobed(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.is_new_only() {
             let new = self.next_in_frto(now, config);

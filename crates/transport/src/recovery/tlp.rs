@@ -195,6 +195,7 @@ impl Sender {
     }
 
     /// The probe, if one is due (§7.3): new data if the peer's window has room, else the last segment.
+    #[inline(always)]
     pub(super) fn next_probe(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         let refined = self.refined.as_deref_mut()?;
         if !std::mem::take(&mut refined.probe.due) || self.snd_una == self.snd_nxt {
