@@ -144,7 +144,12 @@ def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
 
 def summary(rows: list[Row], seeds: int) -> list[str]:
     """What a reader wants to know first: how many rows lie where, by mechanism, and three pictures."""
-    text = [shares(rows), "", "| mechanism | seen in | rows | inside | in range | outside |", "|---|---|---|---|---|---|"]
+    text = [
+        shares(rows),
+        "",
+        "| mechanism | seen in | rows | inside | in range | outside |",
+        "|---|---|---|---|---|---|",
+    ]
     rest = rows
     for name, prefixes in MECHANISMS.items():
         mine = [row for row in rest if row.scenario.startswith(prefixes)]
