@@ -168,14 +168,15 @@ def counted(name: str, where: str, rows: list[Row]) -> str:
 
 
 def shares(rows: list[Row]) -> str:
-    """The sentence that says it all; single draws (one round of an incast, who of two flows got more) apart from the rest."""
+    """The sentence that says it all; single draws apart from the rest."""
     steady = [row for row in rows if not row.is_a_draw]
     inside = sum(row.standing == "inside" for row in rows)
     settled = sum(row.standing == "inside" for row in steady)
     spanned = sum(row.standing != "outside" for row in rows)
     return (
-        f"**{inside} of {len(rows)} figures ({inside / len(rows):.1%}) are inside; {spanned} ({spanned / len(rows):.1%}) are inside or in range.** "
-        f"Of the {len(steady)} that are no single draw of the kernel (a given round of an incast, who of several flows got more) "
+        f"**{inside} of {len(rows)} figures ({inside / len(rows):.1%}) are inside; {spanned} "
+        f"({spanned / len(rows):.1%}) are inside or in range.** Of the {len(steady)} that are no single draw of "
+        "the kernel (a given round of an incast, who of several flows got more) "
         f"{settled} ({settled / len(steady):.1%}) are inside."
     )
 

@@ -30,8 +30,8 @@ class Recording:
     incast: pl.DataFrame | None = None
     """senders, bytes_each, rep, completion_us, timeouts, retransmits, loss_probes."""
     counts: dict[str, float] = field(default_factory=dict)
-    """drops, marked_fraction of the whole run; packets of one flow in a row at the receiver (half and 95 % of all packets come in runs of
-    so many at most)."""
+    """drops, marked fraction of the whole run; packets of one flow in a row at the receiver (half and 95 % of all
+    packets come in runs of so many at most)."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def record(scenario: str, seed: int) -> Recording:
 
 
 def lengths_of_runs(path: Path) -> dict[str, float]:
-    """Of all full packets at the receiver, in runs of how many of one sender they come: the median and the 95th percentile."""
+    """In runs of how many of one sender full packets come to the receiver: median and 95th percentile, by packet."""
     senders: list[bytes] = []
     data, at = path.read_bytes(), 0
     while at < len(data):
