@@ -2,7 +2,8 @@
 
 `make bench` runs every scenario several times in turn (the machines are noisy: medians of one run are compared, never
 numbers of two), then counts instructions per packet hop with callgrind as the difference of two run lengths, which
-cancels start-up. `--against DIR` alternates with another checkout that has been built (`make build`) and prints ratios.
+cancels start-up. Large fabrics run on several threads as well, in the same rounds. `--against DIR` alternates with
+another checkout that has been built (`make build`) and prints ratios.
 """
 
 import argparse
@@ -14,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 COMMAND = ("-m", "pauseframe")
 
 
-def run(python: Path, scenario: Path, *arguments: str) -> dict[str, object]:
+def run(python: Path, scenario: Path, *arguments: str) -> dict[str, Any]:
     """Runs a scenario in a process of its own and returns its summary."""
     with tempfile.TemporaryDirectory() as out:
         command = [python, *COMMAND, "run", scenario, "--json", "--quiet", "--out", f"{out}/results", *arguments]
@@ -45,6 +47,55 @@ def instructions_per_hop(python: Path, scenario: Path) -> float:
     return (long[0] - short[0]) / (long[1] - short[1])
 
 
+Results = dict[tuple[str, int, int], list[dict[str, Any]]]
+"""Summaries by scenario, checkout (0: this one) and threads."""
+
+THREADED = ("fat-tree-k16", "fat-tree-k32")
+"""What is run on more than one thread as well."""
+
+
+def thread_counts(name: str) -> list[int]:
+    """On how many threads a scenario is run: 1, 2, 4 .. up to the cores that there are."""
+    cores = os.cpu_count() or 1
+    return [1, *(count for count in (2, 4, 8, 16) if count <= cores and name in THREADED)]
+
+
+def rate(summaries: list[dict[str, Any]]) -> float:
+    """Median of the packet hops per second."""
+    return statistics.median(float(summary["packet_hops_per_s"]) for summary in summaries)
+
+
+def speeds(results: Results, names: list[str], checkouts: int) -> None:
+    """A row for each scenario, on one thread."""
+    print(f"{'scenario':24} {'hops/s median':>14} {'best':>8} {'events/hop':>11} {'RSS MB':>7} {'ratio':>6}")
+    for name in names:
+        own = results[name, 0, 1]
+        ratio = f"{rate(own) / rate(results[name, 1, 1]):6.2f}" if checkouts > 1 else ""
+        best = max(summary["packet_hops_per_s"] for summary in own)
+        print(
+            f"{name:24} {rate(own) / 1e6:12.2f} M {best / 1e6:6.2f} M "
+            f"{own[0]['events'] / own[0]['packet_hops']:11.2f} {own[0]['peak_rss_bytes'] / 1e6:7.0f} {ratio}"
+        )
+
+
+def sizes(results: Results) -> None:
+    """What is left of the speed of a fabric in one twice as large."""
+    for small, large in (("fat-tree-k6", "fat-tree-k16"), ("fat-tree-k16", "fat-tree-k32")):
+        if (small, 0, 1) in results and (large, 0, 1) in results:
+            ratio = rate(results[large, 0, 1]) / rate(results[small, 0, 1])
+            print(f"{large} has {ratio:.2f} of the hops/s of {small}")
+
+
+def threaded(results: Results) -> None:
+    """How much faster several threads are, and whether the results are the same."""
+    for (name, which, threads), summaries in results.items():
+        if which == 0 and threads > 1:
+            alone = results[name, 0, 1]
+            same = {summary["fingerprint"] for summary in [*alone, *summaries]}
+            verdict = "same fingerprint" if len(same) == 1 else "ANOTHER FINGERPRINT"
+            print(f"{name:24} on {threads} threads: {rate(summaries) / rate(alone):.2f} x one thread, {verdict}")
+
+
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -57,20 +108,17 @@ def main() -> None:
     pythons = [Path(sys.executable)]
     if arguments.against:
         pythons.append(arguments.against / ".venv/bin/python")
-    results: dict[tuple[str, int], list[dict[str, object]]] = {}
+    results: Results = {}
     for _ in range(arguments.rounds):
         for name in names:
             for which, python in enumerate(pythons):
-                results.setdefault((name, which), []).append(run(python, HERE / f"{name}.toml"))
-    print(f"{'scenario':24} {'hops/s median':>14} {'best':>8} {'events/hop':>11} {'RSS MB':>7} {'ratio':>6}")
-    for name in names:
-        rates = [[summary["packet_hops_per_s"] for summary in results[name, which]] for which in range(len(pythons))]
-        first = results[name, 0][0]
-        ratio = f"{statistics.median(rates[0]) / statistics.median(rates[1]):6.2f}" if len(rates) > 1 else ""
-        print(
-            f"{name:24} {statistics.median(rates[0]) / 1e6:12.2f} M {max(rates[0]) / 1e6:6.2f} M "
-            f"{first['events'] / first['packet_hops']:11.2f} {first['peak_rss_bytes'] / 1e6:7.0f} {ratio}"
-        )
+                for threads in thread_counts(name) if which == 0 else (1,):
+                    more = ("--threads", str(threads)) if which == 0 else ()
+                    summary = run(python, HERE / f"{name}.toml", *more)
+                    results.setdefault((name, which, threads), []).append(summary)
+    speeds(results, names, len(pythons))
+    sizes(results)
+    threaded(results)
     if arguments.no_callgrind:
         return
     if not shutil.which("valgrind"):

@@ -1,6 +1,7 @@
 """Runs drawn scenarios and reports every rule that one of them breaks: `python tests/swarm.py --count 200 --seed 7`."""
 
 import argparse
+import os
 import secrets
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from pauseframe import _core
 from swarm_check import LONG_S, Tables, flow_level, mean_backlogs, misrouted, violations
 from swarm_draw import Table, draw
 
+THREADS = 4
+"""Second runs and recorded ones have up to so many."""
 ATTEMPTS = 12
 """How often a scenario that `resolve` refuses is drawn again."""
 
@@ -31,8 +34,9 @@ def scenario_of(seed: int) -> tuple[Table, str] | None:
     return None
 
 
-def run(text: str, folder: Path | None = None) -> Tables:
-    return Tables.of(_core.run(_core.resolve(text), out=str(folder) if folder else None, force=True))
+def run(text: str, folder: Path | None = None, threads: int = 1) -> Tables:
+    out = str(folder) if folder else None
+    return Tables.of(_core.run(_core.resolve(text), out=out, force=True, threads=threads))
 
 
 def _watched(table: Table) -> str:
@@ -73,13 +77,14 @@ def check(seed: int) -> Iterator[str]:
     plain = run(text)
     resolved = tomllib.loads(_core.resolve(text).toml)
     yield from violations(plain, table, resolved)
-    if run(text).without_clock() != plain.without_clock():
-        yield "a second run differs"
+    threads = 1 + seed % THREADS
+    if run(text, threads=threads).without_clock() != plain.without_clock():
+        yield f"a second run differs, on {threads} threads"
     yield from violations(run(_for_ever(table)), table, resolved)
     yield from _flow_level(table, plain)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        watched = run(_watched(table), out)
+        watched = run(_watched(table), out, threads=1 + (seed + 1) % THREADS)
         if watched.without_clock() != plain.without_clock():
             yield f"recording changes the run: {_differences(plain, watched)}"
         yield from mean_backlogs(watched)
@@ -97,9 +102,15 @@ def _differences(a: Tables, b: Tables) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=None, help="the first seed; by default drawn, and printed")
+    given = os.environ.get("PAUSEFRAME_SWARM_SEED")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=int(given) if given else secrets.randbelow(1 << 40),
+        help="the first seed; by default PAUSEFRAME_SWARM_SEED, or drawn, and printed",
+    )
     arguments = parser.parse_args()
-    first = secrets.randbelow(1 << 40) if arguments.seed is None else arguments.seed
+    first = arguments.seed
     print(f"seeds {first} to {first + arguments.count - 1}", flush=True)
     failed = 0
     for seed in range(first, first + arguments.count):

@@ -40,7 +40,7 @@ class Tables:
 
     def without_clock(self) -> tuple[Any, ...]:
         """What two runs of the same scenario have in common."""
-        wall = {"wall_s", "packet_hops_per_s", "peak_rss_bytes", "out", "warnings", "events"}
+        wall = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "out", "warnings", "events"}
         return ({k: v for k, v in self.summary.items() if k not in wall}, self.flows, self.queries, self.ports)
 
 

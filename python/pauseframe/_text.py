@@ -139,6 +139,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("host's NIC queue", summary.get("nic_queue", MISSING).replace("_", " ")),
         ("simulated time", format_duration(summary["sim_time_s"])),
         ("wall time", format_duration(summary["wall_s"])),
+        ("threads", str(summary.get("threads", 1))),
         ("speed", f"{format_count(summary['packet_hops_per_s'])} packet hops/s"),
         ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
         ("fingerprint", summary["fingerprint"]),

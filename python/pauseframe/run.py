@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 Progress = Callable[[dict[str, Any]], None]
 
 
+def _threads(threads: int | None) -> int:
+    """Threads as the core takes them: 0 for as many as pay off."""
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads: {threads} is not at least 1; leave it out for as many as pay off")
+    return threads or 0
+
+
 def run(
     scenario: Scenario | _core.Resolved | str | Path,
     *,
@@ -26,6 +33,7 @@ def run(
     out: str | Path | None = None,
     force: bool = False,
     force_large: bool = False,
+    threads: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
@@ -33,9 +41,10 @@ def run(
     `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set`
     changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
     well; one that exists is only replaced with `force=True`. A series or a capture that would fill memory or disk is
-    refused with its estimated size, unless `force_large=True`. `progress` is called about ten times a second with a
-    dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None shows a bar on a
-    terminal and in Jupyter, False shows nothing.
+    refused with its estimated size, unless `force_large=True`. `threads` is how many threads share the network; None
+    takes as many as pay off, one for a small network. The results are the same for any number. `progress` is called
+    about ten times a second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
+    flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
@@ -61,6 +70,7 @@ def run(
             out=None if out is None else str(out),
             force=force,
             force_large=force_large,
+            threads=_threads(threads),
             progress=report,
         )
     finally:

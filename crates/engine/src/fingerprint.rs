@@ -3,14 +3,12 @@
 use pauseframe_units::Time;
 use std::fmt;
 
-/// A running hash over (time, event) in the order of execution.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A hash over the set of all (time, event): a sum, so that it does not depend on the order in which the cells of a network
+/// had their turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The fingerprint of a run in which nothing has happened.
-    pub const START: Fingerprint = Fingerprint(0x6a09_e667_f3bc_c908);
-
     /// The number.
     pub fn value(self) -> u64 {
         crate::mix(self.0)
@@ -19,8 +17,13 @@ impl Fingerprint {
     /// Adds one event.
     #[inline]
     pub fn add(&mut self, time: Time, event: u64) {
-        let word = time.0 ^ event.rotate_left(24);
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let product = u128::from(time.0 ^ 0x6a09_e667_f3bc_c908) * u128::from(event ^ 0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(product as u64 ^ (product >> 64) as u64);
+    }
+
+    /// Adds the events of another part of the run.
+    pub fn join(&mut self, other: Fingerprint) {
+        self.0 = self.0.wrapping_add(other.0);
     }
 }
 

@@ -8,4 +8,4 @@ mod run;
 pub use fingerprint::Fingerprint;
 pub use queue::EventQueue;
 pub use rng::{Rng, mix, stream};
-pub use run::{Control, Ending, Limits, Model, Progress, run};
+pub use run::{Control, Ending, Limits, Model, Progress, Tally, run};

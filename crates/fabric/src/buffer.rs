@@ -8,8 +8,9 @@
 //! ingress below it that has itself sent nothing: every release looks whether a paused ingress may go on. A pool
 //! knows its paused ingresses and from which free space on the first of them may, so most releases look at one number.
 
+use crate::cell::Cell;
 use crate::class::ClassPolicy;
-use crate::network::{DropReason, Network};
+use crate::counters::DropReason;
 use crate::packet::{NIL, Packet};
 use crate::settings::BufferPolicy;
 use pauseframe_engine::EventQueue;
@@ -118,13 +119,11 @@ pub(crate) struct Pool {
     wake_at: u64,
 }
 
-impl Default for Pool {
-    fn default() -> Pool {
-        Pool { size: 0, used: 0, paused: Vec::new(), wake_at: u64::MAX }
-    }
-}
-
 impl Pool {
+    pub(crate) fn new(size: u64) -> Pool {
+        Pool { size, used: 0, paused: Vec::new(), wake_at: u64::MAX }
+    }
+
     fn free(&self) -> u64 {
         self.free_of(self.used)
     }
@@ -158,7 +157,7 @@ impl Held {
     }
 }
 
-impl Network {
+impl Cell {
     /// Whether `class` is flow-controlled.
     #[inline]
     pub(crate) fn is_lossless(&self, class: u8) -> bool {
@@ -169,27 +168,6 @@ impl Network {
     #[inline]
     pub(crate) fn pool_of(&self, class: u8) -> usize {
         usize::from(self.settings.egress_pool.is_some() && !self.is_lossless(class))
-    }
-
-    /// The pools of a shared buffer of `size` bytes, of which headroom and reserved bytes have `taken` some, by switch
-    /// and pool.
-    pub(crate) fn set_pools(&mut self, size: Bytes, taken: &[[u64; 2]]) {
-        let egress = self.settings.egress_pool.unwrap_or(Bytes::ZERO).0.min(size.0);
-        let sizes = [size.0 - egress, egress];
-        for (switch, taken) in self.switches.iter_mut().zip(taken) {
-            for ((pool, size), taken) in switch.pools.iter_mut().zip(sizes).zip(taken) {
-                pool.size = size.saturating_sub(*taken);
-                if pool.size == 0 && *taken > 0 {
-                    self.overcommitted.get_or_insert((switch.node, Bytes(*taken)));
-                    let name = &self.topology.nodes()[switch.node].name;
-                    self.warnings.push(format!(
-                        "{name}: headroom and reserved bytes take {} of a buffer of {}: nothing is left to share",
-                        Bytes(*taken),
-                        Bytes(size)
-                    ));
-                }
-            }
-        }
     }
 
     /// Takes space for a packet that is to leave by `egress`, or says why there is none.

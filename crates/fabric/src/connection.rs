@@ -1,13 +1,13 @@
-//! Connections: opening and ending flows, segments in and out of TCP, timers.
+//! Connection ends: opening and closing, segments in and out of TCP, timers.
 //!
-//! A flow has two connection ends, side 0 at its source and side 1 at its destination. The fabric sees TCP only
-//! through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection
+//! A flow has two connection ends, side 0 at its source and side 1 at its destination; neither sees the other. The fabric sees TCP
+//! only through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection
 //! carries several flows; its packets and timers go by the number of the flow that opened it.
 
+use crate::cell::Cell;
 use crate::event::Event;
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus};
 use crate::messages::Boundaries;
-use crate::network::Network;
+use crate::order::{Exchange, Half, News, Opening, Order};
 use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
@@ -16,11 +16,6 @@ use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
 
 /// IPv4 header, bytes.
 const IP_HEADER: u32 = 20;
-
-/// Whose metrics: source, destination, transport.
-fn metrics_key(spec: &FlowSpec) -> (NodeId, NodeId, u16) {
-    (spec.source, spec.destination, spec.transport)
-}
 
 /// One end of a connection at its host.
 #[derive(Debug)]
@@ -33,16 +28,22 @@ pub(crate) struct End {
     writes: u64,
     /// Delivered bytes at which the application does something: answers, or has all it wants.
     pub(crate) expects: u64,
+    /// What it answers, and how long it takes to.
+    reply: u64,
+    reply_delay: Span,
     /// Flow * 2 + side of the other end, by the flow that opened the connection.
-    peer: u32,
-    /// The flow that it carries now.
+    pub(crate) peer: u32,
+    /// The flow that it carries now, NIL between two.
     pub(crate) flow: u32,
-    /// What it had counted when the flow before that ended.
-    before: Counts,
+    /// What has been told of what it has counted.
+    told: Half,
+    connected: Option<Time>,
     host: u32,
     nic_queue: u32,
     /// Path of its packets, or the destination node where switches look up the next hop.
-    route: u32,
+    pub(crate) route: u32,
+    /// The hosts of this end and of the other.
+    nodes: [NodeId; 2],
     transport: u16,
     workload: u16,
     class: u8,
@@ -54,36 +55,46 @@ pub(crate) struct End {
     blocked: bool,
     /// The flow is over; the end goes when nothing is on its way any more.
     closing: bool,
+    /// That has been told.
+    quiet: bool,
     /// Bytes sent at which the application wants to know.
     pub(crate) tells: u64,
     /// Where messages end, on a connection that carries some.
     pub(crate) messages: Option<Box<Boundaries>>,
-    /// Counted as load of its VLAN.
-    is_load: bool,
-}
-
-/// What a connection end counts for its flow.
-#[derive(Clone, Copy, Default, Debug)]
-struct Counts {
-    delivered: u64,
-    retransmits: u32,
-    timeouts: u32,
-    ce_packets: u64,
-    loss_probes: u32,
-    undone: u32,
 }
 
 impl End {
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> Half {
         let stats = self.connection.stats();
-        Counts {
+        Half {
             delivered: self.connection.delivered(),
             retransmits: stats.retransmits,
             timeouts: stats.timeouts,
             ce_packets: stats.ce_received,
             loss_probes: self.connection.loss_probes(),
             undone: self.connection.undone(),
+            ..Half::default()
         }
+    }
+
+    /// What it has counted since this was asked last, for the flow that it carries; nothing between two.
+    pub(crate) fn take_half(&mut self) -> Option<Half> {
+        if self.flow == NIL {
+            return None;
+        }
+        let (all, told) = (self.counts(), self.told);
+        self.told = all;
+        Some(Half {
+            flow: self.flow,
+            delivered: all.delivered - told.delivered,
+            retransmits: all.retransmits - told.retransmits,
+            timeouts: all.timeouts - told.timeouts,
+            ce_packets: all.ce_packets - told.ce_packets,
+            loss_probes: all.loss_probes - told.loss_probes,
+            undone: all.undone - told.undone,
+            connected: self.connected.take(),
+            ..Half::default()
+        })
     }
 
     /// Bytes that TCP has sent at least once.
@@ -91,9 +102,20 @@ impl End {
         self.connection.acked() + self.connection.flight_size()
     }
 
-    /// In-order bytes since its flow began.
-    fn delivered(&self) -> u64 {
-        self.connection.delivered() - self.before.delivered
+    /// In-order bytes that have not been told of.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.connection.delivered() - self.told.delivered
+    }
+
+    /// Its own address.
+    fn address(&self) -> u32 {
+        self.peer ^ 1
+    }
+
+    fn begin(&mut self, exchange: &Exchange) {
+        self.flow = exchange.flow;
+        self.expects = self.connection.delivered().saturating_add(exchange.expects);
+        (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
     }
 }
 
@@ -103,159 +125,163 @@ fn rank(connection: &Connection) -> u32 {
     u32::try_from(connection.remaining()).unwrap_or(u32::MAX)
 }
 
-impl Network {
-    /// A workload's next flows are due.
-    pub(crate) fn on_flow_start(&mut self, workload: u32, now: Time, queue: &mut EventQueue) {
-        let index = workload as usize;
-        if self.workload_at[index] == Some(now) {
-            self.workload_at[index] = None;
+impl Cell {
+    /// A connection end comes to be.
+    pub(crate) fn open(&mut self, address: u32, opening: Opening, now: Time, queue: &mut EventQueue) {
+        let Opening { spec, route, picked, exchange } = opening;
+        let (flow, side) = (address / 2, address & 1);
+        let iss = |side: u32| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + u64::from(side))) as u32;
+        let nodes = if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
+        let config = self.config_at(nodes[0], spec.transport);
+        let mut connection = if side == 0 {
+            Connection::open(config, iss(0), iss(1), now)
+        } else {
+            Connection::accept(config, iss(1), iss(0))
+        };
+        if side == 1 && self.settings.refusing.contains(&nodes[0]) {
+            connection = connection.refusing();
+        } else if side == 1 && self.settings.silent.contains(&nodes[0]) {
+            connection = connection.silent();
         }
-        self.workloads[index].wake(now);
-        self.serve(workload as u16, now, queue);
-        self.end_connections(workload as u16, now, queue);
-        while self.workloads[index].next_start().is_some_and(|start| start <= now) {
-            let spec = self.workloads[index].next_flow();
-            self.open_flow(spec, now, queue);
+        let at_once = side == 0 && spec.start <= now;
+        if at_once {
+            connection.send(exchange.writes, now);
         }
-        self.schedule_workload(workload, now, queue);
-        self.check_finished();
+        if side == 0
+            && let Some(metrics) = self.metrics.get(&(nodes[0], nodes[1], spec.transport))
+        {
+            connection.inherit(metrics);
+        }
+        let slot = self.add_end(address, nodes, spec.transport, spec.workload, route, picked, connection);
+        self.end(slot).begin(&exchange);
+        self.remember_slot(flow, side, slot);
+        if side == 0 {
+            if !at_once {
+                self.write_later(slot, exchange.writes, spec.start);
+            }
+            self.pump(slot, now, queue);
+            self.arm_timer(slot, now, queue);
+        }
     }
 
-    /// Keeps one pending event for the next start of a workload.
-    pub(crate) fn schedule_workload(&mut self, workload: u32, now: Time, queue: &mut EventQueue) {
-        let index = workload as usize;
-        let Some(start) = self.workloads[index].next_start() else { return };
-        let start = start.max(now);
-        if self.workload_at[index].is_none_or(|pending| start < pending) {
-            self.workload_at[index] = Some(start);
-            queue.push(start, Event::FlowStart(workload).code());
+    pub(crate) fn remember_slot(&mut self, flow: u32, side: u32, slot: u32) {
+        let flow = flow as usize;
+        if self.slots.len() <= flow {
+            self.slots.resize(flow + 1, [NIL; 2]);
+        }
+        self.slots[flow][side as usize] = slot;
+    }
+
+    /// The end at an address, if it is here and has not gone.
+    fn slot_at(&self, address: u32) -> Option<u32> {
+        let slot = self.slots.get((address / 2) as usize)?[(address & 1) as usize];
+        (slot != NIL).then_some(slot)
+    }
+
+    /// What the application at an end that is open does. One that has failed meanwhile does nothing.
+    pub(crate) fn order_end(&mut self, address: u32, order: Order, now: Time, queue: &mut EventQueue) {
+        let Some(slot) = self.slot_at(address) else { return };
+        match order {
+            Order::Continue(exchange) => self.continue_with(slot, &exchange, now),
+            Order::EndExchange => {
+                self.tell_counts(slot, now);
+                self.end(slot).flow = NIL;
+                return;
+            }
+            Order::Write { bytes, token, written } => {
+                // That it has gone is told with what happens next, not now.
+                self.write_message(slot, bytes, token, written, now);
+                self.pump(slot, now, queue);
+                self.arm_timer(slot, now, queue);
+                return;
+            }
+            Order::Await { bytes, token } => {
+                self.await_message(slot, bytes, token);
+                return;
+            }
+            Order::Close | Order::Stop => {
+                let end = self.end(slot);
+                end.closing = true;
+                if matches!(order, Order::Stop) {
+                    end.connection.stop_sending();
+                }
+                end.connection.close(now);
+            }
+            Order::Free => {
+                self.free_end(slot, now);
+                return;
+            }
+            Order::Open(_) | Order::OpenStream(_) | Order::AwaitDatagrams(_) | Order::FreeStream => {
+                unreachable!("what opens an end or is for a stream has its own way")
+            }
+        }
+        self.settle(slot, address, now, queue);
+    }
+
+    /// The next exchange on a kept connection.
+    fn continue_with(&mut self, slot: u32, exchange: &Exchange, now: Time) {
+        let end = self.end(slot);
+        let side = end.address() & 1;
+        end.begin(exchange);
+        if exchange.writes > 0 {
+            end.connection.send(exchange.writes, now);
+        }
+        self.remember_slot(exchange.flow, side, slot);
+    }
+
+    fn tell_counts(&mut self, slot: u32, now: Time) {
+        let end = self.end(slot);
+        let (address, flow) = (end.address(), end.flow);
+        if let Some(half) = end.take_half() {
+            self.report(address, News::Counted(half), now);
+        }
+        // Late segments belong to the connection, which goes by the flow that opened it.
+        if flow != NIL && flow != address / 2 {
+            self.slots[flow as usize][(address & 1) as usize] = NIL;
         }
     }
 
-    pub(crate) fn open_flow(&mut self, spec: FlowSpec, now: Time, queue: &mut EventQueue) {
-        if self.is_stream(spec.transport) {
-            self.open_stream(spec, now, queue);
-            return;
-        }
-        let flow = self.records.len() as u32;
-        let ideal = self.ideal_completion(&spec);
-        self.records.push(FlowRecord {
-            spec,
-            status: FlowStatus::Running,
-            end: now,
-            delivered: 0,
-            ideal,
-            retransmits: 0,
-            timeouts: 0,
-            loss_probes: 0,
-            undone: 0,
-            ce_packets: 0,
-            datagrams: Datagrams::default(),
-            connected: None,
-            failure: None,
-        });
-        self.active_flows += 1;
-        let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
-        if let Some(opener) = kept {
-            self.continue_on(opener, flow, now, queue);
-            return;
-        }
-        let iss = |side: u64| mix(self.settings.seed ^ mix(u64::from(flow) * 2 + side)) as u32;
-        let (iss0, iss1) = (iss(0), iss(1));
-        let mut source = Connection::open(self.config_at(spec.source, spec.transport), iss0, iss1, now);
-        if spec.start <= now {
-            source.send(spec.size, now);
-        }
-        let mut sink = Connection::accept(self.config_at(spec.destination, spec.transport), iss1, iss0);
-        if self.settings.refusing.contains(&spec.destination) {
-            sink = sink.refusing();
-        } else if self.settings.silent.contains(&spec.destination) {
-            sink = sink.silent();
-        }
-        if let Some(metrics) = self.metrics.get(&metrics_key(&spec)) {
-            source.inherit(metrics);
-        }
-        if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
-            self.kept.insert((spec.workload, kept.number), flow);
-        }
-        // The source waits for a reply, if there is one; the destination for the request, or for all.
-        let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
-        let source = self.add_end(flow, 0, &spec, source, reply);
-        let sink = self.add_end(flow, 1, &spec, sink, spec.size);
-        self.slots.push([source, sink]);
-        if spec.start > now {
-            self.write_later(source, spec.size, spec.start);
-        }
-        if let Some(stop) = spec.stop {
-            queue.push(stop.max(now), Event::FlowStop(flow).code());
-        }
-        self.pump(source, now, queue);
-        self.arm_timer(source, now, queue);
-    }
-
-    /// The next exchange on a connection that flow `opener` opened.
-    fn continue_on(&mut self, opener: u32, flow: u32, now: Time, queue: &mut EventQueue) {
-        let slots = self.slots[opener as usize];
-        self.slots.push(slots);
-        let spec = self.records[flow as usize].spec;
-        let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
-        for (slot, expects) in slots.into_iter().zip([reply, spec.size]) {
-            let end = self.end(slot);
-            end.flow = flow;
-            end.expects = end.before.delivered.saturating_add(expects);
-        }
-        if spec.kept.is_some_and(|kept| kept.last) {
-            self.forget_kept(opener);
-        }
-        self.end(slots[0]).connection.send(spec.size, now);
-        self.pump(slots[0], now, queue);
-        self.arm_timer(slots[0], now, queue);
-    }
-
-    /// The connection that `opener` opened takes no further flow.
-    pub(crate) fn forget_kept(&mut self, opener: u32) {
-        self.kept.retain(|_, open| *open != opener);
-    }
-
+    #[expect(clippy::too_many_arguments, reason = "what makes an end, from two sources")]
     fn add_end(
         &mut self,
-        flow: u32,
-        side: u32,
-        spec: &FlowSpec,
+        address: u32,
+        nodes: [NodeId; 2],
+        transport: u16,
+        workload: u16,
+        route: u32,
+        picked: Picked,
         mut connection: Connection,
-        expects: u64,
     ) -> u32 {
-        let nodes = [spec.source, spec.destination];
-        let (here, there) = (nodes[side as usize], nodes[1 - side as usize]);
-        let host = self.host_of(here);
+        let host = self.host_of(nodes[0]);
         let frame = self.settings.overhead.frame_size(self.settings.mtu, Priority::default()) + self.hot.gap;
         connection.set_frame_time(self.ports[self.hosts[host as usize].port].rate.serialise(frame));
-        let class = self.class_of_transport[usize::from(spec.transport)];
-        let picked = self.pick_vlan(spec, side, class);
-        let Picked { vlan, class, among, is_load } =
-            picked.unwrap_or(Picked { vlan: 0, class, among: Box::default(), is_load: false });
+        let Picked { vlan, class, among } = picked;
         let end = End {
             connection,
             timer_at: Time::MAX,
             write_at: Time::MAX,
             writes: 0,
-            expects,
-            peer: flow * 2 + 1 - side,
-            flow,
-            before: Counts::default(),
+            expects: u64::MAX,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            peer: address ^ 1,
+            flow: NIL,
+            told: Half::default(),
+            connected: None,
             host,
-            nic_queue: self.hosts[host as usize].queue_for(there, class),
-            route: self.find_route(here, there, flow),
-            transport: spec.transport,
-            workload: spec.workload,
+            nic_queue: self.hosts[host as usize].queue_for(nodes[1], class),
+            route,
+            nodes,
+            transport,
+            workload,
             class,
             vlan,
             vlans: among,
             blocked: false,
             closing: false,
+            quiet: false,
             tells: u64::MAX,
             messages: None,
-            is_load,
         };
         if let Some(slot) = self.free_ends.pop() {
             self.ends[slot as usize] = Some(end);
@@ -263,60 +289,6 @@ impl Network {
         } else {
             self.ends.push(Some(end));
             (self.ends.len() - 1) as u32
-        }
-    }
-
-    /// The path of a flow's packets from `here` to `there`, by ECMP; packets that switches look up name their destination.
-    pub(crate) fn find_route(&mut self, here: NodeId, there: NodeId, flow: u32) -> u32 {
-        if self.hot.look_up {
-            return there.0;
-        }
-        self.find_path(here, there, flow, None)
-    }
-
-    /// The row of the path that the routes give now: the `known` one if that is it, which else is retired.
-    pub(crate) fn find_path(&mut self, here: NodeId, there: NodeId, flow: u32, known: Option<u32>) -> u32 {
-        // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
-        let tuple = mix(u64::from(here.0) << 32 | u64::from(there.0)) ^ mix(u64::from(flow));
-        let seed = self.settings.seed;
-        let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
-        let mut path = std::mem::take(&mut self.path_scratch);
-        self.routes.ecmp_path(&self.topology, here, there, mix(tuple), salt, &mut path);
-        let route = match known {
-            Some(known) if self.paths.is(known, &path) => known,
-            _ => self.add_path(&path),
-        };
-        if let Some(known) = known.filter(|known| *known != route) {
-            self.paths.retire(known);
-        }
-        self.path_scratch = path;
-        route
-    }
-
-    /// A row of its own for a path; before the array grows, those that only packets of old had are looked for.
-    pub(crate) fn add_path(&mut self, path: &[PortId]) -> u32 {
-        if self.paths.wants_rows() {
-            self.paths.reclaim(self.packets.under_way().map(|packet| packet.route), self.packets.places());
-        }
-        self.paths.add(path)
-    }
-
-    /// Routes have changed: every open flow takes its path anew. Packets under way keep theirs.
-    pub(crate) fn reroute_flows(&mut self) {
-        if self.hot.look_up {
-            return;
-        }
-        for flow in 0..self.slots.len() as u32 {
-            let [source, sink] = self.slots[flow as usize];
-            if source == NIL {
-                self.reroute_stream(sink, flow);
-                continue;
-            }
-            let FlowSpec { source: from, destination: to, .. } = self.records[flow as usize].spec;
-            for (slot, here, there) in [(source, from, to), (sink, to, from)] {
-                let route = self.end(slot).route;
-                self.end(slot).route = self.find_path(here, there, flow, Some(route));
-            }
         }
     }
 
@@ -329,7 +301,7 @@ impl Network {
     #[inline]
     pub(crate) fn deliver(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
         if self.packets[index].kind == Kind::Datagram {
-            self.deliver_datagram(index, now, queue);
+            self.deliver_datagram(index, now);
             return;
         }
         let packet = self.packets[index];
@@ -341,14 +313,14 @@ impl Network {
         }
         let end = self.end(slot);
         let before = end.connection.received();
+        if segment.flags.has(Flags::SYN) && packet.to & 1 == 0 && !end.connection.is_established() {
+            end.connected.get_or_insert(now);
+        }
         end.connection.on_segment(&segment, packet.ecn, now);
         // A limited reassembly list may give bytes up: they will be received again.
         let (received, workload) = (end.connection.received().saturating_sub(before), end.workload);
         if received > 0 {
             self.throughput.add(workload, received, now);
-        }
-        if segment.flags.has(Flags::SYN) && packet.to & 1 == 0 {
-            self.records[(packet.to / 2) as usize].connected.get_or_insert(now);
         }
         self.settle(slot, packet.to, now, queue);
     }
@@ -358,42 +330,42 @@ impl Network {
     fn settle(&mut self, slot: u32, address: u32, now: Time, queue: &mut EventQueue) {
         let end = self.end(slot);
         if end.connection.delivered() >= end.expects {
-            self.on_expected(slot, address, now, queue);
+            self.on_expected(slot, address, now);
         }
         let end = self.end(slot);
         if end.sent() >= end.tells {
-            self.on_sent(slot, now, queue);
+            self.on_sent(slot, now);
         }
         self.pump(slot, now, queue);
         self.arm_timer(slot, now, queue);
         let end = self.end(slot);
         if end.closing {
-            self.close_if_quiet(address / 2);
-        } else if end.connection.failure().is_some() {
-            let flow = end.flow;
-            self.forget_kept(address / 2);
-            self.end_flow(flow, FlowStatus::Failed, now, queue);
-            self.close(address / 2);
+            if !end.quiet && end.connection.is_quiescent() {
+                end.quiet = true;
+                self.report(address, News::Quiet, now);
+            }
+        } else if let Some(failure) = end.connection.failure() {
+            self.report(address, News::Failed(failure), now);
+            self.free_end(slot, now);
         }
     }
 
     /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
-    fn on_expected(&mut self, slot: u32, address: u32, now: Time, queue: &mut EventQueue) {
-        if self.end(slot).messages.is_some() {
-            self.on_messages(slot, now, queue);
+    fn on_expected(&mut self, slot: u32, address: u32, now: Time) {
+        let end = self.end(slot);
+        if end.messages.is_some() {
+            self.on_messages(slot, now);
             return;
         }
-        let side = address & 1;
-        let flow = self.end(slot).flow;
-        let spec = self.records[flow as usize].spec;
-        let end = self.end(slot);
         end.expects = u64::MAX;
-        if side == 1 && spec.reply > 0 && spec.reply_delay > Span::ZERO {
-            self.write_later(slot, spec.reply, now + spec.reply_delay);
-        } else if side == 1 && spec.reply > 0 {
-            end.connection.send(spec.reply, now);
+        let reply = std::mem::take(&mut end.reply);
+        if reply > 0 && end.reply_delay > Span::ZERO {
+            let at = now + end.reply_delay;
+            self.write_later(slot, reply, at);
+        } else if reply > 0 {
+            end.connection.send(reply, now);
         } else {
-            self.end_flow(flow, FlowStatus::Finished, now, queue);
+            self.report(address, News::Complete, now);
         }
     }
 
@@ -526,161 +498,45 @@ impl Network {
         self.settle(slot, address, now, queue);
     }
 
-    /// A long flow stops: nothing new is sent, what is under way arrives.
-    pub(crate) fn on_flow_stop(&mut self, flow: u32, now: Time, queue: &mut EventQueue) {
-        let slot = self.slots[flow as usize][0];
-        if slot == NIL {
-            return;
-        }
-        self.end(slot).connection.stop_sending();
-        self.end_flow(flow, FlowStatus::Stopped, now, queue);
-        self.close_if_quiet(flow);
-    }
-
-    /// The flow is over for its applications; its connection may still have ACKs to exchange.
-    pub(crate) fn end_flow(&mut self, flow: u32, status: FlowStatus, now: Time, queue: &mut EventQueue) {
-        self.collect(flow);
-        let record = &mut self.records[flow as usize];
-        if record.status != FlowStatus::Running {
-            return;
-        }
-        record.status = status;
-        record.end = now;
-        let record = *record;
-        self.active_flows = self.active_flows.checked_sub(1).expect("a flow ended twice");
-        self.finished_flows += u64::from(status == FlowStatus::Finished);
-        let slots = self.slots[flow as usize];
-        if self.is_kept(flow) {
-            // What its connection does before the next flow counts there (a probe for an ACK that is delayed).
-            for slot in slots {
-                let end = self.end(slot);
-                end.before = end.counts();
-            }
-            // Its place in the records stays; late segments belong to the connection.
-            if self.end(slots[0]).peer / 2 != flow {
-                self.slots[flow as usize] = [NIL; 2];
-            }
-        } else {
-            for (side, slot) in (0..).zip(slots) {
-                self.relieve_vlan(&record.spec, side, slot);
-            }
-            self.close_ends(slots, now, queue);
-        }
-        let workload = record.spec.workload;
-        self.workloads[usize::from(workload)].on_finished(&record, now);
-        self.schedule_workload(u32::from(workload), now, queue);
-        self.check_finished();
-    }
-
-    /// A connection end is no load of its VLAN any more.
-    fn relieve_vlan(&mut self, spec: &FlowSpec, side: u32, slot: u32) {
-        let end = self.end(slot);
-        let vlan = end.vlan;
-        if std::mem::take(&mut end.is_load) {
-            self.leave_vlan(spec, side, vlan);
-        }
-    }
-
-    /// Whether the connection of this flow waits for another.
-    fn is_kept(&self, flow: u32) -> bool {
-        let spec = &self.records[flow as usize].spec;
-        spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)))
-    }
-
-    /// Both applications have nothing more to send.
-    fn close_ends(&mut self, slots: [u32; 2], now: Time, queue: &mut EventQueue) {
-        for slot in slots {
-            let end = self.end(slot);
-            end.closing = true;
-            end.connection.close(now);
-        }
-        if self.hot.fin {
-            for slot in slots {
-                self.pump(slot, now, queue);
-                self.arm_timer(slot, now, queue);
-            }
-        }
-    }
-
-    /// Copies what the two ends counted into the record of their flow.
-    pub(crate) fn collect(&mut self, flow: u32) {
-        let slots = self.slots[flow as usize];
-        let record = &mut self.records[flow as usize];
-        if slots[0] == NIL || (record.spec.kept.is_some() && record.status != FlowStatus::Running) {
-            return;
-        }
-        (record.loss_probes, record.undone) = (0, 0);
-        (record.delivered, record.retransmits, record.timeouts, record.ce_packets) = (0, 0, 0, 0);
-        for slot in slots {
-            let Some(end) = self.ends[slot as usize].as_ref() else { continue };
-            let counts = end.counts();
-            record.delivered += counts.delivered - end.before.delivered;
-            record.retransmits += counts.retransmits - end.before.retransmits;
-            record.timeouts += counts.timeouts - end.before.timeouts;
-            record.ce_packets += counts.ce_packets - end.before.ce_packets;
-            record.loss_probes += counts.loss_probes - end.before.loss_probes;
-            record.undone += counts.undone - end.before.undone;
-            // Of a flow that is over the connection may still fail: its last ACKs were lost.
-            if record.status == FlowStatus::Running {
-                record.failure = record.failure.or(end.connection.failure());
-            }
-        }
-    }
-
-    pub(crate) fn close_if_quiet(&mut self, flow: u32) {
-        let [source, sink] = self.slots[flow as usize];
-        if self.end(source).connection.is_quiescent() && self.end(sink).connection.is_quiescent() {
-            self.close(flow);
-        }
-    }
-
-    /// Gives back the places of both ends of the connection that `flow` opened.
-    fn close(&mut self, flow: u32) {
-        self.remember(flow);
-        let current = self.end(self.slots[flow as usize][0]).flow;
-        self.collect(current);
-        if current != flow {
-            self.slots[current as usize] = [NIL; 2];
-        }
-        let spec = self.records[flow as usize].spec;
-        for (side, slot) in (0..).zip(std::mem::replace(&mut self.slots[flow as usize], [NIL; 2])) {
-            self.relieve_vlan(&spec, side, slot);
-            let Some(End { route, blocked, .. }) = self.ends[slot as usize].take() else { continue };
-            if !self.hot.look_up {
-                self.paths.retire(route);
-            }
-            // A place in the line for the NIC goes by the slot: nobody else gets it before its turn has come.
-            if !blocked {
-                self.free_ends.push(slot);
-            }
+    /// Gives back the place of an end.
+    fn free_end(&mut self, slot: u32, now: Time) {
+        self.remember(slot);
+        self.tell_counts(slot, now);
+        let Some(End { peer, blocked, .. }) = self.ends[slot as usize].take() else { return };
+        self.slots[(peer / 2) as usize][(peer & 1 ^ 1) as usize] = NIL;
+        // A place in the line for the NIC goes by the slot: nobody else gets it before its turn has come.
+        if !blocked {
+            self.free_ends.push(slot);
         }
     }
 
     /// What the source's end has learnt goes to the next connection between the two.
-    fn remember(&mut self, flow: u32) {
-        let spec = &self.records[flow as usize].spec;
-        let caches = self.settings.transports[usize::from(spec.transport)].config.cache != CachePolicy::Off;
-        let slot = self.slots[flow as usize][0];
-        if caches && let Some(Some(end)) = self.ends.get(slot as usize) {
-            end.connection.remember(self.metrics.entry(metrics_key(spec)).or_default());
+    fn remember(&mut self, slot: u32) {
+        let Some(end) = &self.ends[slot as usize] else { return };
+        let caches = self.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
+        if caches && end.address() & 1 == 0 {
+            let whose = (end.nodes[0], end.nodes[1], end.transport);
+            end.connection.remember(self.metrics.entry(whose).or_default());
         }
     }
 
-    /// The sender's end of a flow that is open, for samples.
-    pub(crate) fn sender(&self, flow: u32) -> Option<&Connection> {
-        let slot = self.slots[flow as usize][0];
-        self.ends.get(slot as usize)?.as_ref().map(|end| &end.connection)
+    /// The paths of the end and of the stream at an address, if they are here.
+    pub(crate) fn route_of(&mut self, address: u32) -> [Option<&mut u32>; 2] {
+        let slot = self.slot_at(address).unwrap_or(NIL) as usize;
+        let end = self.ends.get_mut(slot).and_then(Option::as_mut);
+        let end = end.filter(|end| end.peer == address ^ 1).map(|end| &mut end.route);
+        [
+            end,
+            self.streams
+                .get_mut(slot)
+                .filter(|stream| stream.flow * 2 == address)
+                .map(|stream| &mut stream.route),
+        ]
     }
 
-    /// In-order bytes delivered so far to both applications of a flow.
-    pub(crate) fn delivered(&self, flow: u32) -> u64 {
-        let [source, sink] = self.slots[flow as usize];
-        let record = &self.records[flow as usize];
-        // The opener of a kept connection has its slots while others use them.
-        if source == NIL || (record.spec.kept.is_some() && record.status != FlowStatus::Running) {
-            return record.delivered;
-        }
-        let of = |slot: u32| self.ends[slot as usize].as_ref().map_or(0, End::delivered);
-        of(source) + of(sink)
+    /// The end of `flow` on this `side`, if it is open here, for samples.
+    pub(crate) fn known_end(&self, flow: u32, side: usize) -> Option<&End> {
+        let slot = self.slots.get(flow as usize)?[side];
+        self.ends.get(slot as usize)?.as_ref()
     }
 }

@@ -13,14 +13,12 @@
 //! Nothing else stops a network for good. A port that is not paused sends; hosts drain what they get, slow ones too (their
 //! rate is above zero), so what waits for a host moves on; a pause whose sender falls silent runs out with its quanta, one
 //! whose link fails is over; what is bound for a dead link is lost and holds no buffer (that its flow does not go on is no
-//! deadlock: [`Network::links_down`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
+//! deadlock: [`crate::Network::links_down`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
 //! never does holds packets in queues that never move.
 
 use crate::buffer::{Account, Standing};
-use crate::event::Event;
-use crate::network::Network;
 use crate::packet::{Kind, NIL};
-use pauseframe_engine::EventQueue;
+use crate::view::View;
 use pauseframe_units::{PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,106 +58,109 @@ impl Deadlock {
 }
 
 /// The detector.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Detector {
-    /// Looks when something has been paused for this long; `None`: never.
-    after: Option<Span>,
-    stops: bool,
-    pub(crate) is_pending: bool,
+    /// Looks when something has been paused for this long.
+    after: Span,
+    pub(crate) stops: bool,
+    /// When it looks next.
+    pub(crate) at: Option<Time>,
     /// The circles that stand, by their lanes.
     standing: BTreeSet<Vec<u32>>,
-    found: Vec<Deadlock>,
+    pub(crate) found: Vec<Deadlock>,
 }
 
 /// Bytes that the queue of a lane (second) holds of an ingress account, named by the lane that it is about (first).
 type Held = BTreeMap<(u32, u32), u64>;
 
-impl Network {
-    /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
-    pub fn detect_deadlocks(&mut self, after: Span, stops: bool) {
-        self.detector = Detector { after: Some(after), stops, ..Detector::default() };
+impl Detector {
+    pub(crate) fn new(after: Span, stops: bool) -> Detector {
+        Detector { after, stops, at: None, standing: BTreeSet::new(), found: Vec::new() }
     }
 
-    /// The deadlocks found so far.
-    pub fn deadlocks(&self) -> &[Deadlock] {
-        &self.detector.found
+    /// A class was paused at `since`: look later whether it still is, and not before the traffic would `react`.
+    pub(crate) fn watch(&mut self, since: Time, react: Span) {
+        self.at.get_or_insert(since + self.after.max(react));
     }
 
-    /// A class has just been paused: look later whether it still is.
-    pub(crate) fn watch_for_deadlock(&mut self, now: Time, queue: &mut EventQueue) {
-        if let (Some(after), false) = (self.detector.after, self.detector.is_pending) {
-            self.detector.is_pending = true;
-            queue.push(now + after, Event::Detect.code());
-        }
-    }
-
-    /// Time to look.
+    /// Time to look; true if a new deadlock was found. `is_over`: nothing but observation is pending.
     #[cold]
-    pub(crate) fn on_detect(&mut self, now: Time, queue: &mut EventQueue) {
-        self.detector.is_pending = false;
-        let Some(after) = self.detector.after else { return };
-        let paused = self.paused_lanes();
-        let Some(oldest) = paused.iter().map(|lane| self.pauses[*lane as usize].since).min() else {
-            self.detector.standing.clear();
-            return;
+    pub(crate) fn look(&mut self, view: View, now: Time, is_over: bool) -> bool {
+        self.at = None;
+        let paused = view.paused_lanes();
+        let Some(oldest) = paused.iter().map(|lane| view.paused_since(*lane)).min() else {
+            self.standing.clear();
+            return false;
         };
-        let due = oldest + after;
-        if due <= now {
-            self.look_for_deadlocks(&paused, now);
+        let due = oldest + self.after;
+        let found = due <= now && self.look_at(view, &paused, now);
+        if !is_over {
+            self.at = Some(if due > now { due } else { now + self.after });
         }
-        if self.has_more(queue) {
-            self.detector.is_pending = true;
-            queue.push(if due > now { due } else { now + after }, Event::Detect.code());
-        }
+        found
     }
 
     /// The run is over: what has stopped too late to have been found, or while nobody looked. Where a watchdog is there
-    /// to break circles, only those that it was given the time for.
-    pub fn detect_at_end(&mut self, now: Time) {
-        let Some(after) = self.detector.after else { return };
-        let least = if self.watchdogs.lanes.is_empty() { Span::ZERO } else { after };
-        let paused = self.paused_lanes();
-        let since = |lane: &u32| self.pauses[*lane as usize].since;
+    /// to break circles (`guarded`), only those that it was given the time for.
+    pub(crate) fn look_at_end(&mut self, view: View, guarded: bool, now: Time) {
+        let least = if guarded { self.after } else { Span::ZERO };
+        let paused = view.paused_lanes();
+        let since = |lane: &u32| view.paused_since(*lane);
         if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
-            self.look_for_deadlocks(&paused, now);
+            self.look_at(view, &paused, now);
         }
+    }
+
+    fn look_at(&mut self, view: View, paused: &[u32], now: Time) -> bool {
+        let held = view.held_in(paused);
+        let stuck = view.stuck(paused, &held);
+        let cycles = view.circles(&stuck, &held);
+        let before = self.found.len();
+        for cycle in &cycles {
+            if !self.standing.contains(cycle) {
+                let victims = (stuck.len() - cycle.len()) as u64;
+                let cycle = cycle.iter().map(|lane| view.deadlocked_queue(*lane)).collect();
+                self.found.push(Deadlock { found: now, cycle, victims });
+            }
+        }
+        self.standing = cycles.into_iter().collect();
+        self.found.len() > before
+    }
+}
+
+impl View<'_> {
+    fn paused_since(&self, lane: u32) -> Time {
+        self.sender(self.plan.port_and_class(lane).0).pauses[lane as usize].since
+    }
+
+    /// The account of what a lane sends.
+    fn account(&self, lane: u32) -> &Account {
+        &self.receiver(self.plan.port_and_class(lane).0).accounts[lane as usize]
+    }
+
+    /// The switch at the other end of a port.
+    fn switch_at(&self, port: PortId) -> Option<u32> {
+        self.plan.switch(self.plan.topology.peer(port))
     }
 
     /// The lanes that a switch has asked to pause, and that obey.
     fn paused_lanes(&self) -> Vec<u32> {
-        let all = self.ports.ids().filter(|port| self.ports[*port].paused != 0);
-        let lanes = all.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
+        let all = self.plan.ports().filter(|port| self.sender(*port).ports[*port].paused != 0);
+        let lanes =
+            all.flat_map(|port| (0..self.plan.priorities.len() as u8).map(move |class| (port, class)));
         lanes
             .filter(|(port, class)| {
-                let state = &self.ports[*port];
-                state.paused & 1 << class != 0
-                    && state.to_switch != NIL
-                    && self.accounts[self.account_of(*port, *class)].pause_sent
+                self.sender(*port).ports[*port].paused & 1 << class != 0
+                    && self.switch_at(*port).is_some()
+                    && self.account(self.account_of(*port, *class)).pause_sent
             })
-            .map(|(port, class)| self.lane_index(port, class) as u32)
+            .map(|(port, class)| self.plan.lane_index(port, class) as u32)
             .collect()
     }
 
     /// The ingress account of what `port` sends in `class`: that of class 0 where the whole link has one.
-    fn account_of(&self, port: PortId, class: u8) -> usize {
-        self.lane_index(port, class & self.hot.account_mask)
-    }
-
-    fn look_for_deadlocks(&mut self, paused: &[u32], now: Time) {
-        let held = self.held_in(paused);
-        let stuck = self.stuck(paused, &held);
-        let cycles = self.circles(&stuck, &held);
-        for cycle in &cycles {
-            if !self.detector.standing.contains(cycle) {
-                let victims = (stuck.len() - cycle.len()) as u64;
-                let cycle = cycle.iter().map(|lane| self.deadlocked_queue(*lane)).collect();
-                self.detector.found.push(Deadlock { found: now, cycle, victims });
-                if self.detector.stops {
-                    self.stop();
-                }
-            }
-        }
-        self.detector.standing = cycles.into_iter().collect();
+    fn account_of(&self, port: PortId, class: u8) -> u32 {
+        self.plan.lane_index(port, class & self.plan.account_mask) as u32
     }
 
     /// What the queues of switches among `lanes` hold, by the accounts that it is in: a packet may leave in another class
@@ -167,16 +168,17 @@ impl Network {
     fn held_in(&self, lanes: &[u32]) -> Held {
         let mut held = Held::new();
         for lane in lanes {
-            let (port, _) = self.port_and_class(*lane);
-            if self.ports[port].from_host != NIL {
+            let (port, _) = self.plan.port_and_class(*lane);
+            let cell = self.sender(port);
+            if cell.ports[port].from_host != NIL {
                 continue;
             }
-            for index in self.packets.chain(self.lanes[*lane as usize].queue) {
-                let packet = &self.packets[index];
+            for index in cell.packets.chain(cell.lanes[*lane as usize].queue) {
+                let packet = &cell.packets[index];
                 if packet.ingress == PortId::NONE {
                     continue; // A CNM of this switch is in no account.
                 }
-                let from = self.account_of(packet.ingress, packet.ingress_class) as u32;
+                let from = self.account_of(packet.ingress, packet.ingress_class);
                 *held.entry((from, *lane)).or_default() += u64::from(packet.size);
             }
         }
@@ -206,42 +208,43 @@ impl Network {
 
     /// Whether a lane's account stays above its resume level when only `bytes` are left in the accounts.
     fn stays_paused(&self, lane: u32, bytes: &BTreeMap<u32, u64>) -> bool {
-        let (port, class) = self.port_and_class(lane);
-        let account = self.account_of(port, class) as u32;
+        let (port, class) = self.plan.port_and_class(lane);
+        let account = self.account_of(port, class);
         let left = |account: &u32| bytes.get(account).copied().unwrap_or(0);
-        if !self.hot.shared {
-            return left(&account) > self.accounts[account as usize].limits.xon;
+        let cell = self.receiver(port);
+        if !cell.hot.shared {
+            return left(&account) > self.account(account).limits.xon;
         }
         // The headroom empties first.
         let standing = |account: &u32| {
-            let Account { bytes, in_headroom, .. } = self.accounts[*account as usize];
+            let Account { bytes, in_headroom, .. } = self.account(*account);
             let gone = bytes.saturating_sub(left(account));
             Standing { bytes: left(account), in_headroom: in_headroom.saturating_sub(gone) }
         };
         let from_pool = |other: &u32| {
             let (Standing { bytes, in_headroom }, (_, class)) =
-                (standing(other), self.port_and_class(*other));
-            (bytes - in_headroom).saturating_sub(self.policies[usize::from(class)].reserved)
+                (standing(other), self.plan.port_and_class(*other));
+            (bytes - in_headroom).saturating_sub(self.plan.policies[usize::from(class)].reserved)
         };
-        let switch = self.ports[port].to_switch;
-        let same_switch = |other: &&u32| self.ports[self.port_and_class(**other).0].to_switch == switch;
+        let switch = self.switch_at(port);
+        let same_switch = |other: &&u32| self.switch_at(self.plan.port_and_class(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
-        let class = self.port_and_class(account).1;
-        let pool = &self.switches[switch as usize].pools[self.pool_of(class)];
-        let rule = self.shared_limits(account as usize, class);
-        !rule.may_go_on(standing(&account), pool.free_of(used))
+        let class = self.plan.port_and_class(account).1;
+        let pool = switch.map(|switch| &cell.switches[switch as usize].pools[self.plan.pool_of(class)]);
+        let rule = cell.shared_limits(account as usize, class);
+        pool.is_some_and(|pool| !rule.may_go_on(standing(&account), pool.free_of(used)))
     }
 
     /// The circles among the lanes of `stuck`. With one account for the whole link, all lanes of a link wait for the same:
     /// the circle is that of those that hold most.
     fn circles(&self, stuck: &BTreeSet<u32>, held: &Held) -> Vec<Vec<u32>> {
-        if self.hot.account_mask != 0 {
+        if self.plan.account_mask != 0 {
             return cycles(stuck, held);
         }
         let mut of_lanes = Held::new();
         for lane in stuck {
-            let (port, class) = self.port_and_class(*lane);
-            let account = self.account_of(port, class) as u32;
+            let (port, class) = self.plan.port_and_class(*lane);
+            let account = self.account_of(port, class);
             for ((_, at), bytes) in held.range((account, 0)..=(account, u32::MAX)) {
                 of_lanes.insert((*lane, *at), *bytes);
             }
@@ -250,16 +253,17 @@ impl Network {
     }
 
     fn deadlocked_queue(&self, lane: u32) -> DeadlockedQueue {
-        let (port, class) = self.port_and_class(lane);
-        let packets: Vec<_> = self.packets.chain(self.lanes[lane as usize].queue).collect();
-        let data = packets.iter().map(|index| &self.packets[*index]).filter(|p| p.kind == Kind::Data);
+        let (port, class) = self.plan.port_and_class(lane);
+        let cell = self.sender(port);
+        let packets: Vec<_> = cell.packets.chain(cell.lanes[lane as usize].queue).collect();
+        let data = packets.iter().map(|index| &cell.packets[*index]).filter(|p| p.kind == Kind::Data);
         let flows: BTreeSet<u32> = data.map(|packet| packet.to / 2).collect();
         DeadlockedQueue {
             port,
-            priority: self.priorities[usize::from(class)],
-            since: self.pauses[lane as usize].since,
+            priority: self.plan.priorities[usize::from(class)],
+            since: self.paused_since(lane),
             packets: packets.len() as u64,
-            bytes: packets.iter().map(|index| u64::from(self.packets[*index].size)).sum(),
+            bytes: packets.iter().map(|index| u64::from(cell.packets[*index].size)).sum(),
             flows: flows.into_iter().collect(),
         }
     }

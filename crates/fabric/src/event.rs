@@ -1,8 +1,9 @@
 //! Everything that can happen, and the written order of what happens at the same instant.
 //!
 //! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports
-//! finish before frames arrive, frames arrive before pauses take effect, hosts act after that, timers and new
-//! flows follow, samples come last; within a kind the smaller port, host or flow goes first. Each event exists at
+//! finish before frames arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications
+//! do follow; within a kind the smaller port, host or flow goes first. (Failures come before all events of their instant and
+//! samples after them, between two windows: `network.rs`.) Each event exists at
 //! most once at a time, so this is a total order that no insertion order can disturb.
 
 use pauseframe_units::PortId;
@@ -26,35 +27,47 @@ pub enum Event {
     HostSend(u32),
     /// A deadline of this connection end (flow * 2 + side).
     Timer(u32),
-    /// This workload's next flow starts.
-    FlowStart(u32),
-    /// This long flow stops sending.
-    FlowStop(u32),
+    /// The application at this connection end (flow * 2 + side) does something.
+    Order(u32),
     /// A slow receiver is through with a frame of its buffer.
     HostDrain(u32),
-    /// A stream's next datagram is due.
+    /// The next datagram of this flow is due.
     DatagramDue(u32),
     /// A packet of a flow queue limited by QCN may go on.
-    RateRelease(u32),
+    RateRelease(LimiterId),
     /// A cycle of a QCN limiter's timer is over.
-    RateTimer(u32),
-    /// A link or node goes down or comes back (failure * 2, + 1 for its end).
-    Failure(u32),
-    /// Routing has learnt of that.
-    Reroute(u32),
+    RateTimer(LimiterId),
     /// The watchdog of this (port, class) looks at it.
     Watchdog(u32),
-    /// Time to take samples: observation, outside the fingerprint.
-    Sample,
-    /// Time to look for deadlocks: observation as well.
-    Detect,
-    /// Time to look at queues and links for the log of states: observation as well.
-    States,
 }
 
-const KIND_SHIFT: u32 = 32;
-/// Codes from here on are observation.
-pub(crate) const OBSERVATION: u64 = 63 << KIND_SHIFT;
+/// A QCN limiter: its host and the number of the NIC queue that it limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimiterId {
+    /// The host.
+    pub host: u32,
+    /// The queue; below 2^24.
+    pub nic_queue: u32,
+}
+
+impl LimiterId {
+    const QUEUE_BITS: u32 = 24;
+
+    /// As one number.
+    #[inline]
+    pub fn index(self) -> u64 {
+        debug_assert!(self.nic_queue < 1 << Self::QUEUE_BITS, "a NIC has sixteen million queues at most");
+        u64::from(self.host) << Self::QUEUE_BITS | u64::from(self.nic_queue)
+    }
+
+    fn of(index: u64) -> LimiterId {
+        let queue = index & ((1 << Self::QUEUE_BITS) - 1);
+        LimiterId { host: (index >> Self::QUEUE_BITS) as u32, nic_queue: queue as u32 }
+    }
+}
+
+/// Kinds stand above an index of up to 56 bits.
+const KIND_SHIFT: u32 = 56;
 
 impl Event {
     /// The word that the event queue orders by.
@@ -69,18 +82,12 @@ impl Event {
             Event::HostReceive(host) => (5, host),
             Event::HostSend(host) => (6, host),
             Event::Timer(end) => (7, end),
-            Event::FlowStart(workload) => (8, workload),
-            Event::FlowStop(flow) => (9, flow),
+            Event::Order(end) => (8, end),
             Event::HostDrain(host) => (32, host),
-            Event::DatagramDue(stream) => (33, stream),
-            Event::RateRelease(limiter) => (34, limiter),
-            Event::RateTimer(limiter) => (35, limiter),
-            Event::Failure(number) => (36, number),
-            Event::Reroute(number) => (37, number),
-            Event::Watchdog(lane) => (38, lane),
-            Event::Sample => (OBSERVATION >> KIND_SHIFT, 0),
-            Event::Detect => (OBSERVATION >> KIND_SHIFT, 1),
-            Event::States => (OBSERVATION >> KIND_SHIFT, 2),
+            Event::DatagramDue(flow) => (33, flow),
+            Event::RateRelease(limiter) => return 34 << KIND_SHIFT | limiter.index(),
+            Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
+            Event::Watchdog(lane) => (36, lane),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -98,18 +105,12 @@ impl Event {
             5 => Event::HostReceive(index),
             6 => Event::HostSend(index),
             7 => Event::Timer(index),
-            8 => Event::FlowStart(index),
-            9 => Event::FlowStop(index),
+            8 => Event::Order(index),
             32 => Event::HostDrain(index),
             33 => Event::DatagramDue(index),
-            34 => Event::RateRelease(index),
-            35 => Event::RateTimer(index),
-            36 => Event::Failure(index),
-            37 => Event::Reroute(index),
-            38 => Event::Watchdog(index),
-            _ if index == 0 => Event::Sample,
-            _ if index == 1 => Event::Detect,
-            _ => Event::States,
+            34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
+            35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
+            _ => Event::Watchdog(index),
         }
     }
 }
@@ -129,23 +130,16 @@ mod tests {
             Event::HostReceive(2),
             Event::HostSend(2),
             Event::Timer(9),
-            Event::FlowStart(0),
-            Event::FlowStop(4),
+            Event::Order(4),
             Event::HostDrain(3),
             Event::DatagramDue(0),
-            Event::RateRelease(1),
-            Event::RateTimer(0),
-            Event::Failure(1),
-            Event::Reroute(1),
+            Event::RateRelease(LimiterId { host: u32::MAX, nic_queue: 7 }),
+            Event::RateTimer(LimiterId { host: 0, nic_queue: (1 << 24) - 1 }),
             Event::Watchdog(8),
-            Event::Sample,
-            Event::Detect,
-            Event::States,
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
-        assert!(Event::Sample.code() >= OBSERVATION && Event::Watchdog(u32::MAX).code() < OBSERVATION);
     }
 }

@@ -9,13 +9,13 @@
 //! A damaged frame takes its time on the wire and is discarded at the other end (IEEE 802.3 §3.2.9, the FCS); every
 //! error is found. Left out: errors in bursts, forward error correction, replay at the link.
 
-use crate::event::Event;
-use crate::network::Network;
+use crate::cell::Cell;
 use crate::packet::{Kind, NIL};
 use pauseframe_engine::{EventQueue, Rng, stream};
-use pauseframe_topology::NodeKind;
 use pauseframe_topology::routing::NextHops;
+use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId, Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Why a frame was lost although no buffer was full.
@@ -74,61 +74,130 @@ impl ErrorModel {
     }
 }
 
-/// What the network knows of its failures.
-#[derive(Debug, Default)]
+/// What fails when, and what has.
+#[derive(Debug)]
 pub(crate) struct Failures {
     plan: Vec<Failure>,
     convergence: Span,
-    /// By link: how many failures hold it down; empty without a plan.
+    /// What is due: a failure begins (number * 2) or ends (+ 1), or routing learns of that.
+    due: BTreeSet<(Time, Due)>,
+    /// By link: how many failures hold it down.
     down: Vec<u32>,
-    /// By port: when the frame that was cut off would have been over.
-    cut: Vec<Time>,
     /// The routes of the network as it was built.
-    intact: Option<Arc<NextHops>>,
-    /// By port: how often its frames are damaged, and the draws; empty without any.
-    errors: Vec<Option<(ErrorModel, Rng)>>,
+    intact: Arc<NextHops>,
 }
 
-impl Network {
-    /// Lets links and nodes fail as planned; routes follow each change after `convergence`.
-    pub fn fail(&mut self, plan: Vec<Failure>, convergence: Span, queue: &mut EventQueue) {
-        if plan.is_empty() {
-            return;
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    Failure(u32),
+    Reroute(u32),
+}
+
+impl Failures {
+    pub(crate) fn new(
+        plan: Vec<Failure>,
+        convergence: Span,
+        links: usize,
+        intact: Arc<NextHops>,
+    ) -> Failures {
+        let mut due = BTreeSet::new();
+        for (number, failure) in (0..).zip(&plan) {
+            due.insert((failure.down, Due::Failure(number * 2)));
+            due.extend(failure.up.map(|up| (up, Due::Failure(number * 2 + 1))));
         }
-        for (index, failure) in plan.iter().enumerate() {
-            queue.push(failure.down, Event::Failure(index as u32 * 2).code());
-            if let Some(up) = failure.up {
-                queue.push(up, Event::Failure(index as u32 * 2 + 1).code());
+        Failures { plan, convergence, due, down: vec![0; links], intact }
+    }
+
+    /// When something is due next.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        self.due.first().map(|(time, _)| *time)
+    }
+
+    /// What happens at `now`, the next of it.
+    pub(crate) fn next(&mut self, topology: &Topology, now: Time) -> Option<Change> {
+        self.next_time().filter(|time| *time <= now)?;
+        let (_, due) = self.due.pop_first()?;
+        let Due::Failure(number) = due else { return Some(Change::Reroute(self.routes(topology))) };
+        self.due.insert((now + self.convergence, Due::Reroute(number)));
+        let links: Vec<LinkId> = match self.plan[(number / 2) as usize].what {
+            Failed::Link(link) => vec![link],
+            Failed::Node(node) => topology.nodes()[node].ports.iter().map(|port| port.link()).collect(),
+        };
+        let mut changed = Vec::new();
+        for link in links {
+            let down = &mut self.down[link.0 as usize];
+            if number.is_multiple_of(2) {
+                *down += 1;
+                changed.extend((*down == 1).then_some((link, true)));
+            } else {
+                *down = down.checked_sub(1).expect("a failure ended twice");
+                changed.extend((*down == 0).then_some((link, false)));
             }
         }
-        self.failures.down = vec![0; self.topology.links().len()];
-        self.failures.cut = vec![Time::ZERO; self.ports.len()];
-        self.failures.intact = Some(Arc::clone(&self.routes));
-        (self.failures.plan, self.failures.convergence) = (plan, convergence);
+        Some(Change::Links(changed))
+    }
+
+    /// The links that are down now.
+    pub(crate) fn links_down(&self) -> Vec<LinkId> {
+        let all = self.down.iter().enumerate();
+        all.filter(|(_, failures)| **failures > 0).map(|(link, _)| LinkId(link as u32)).collect()
+    }
+
+    /// Shortest paths without the links that are down.
+    fn routes(&self, topology: &Topology) -> Arc<NextHops> {
+        let between_switches = |link: &LinkId| {
+            let ends = topology.links()[*link].ends;
+            ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)
+        };
+        let failed: Vec<LinkId> = self.links_down().into_iter().filter(between_switches).collect();
+        Arc::new(NextHops::shortest_despite(topology, &failed, &self.intact))
+    }
+}
+
+/// What the network must do.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// These links go down (true) or come back.
+    Links(Vec<(LinkId, bool)>),
+    /// New routes.
+    Reroute(Arc<NextHops>),
+}
+
+/// What cells know of bad wires, and of those that are down.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    /// By port: when the frame that was cut off would have been over; empty without failures.
+    pub(crate) cut: Vec<Time>,
+    /// By port: how often its frames are damaged, and the draws; empty without any.
+    of_port: Vec<Option<(ErrorModel, Rng)>>,
+}
+
+impl Cell {
+    /// Links can go down.
+    pub(crate) fn expect_failures(&mut self) {
+        self.errors.cut = vec![Time::ZERO; self.ports.len()];
         self.hot.can_refuse = true;
         self.expect_losses();
     }
 
-    /// Damages what these ports send.
+    /// Damages what this port sends.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)]) {
-        for (port, model) in ports {
-            let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = *model;
-            assert!((0.0..=1.0).contains(&p), "{p} is no probability");
-            self.failures.errors.resize(self.ports.len(), None);
-            let rng = stream(self.settings.seed, "corruption", u64::from(port.0));
-            self.failures.errors[port.0 as usize] = Some((*model, rng));
-            self.hot.tapped = true;
-            self.expect_losses();
-        }
+    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel) {
+        let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
+        assert!((0.0..=1.0).contains(&p), "{p} is no probability");
+        self.errors.of_port.resize(self.ports.len(), None);
+        let rng = stream(self.settings.seed, "corruption", u64::from(port.0));
+        self.errors.of_port[port.0 as usize] = Some((model, rng));
+        self.hot.tapped = true;
+        self.expect_losses();
     }
 
     /// A frame goes on the wire of `port`: whether it arrives whole is drawn here.
     pub(crate) fn damage(&mut self, port: PortId, index: u32, now: Time) {
         let packet = self.packets[index];
-        let Some(Some((model, rng))) = self.failures.errors.get_mut(port.0 as usize) else { return };
+        let Some(Some((model, rng))) = self.errors.of_port.get_mut(port.0 as usize) else { return };
         if rng.unit() >= model.of_frame(u32::from(packet.size)) {
             return;
         }
@@ -161,12 +230,6 @@ impl Network {
         self.ports[port].busy_until == Time::MAX
     }
 
-    /// The links that are down now.
-    pub fn links_down(&self) -> Vec<LinkId> {
-        let all = self.failures.down.iter().enumerate();
-        all.filter(|(_, failures)| **failures > 0).map(|(link, _)| LinkId(link as u32)).collect()
-    }
-
     /// Loses a packet that can not even be queued at `egress`; false if it can.
     #[cold]
     #[inline(never)]
@@ -185,76 +248,47 @@ impl Network {
         true
     }
 
-    /// A failure begins (even numbers) or ends (odd ones).
-    #[cold]
-    pub(crate) fn on_failure(&mut self, number: u32, now: Time, queue: &mut EventQueue) {
-        let failure = self.failures.plan[(number / 2) as usize];
-        let links: Vec<LinkId> = match failure.what {
-            Failed::Link(link) => vec![link],
-            Failed::Node(node) => self.topology.nodes()[node].ports.iter().map(|port| port.link()).collect(),
-        };
-        for link in links {
-            let down = &mut self.failures.down[link.0 as usize];
-            if number.is_multiple_of(2) {
-                *down += 1;
-                if *down == 1 {
-                    self.take_down(link, now, queue);
-                }
-            } else {
-                *down = down.checked_sub(1).expect("a failure ended twice");
-                if *down == 0 {
-                    self.bring_up(link, now, queue);
-                }
-            }
-        }
-        queue.push(now + self.failures.convergence, Event::Reroute(number).code());
+    /// The link of `port` goes down: at the end that sends, which knows nothing of the other one.
+    pub(crate) fn take_down(&mut self, port: PortId, now: Time) {
+        self.cut_service(port, now);
+        self.mark_last_frame_lost(port);
+        self.reset_pauses(port, now);
+        let state = &mut self.ports[port];
+        self.errors.cut[port.0 as usize] = state.busy_until;
+        // Busy for ever and bound to go on: nothing starts this port, and no hop pays for the question.
+        state.busy_until = Time::MAX;
+        state.tx_pending = true;
     }
 
-    fn take_down(&mut self, link: LinkId, now: Time, queue: &mut EventQueue) {
-        let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
-        for port in ends {
-            self.cut_service(port, now);
-            self.lose_in_flight(port, now);
-            self.reset_pauses(port, now);
-            let state = &mut self.ports[port];
-            self.failures.cut[port.0 as usize] = state.busy_until;
-            // Busy for ever and bound to go on: nothing starts this port, and no hop pays for the question.
-            state.busy_until = Time::MAX;
-            state.tx_pending = true;
-        }
-        for port in ends {
-            if self.ports[port].from_host != NIL {
-                continue;
-            }
+    /// A switch empties the queues of a port that has lost its link.
+    pub(crate) fn discard_queues(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        if self.ports[port].from_host == NIL {
             for class in 0..self.priorities.len() as u8 {
                 self.discard_queue(port, class, LossReason::LinkDown, now, queue);
             }
         }
     }
 
-    fn bring_up(&mut self, link: LinkId, now: Time, queue: &mut EventQueue) {
-        let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
-        for port in ends {
-            let state = &mut self.ports[port];
-            // Frames leave a link in order, lost ones too: the next waits until the one cut off would be over.
-            state.busy_until = now.max(self.failures.cut[port.0 as usize]);
-            state.tx_pending = false;
-            state.in_pipeline = false;
-        }
-        for port in ends {
-            for class in 0..self.priorities.len() as u8 {
-                if self.accounts[self.lane_index(port, class)].pause_sent {
-                    self.send_pause(port, class, now, queue);
-                }
+    /// The link of `port` is back, at the end that sends.
+    pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
+        let state = &mut self.ports[port];
+        // Frames leave a link in order, lost ones too: the next waits until the one cut off would be over.
+        state.busy_until = now.max(self.errors.cut[port.0 as usize]);
+        state.tx_pending = false;
+        state.in_pipeline = false;
+    }
+
+    /// The same at the end that receives: what it has asked for still holds.
+    pub(crate) fn ask_again(&mut self, port: PortId, now: Time, queue: &mut EventQueue) {
+        for class in 0..self.priorities.len() as u8 {
+            if self.accounts[self.lane_index(port, class)].pause_sent {
+                self.send_pause(port, class, now, queue);
             }
-        }
-        for port in ends {
-            self.kick(port, now, queue);
         }
     }
 
     /// All frames on the wire are lost; each keeps its place until it would have arrived.
-    fn lose_in_flight(&mut self, port: PortId, now: Time) {
+    pub(crate) fn lose_in_flight(&mut self, port: PortId, now: Time) {
         let mut next = self.ports[port].in_flight.head();
         while let Some(index) = next {
             let packet = self.packets[index];
@@ -264,6 +298,15 @@ impl Network {
             if matches!(packet.kind, Kind::Data | Kind::Datagram | Kind::Cnm) {
                 self.count_loss(port, packet.class, LossReason::LinkDown);
             }
+        }
+    }
+
+    /// Where the wire ends in another cell, the last frame that has left says what is in service: it is lost there.
+    fn mark_last_frame_lost(&mut self, port: PortId) {
+        if self.border.is_cut(port)
+            && let Some(last) = self.ports[port].in_flight.head()
+        {
+            self.packets[last].kind = Kind::Lost;
         }
     }
 
@@ -291,20 +334,6 @@ impl Network {
             self.packets.remove(index);
             self.count_loss(port, class, reason);
         }
-    }
-
-    /// Routing has learnt of a change: new shortest paths, and the flows take them.
-    #[cold]
-    pub(crate) fn on_reroute(&mut self) {
-        let Some(intact) = &self.failures.intact else { return };
-        let between_switches = |link: &LinkId| {
-            let ends = self.topology.links()[*link].ends;
-            ends.iter().all(|end| self.topology.nodes()[*end].kind == NodeKind::Switch)
-        };
-        let failed: Vec<LinkId> = self.links_down().into_iter().filter(between_switches).collect();
-        let routes = NextHops::shortest_despite(&self.topology, &failed, intact);
-        self.routes = Arc::new(routes);
-        self.reroute_flows();
     }
 }
 

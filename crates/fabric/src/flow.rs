@@ -126,21 +126,26 @@ impl Datagrams {
         self.lost_bytes += u64::from(bytes);
     }
 
-    /// Neither delivered nor lost.
-    pub(crate) fn under_way(&self) -> u64 {
-        self.sent - self.delivered - self.lost
+    /// Counts what another count has.
+    pub(crate) fn join(&mut self, other: &Datagrams) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.lost_bytes += other.lost_bytes;
     }
 }
 
 /// A source of flows, pulled lazily so that a million flows need no list.
 ///
-/// The network holds one pending event a workload: the next start. Flows come out in order of their start.
+/// The traffic holds one pending time a workload: the next start. Flows come out in order of their start.
 pub trait Workload: std::fmt::Debug + Send {
     /// The start of the next flow, if one is known. Asked again after `next_flow` and after `on_finished`.
     fn next_start(&self) -> Option<Time>;
     /// The next flow; called when the time is `next_start`.
     fn next_flow(&mut self) -> FlowSpec;
-    /// A flow of this workload has ended: closed loops and multi-stage jobs start their next one.
+    /// A flow of this workload has ended, `now` or up to a reaction time ago: closed loops and multi-stage jobs start their next one.
+    /// What both of its ends have counted is not in its record yet.
     fn on_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
     /// The time is `next_start`: a workload of messages goes on, and makes sure that its next start is later.
     fn wake(&mut self, _now: Time) {}
@@ -148,7 +153,7 @@ pub trait Workload: std::fmt::Debug + Send {
     fn next_message(&mut self) -> Option<Message> {
         None
     }
-    /// The last byte of a message has reached its host.
+    /// The application has learnt that the last byte of a message has reached its host.
     fn on_delivered(&mut self, _token: u32, _now: Time) {}
     /// The last byte of a message with `notify` has been sent; told with the acknowledgement that comes next.
     fn on_sent(&mut self, _token: u32, _now: Time) {}
@@ -164,9 +169,8 @@ pub trait Workload: std::fmt::Debug + Send {
     fn take_queries(&mut self) -> Vec<QueryRecord> {
         Vec::new()
     }
-    /// Jobs under way when the run stopped, without a `finish`. `running` are the flows under way then (of any
-    /// workload): their time-outs count too.
-    fn unfinished_queries(&self, _running: &[FlowRecord]) -> Vec<QueryRecord> {
+    /// Jobs under way when the run stopped, without a `finish`.
+    fn unfinished_queries(&self) -> Vec<QueryRecord> {
         Vec::new()
     }
 }
@@ -190,6 +194,6 @@ pub struct QueryRecord {
     pub finish: Option<Time>,
     /// Completion time in the idle network: the slowest path and the aggregator's link, exactly.
     pub ideal: Span,
-    /// Time-outs of its flows together.
+    /// Time-outs of its flows together: for the network to fill in.
     pub timeouts: u32,
 }

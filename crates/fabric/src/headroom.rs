@@ -6,12 +6,13 @@
 //! which is in the headroom but for one byte. Left out: what Annex O grants cables and PHYs beyond the link's delay.
 
 use crate::buffer::Thresholds;
-use crate::network::Network;
-use crate::packet::{NIL, Packet};
+use crate::cell::Cell;
+use crate::packet::Packet;
 use crate::pfc::pause_time;
+use crate::plan::Plan;
 use crate::settings::{BufferPolicy, Overhead};
 use pauseframe_topology::Channel;
-use pauseframe_units::{Bytes, PortId, Priority, Span, Time};
+use pauseframe_units::{Bytes, NodeId, PortId, Priority, Span, Time};
 
 /// The terms of the headroom of one link for one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,10 +105,125 @@ pub struct HeadroomReport {
     pub limits: Thresholds,
 }
 
-impl Network {
+/// What switches keep free, worked out from the plan alone.
+#[derive(Debug, Default)]
+pub(crate) struct Margins {
+    /// By lane: the thresholds of what comes by it.
+    pub(crate) limits: Vec<Thresholds>,
+    /// By switch and pool: bytes to share.
+    pub(crate) pools: Vec<[u64; 2]>,
+    /// Whether every headroom covers its link: then a drop there is our bug.
+    pub(crate) covers: bool,
+    warnings: Vec<String>,
+    /// A switch whose headroom and reserved bytes leave nothing of its shared buffer, and these bytes.
+    overcommitted: Option<(NodeId, Bytes)>,
+}
+
+impl Margins {
+    /// XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where they can not keep
+    /// what they are for.
+    pub(crate) fn of(plan: &Plan) -> Margins {
+        let mut margins = Margins {
+            limits: vec![Thresholds::default(); plan.lanes()],
+            pools: vec![[0; 2]; plan.switches.len()],
+            covers: true,
+            ..Margins::default()
+        };
+        let (mut short, mut late) = (Vec::new(), Vec::new());
+        let mut taken = vec![[0u64; 2]; plan.switches.len()];
+        for port in plan.ports().filter(|port| plan.has_ingress_account(*port)) {
+            let switch = plan.switch(plan.topology.peer(port)).map(|switch| switch as usize);
+            for class in 0..plan.priorities.len() as u8 {
+                let (lane, pool) = (plan.lane_index(port, class), plan.pool_of(class));
+                let mut take = |bytes: u64| switch.map(|switch| taken[switch][pool] += bytes);
+                take(plan.policies[usize::from(class)].reserved);
+                // A whole link has one account, that of class 0.
+                if plan.is_lossless(class) && class & plan.account_mask == class {
+                    let (limits, needed) = plan.thresholds_of(port, class);
+                    if limits.headroom < needed.total().0 {
+                        short.push((port, limits.headroom, needed.total()));
+                    }
+                    if plan.lasts(port) / 2 < needed.renewal() {
+                        late.push((port, needed.renewal()));
+                    }
+                    take(limits.headroom);
+                    margins.limits[lane] = limits;
+                } else if let (BufferPolicy::IdealOutputQueued(size), Some(_)) =
+                    (plan.settings.buffer, switch)
+                {
+                    margins.limits[lane] = Thresholds::of_lossy(size);
+                }
+            }
+        }
+        if let BufferPolicy::Shared { size, .. } = plan.settings.buffer {
+            margins.share(plan, size, &taken);
+        }
+        margins.warn_of_short_headroom(plan, &short);
+        margins.warn_of_late_renewal(plan, &late);
+        margins
+    }
+
+    /// The pools of a shared buffer of `size` bytes, of which headroom and reserved bytes have `taken` some, by switch
+    /// and pool.
+    fn share(&mut self, plan: &Plan, size: Bytes, taken: &[[u64; 2]]) {
+        let egress = plan.settings.egress_pool.unwrap_or(Bytes::ZERO).0.min(size.0);
+        let sizes = [size.0 - egress, egress];
+        for ((node, pools), taken) in plan.switches.iter().zip(&mut self.pools).zip(taken) {
+            for ((pool, size), taken) in pools.iter_mut().zip(sizes).zip(taken) {
+                *pool = size.saturating_sub(*taken);
+                if *pool == 0 && *taken > 0 {
+                    self.overcommitted.get_or_insert((*node, Bytes(*taken)));
+                    let name = &plan.topology.nodes()[*node].name;
+                    self.warnings.push(format!(
+                        "{name}: headroom and reserved bytes take {} of a buffer of {}: nothing is left to share",
+                        Bytes(*taken),
+                        Bytes(size)
+                    ));
+                }
+            }
+        }
+    }
+
+    fn warn_of_short_headroom(&mut self, plan: &Plan, short: &[(PortId, u64, Bytes)]) {
+        let Some((port, headroom, needed)) = short.first() else { return };
+        self.covers = false;
+        self.warnings.push(format!(
+            "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
+             be dropped",
+            plan.topology.port_name(*port),
+            Bytes(*headroom),
+            short.len()
+        ));
+    }
+
+    fn warn_of_late_renewal(&mut self, plan: &Plan, late: &[(PortId, Span)]) {
+        let Some((port, renewal)) = late.first() else { return };
+        self.covers = false;
+        self.warnings.push(format!(
+            "switch.pfc.quanta: a pause of {} lasts {} and is renewed at half of that, but the frame that renews it can \
+             come {renewal} late, behind others on the way back ({} ports like this): the pause can run out and lossless \
+             packets can be dropped; ask for more quanta",
+            plan.topology.port_name(*port),
+            plan.lasts(*port),
+            late.len()
+        ));
+    }
+}
+
+impl Plan {
+    /// What a person should look at before trusting a run.
+    pub fn warnings(&self) -> &[String] {
+        &self.margins.warnings
+    }
+
+    /// A switch whose headroom and reserved bytes leave nothing to share, and how many bytes these are.
+    pub fn overcommitted(&self) -> Option<(NodeId, Bytes)> {
+        self.margins.overcommitted
+    }
+
     /// The headroom of every lossless ingress of a switch: what its link needs, and what it has.
     pub fn headrooms(&self) -> Vec<HeadroomReport> {
-        let to_switches = self.ports.ids().filter(|port| self.ports[*port].to_switch != NIL);
+        let to_switches = self.ports().filter(|port| self.switch(self.topology.peer(*port)).is_some());
         let all =
             to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
         all.filter(|(_, class)| self.is_lossless(*class))
@@ -118,75 +234,10 @@ impl Network {
             .collect()
     }
 
-    /// Computes XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where
-    /// they can not keep what they are for.
-    pub(crate) fn set_thresholds(&mut self) {
-        let (mut short, mut late) = (Vec::new(), Vec::new());
-        let mut taken = vec![[0u64; 2]; self.switches.len()];
-        let ports: Vec<PortId> = self.ports.ids().filter(|port| self.has_ingress_account(*port)).collect();
-        for port in ports {
-            let at_host = self.ports[port].to_switch == NIL;
-            let switch = self.ports[port].to_switch as usize;
-            for class in 0..self.priorities.len() as u8 {
-                let (lane, pool) = (self.lane_index(port, class), self.pool_of(class));
-                if !at_host {
-                    taken[switch][pool] += self.policies[usize::from(class)].reserved;
-                }
-                // A whole link has one account, that of class 0.
-                if self.is_lossless(class) && class & self.hot.account_mask == class {
-                    let (limits, needed) = self.thresholds_of(port, class);
-                    if limits.headroom < needed.total().0 {
-                        short.push((port, limits.headroom, needed.total()));
-                    }
-                    if self.lasts(port) / 2 < needed.renewal() {
-                        late.push((port, needed.renewal()));
-                    }
-                    if !at_host {
-                        taken[switch][pool] += limits.headroom;
-                    }
-                    self.accounts[lane].limits = limits;
-                } else if let (BufferPolicy::IdealOutputQueued(size), false) = (self.settings.buffer, at_host)
-                {
-                    self.accounts[lane].limits = Thresholds::of_lossy(size);
-                }
-            }
-        }
-        if let BufferPolicy::Shared { size, .. } = self.settings.buffer {
-            self.set_pools(size, &taken);
-        }
-        self.warn_of_short_headroom(&short);
-        self.warn_of_late_renewal(&late);
-    }
-
     /// How long a pause of what comes by `port` lasts unless renewed.
     fn lasts(&self, port: PortId) -> Span {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         pause_time(self.topology.channel(port).rate, quanta)
-    }
-
-    fn warn_of_short_headroom(&mut self, short: &[(PortId, u64, Bytes)]) {
-        let Some((port, headroom, needed)) = short.first() else { return };
-        self.headroom_covers = false;
-        self.warnings.push(format!(
-            "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
-             be dropped",
-            self.topology.port_name(*port),
-            Bytes(*headroom),
-            short.len()
-        ));
-    }
-
-    fn warn_of_late_renewal(&mut self, late: &[(PortId, Span)]) {
-        let Some((port, renewal)) = late.first() else { return };
-        self.headroom_covers = false;
-        self.warnings.push(format!(
-            "switch.pfc.quanta: a pause of {} lasts {} and is renewed at half of that, but the frame that renews it can \
-             come {renewal} late, behind others on the way back ({} ports like this): the pause can run out and lossless \
-             packets can be dropped; ask for more quanta",
-            self.topology.port_name(*port),
-            self.lasts(*port),
-            late.len()
-        ));
     }
 
     /// The thresholds of what comes by `port`, and the headroom that its link needs.
@@ -218,25 +269,27 @@ impl Network {
         (limits, needed)
     }
 
+    /// XOFF, XON and headroom for what arrives by `port` at `priority`, if that is lossless there.
+    pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
+        let class = self.priorities.iter().position(|p| *p == priority)? as u8;
+        let known = self.is_lossless(class) && self.has_ingress_account(port);
+        known.then(|| self.margins.limits[self.lane_index(port, class & self.account_mask)])
+    }
+}
+
+impl Cell {
     /// A lossless packet found no headroom. Where the headroom covers the link this can not happen.
     pub(crate) fn check_headroom_drop(&self, packet: &Packet, now: Time) {
         assert!(
-            !self.headroom_covers,
+            !self.covers,
             "a lossless packet was dropped although the headroom covers its link: at {now}, port {}, class {}",
-            self.topology.port_name(packet.ingress),
+            self.plan.topology.port_name(packet.ingress),
             packet.ingress_class
         );
     }
 
     /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
     pub(crate) fn expect_losses(&mut self) {
-        self.headroom_covers = false;
-    }
-
-    /// XOFF, XON and headroom for what arrives by `port` at `priority`, if that is lossless there.
-    pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
-        let class = self.priorities.iter().position(|p| *p == priority)? as u8;
-        let known = self.is_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.accounts[self.lane_index(port, class & self.hot.account_mask)].limits)
+        self.covers = false;
     }
 }

@@ -3,9 +3,9 @@
 //! A socket hands over segments while the host holds less than `nic_buffer` bytes of its own (in the stack and in
 //! the NIC); after that it waits its turn, one segment a socket round robin, as a qdisc with back-pressure does.
 
+use crate::cell::Cell;
 use crate::event::Event;
-use crate::network::Network;
-use crate::packet::{Fifo, Kind, NIL, PacketPool};
+use crate::packet::{Fifo, NIL, PacketPool};
 use pauseframe_engine::{EventQueue, Rng};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -115,7 +115,7 @@ impl Host {
     }
 }
 
-impl Network {
+impl Cell {
     /// Whether a host may take another segment from its sockets.
     #[inline]
     pub(crate) fn has_room(&self, host: u32) -> bool {
@@ -235,18 +235,7 @@ impl Network {
 
     /// A packet is in at the NIC, whole.
     #[inline]
-    pub(crate) fn on_nic_receive(
-        &mut self,
-        port: PortId,
-        index: u32,
-        kind: Kind,
-        now: Time,
-        queue: &mut EventQueue,
-    ) {
-        if kind == Kind::Cnm {
-            self.on_cnm(port, index, now, queue);
-            return;
-        }
+    pub(crate) fn on_nic_receive(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
         if self.hot.slow_receivers && self.is_buffered(port, index, now, queue) {
             return;
         }

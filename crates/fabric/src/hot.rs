@@ -53,8 +53,6 @@ pub(crate) struct Hot {
     pub(crate) tapped: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
-    /// Some transport ends its connections with FIN.
-    pub(crate) fin: bool,
 }
 
 impl Hot {
@@ -106,7 +104,6 @@ impl Hot {
                 || !settings.wire_jitters.is_empty()
                 || settings.wire_burst > 0,
             can_refuse: false,
-            fin: settings.transports.iter().any(|transport| transport.config.fin),
         }
     }
 }

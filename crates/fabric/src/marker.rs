@@ -7,8 +7,8 @@
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
+use crate::cell::Cell;
 use crate::class::ClassPolicy;
-use crate::network::Network;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_transport::Ecn;
 use pauseframe_units::{Bytes, PortId, Priority, Span, Time};
@@ -181,7 +181,7 @@ pub(crate) fn red_queues(
     lanes.collect()
 }
 
-impl Network {
+impl Cell {
     /// Whether the marker of the class wants a packet marked that comes to `port`. RED learns from being asked.
     #[inline(never)]
     pub(crate) fn marks_arrival(&mut self, port: PortId, class: u8, now: Time) -> bool {

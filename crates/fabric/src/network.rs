@@ -1,79 +1,36 @@
-//! The network: arenas of nodes, ports, packets and connections, and the one match that dispatches events.
+//! The network: cells, the traffic beside them, and the windows in which they take turns.
+//!
+//! A window is no longer than an application takes to react, nor than a frame takes from any node to the next. So the traffic acts
+//! first, up to the end of the window, and then every cell runs up to it by itself, on a thread of its own if there are several:
+//! whatever comes from outside comes later. Between windows nothing runs: what has crossed a border is brought over, what hosts have
+//! told goes to the traffic, links fail and come back, and who watches looks.
 
-use crate::buffer::Account;
-use crate::class::ClassPolicy;
-use crate::connection::End;
-use crate::deadlock::Detector;
-use crate::event::{Event, OBSERVATION};
-use crate::failures::{Failures, LossReason};
-use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
-use crate::host::{Host, Unsteady};
-use crate::hot::Hot;
-use crate::ideal::IdealTime;
-use crate::marker::{RedQueue, red_queues};
-use crate::observe::{Capture, Sampler};
-use crate::packet::{Fifo, NIL, PacketPool};
-use crate::paths::Paths;
-use crate::pause_tree::PauseLog;
-use crate::pfc::{PauseState, PendingPause};
-use crate::port::{Lane, Port};
-use crate::qcn::Qcn;
-use crate::receiver::Receiver;
-use crate::scheduler::{Ets, Turns};
+use crate::capture::{Capture, Captured, CapturedFrame};
+use crate::cell::Cell;
+use crate::counters::DropReason;
+use crate::crew::Crew;
+use crate::deadlock::{Deadlock, Detector};
+use crate::failures::{Change, ErrorModel, Failure, Failures, LossReason};
+use crate::flow::{FlowRecord, QueryRecord, Workload};
+use crate::notes::Note;
+use crate::order::Report;
+use crate::pause_tree::{PauseInterval, PauseLog};
+use crate::plan::Plan;
+use crate::port::Lane;
+use crate::room::{Room, exchange};
+use crate::rows::Rows;
+use crate::sampler::{Sample, SamplePlan, Sampler};
 use crate::settings::Settings;
-use crate::states::StateLog;
-use crate::switch::Switch;
+use crate::states::{StateChange, StateLog};
 use crate::throughput::Throughput;
-use crate::udp::Stream;
-use crate::vlan::VlanState;
-use crate::watchdog::Watchdogs;
-use pauseframe_engine::{EventQueue, Model, Rng, stream};
+use crate::traffic::{Addressed, Traffic};
+use crate::view::{CellOf, View};
+use crate::watchdog::Watchdog;
+use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
+use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
-use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_transport::Metrics;
-use pauseframe_units::{Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span, Time};
-use std::collections::{BTreeMap, VecDeque};
+use pauseframe_units::{LinkId, NodeId, PortId, Priority, Span, Time};
 use std::sync::Arc;
-
-/// Why a packet was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DropReason {
-    /// The egress queue (or the shared pool) had no room for a lossy packet.
-    BufferFull,
-    /// A lossless packet came after XOFF and the headroom was used up.
-    HeadroomExceeded,
-    /// A packet that is not ECN-capable met a queue above its marking threshold.
-    NotEct,
-}
-
-impl DropReason {
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 3] =
-        [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct];
-}
-
-/// What is counted at a port and class beyond its [`Lane`], on events that are rare.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) drops: [u64; DropReason::ALL.len()],
-    /// Lost with a link, on a bad wire or to a watchdog.
-    pub(crate) lost: [u64; LossReason::ALL.len()],
-    pub(crate) ecn_marks: u64,
-    /// What failures have cut off frames in service.
-    pub(crate) cut_off: Span,
-    /// Pause frames sent to this port by the other end.
-    pub(crate) pauses_sent: u64,
-    /// CNMs that the congestion point here has sent, and those that came to the NIC here.
-    pub(crate) cnms_sent: u64,
-    pub(crate) cnms_received: u64,
-}
-
-/// Bytes that wait in all queues of a switch, whatever their class.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Held {
-    pub(crate) bytes: u64,
-    pub(crate) most: u64,
-}
 
 /// What a port did for one priority: the raw row of the `ports` table.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -118,85 +75,49 @@ pub struct PortReport {
     pub watchdog_storms: u64,
 }
 
+/// A single cell may run for so many reaction times while no application hears of anything.
+const CALM_MAX: u64 = 1 << 10;
+/// Fewer if that is more than so many events.
+const CROWD: u64 = 1 << 15;
+
 /// A running network.
 #[derive(Debug)]
 pub struct Network {
-    pub(crate) topology: Arc<Topology>,
-    pub(crate) routes: Arc<NextHops>,
-    pub(crate) vlans: Option<Box<VlanState>>,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) hot: Hot,
-    ideal: IdealTime,
-    pub(crate) packets: PacketPool,
-    pub(crate) ports: IndexVec<PortId, Port>,
-    pub(crate) lanes: Vec<Lane>,
-    /// By lane.
-    pub(crate) accounts: Vec<Account>,
-    /// By class.
-    pub(crate) policies: [ClassPolicy; Priority::COUNT],
-    /// By lane, where a class has RED; else empty.
-    pub(crate) red: Vec<RedQueue>,
-    pub(crate) ets: Option<Ets>,
-    /// By port, with ETS; else empty.
-    pub(crate) turns: Vec<Turns>,
-    pub(crate) counters: Vec<Counters>,
-    pub(crate) pauses: Vec<PauseState>,
-    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
-    pub(crate) hosts: Vec<Host>,
-    /// By host, if any drains slowly; else empty.
-    pub(crate) receivers: Vec<Option<Box<Receiver>>>,
-    pub(crate) switches: Vec<Switch>,
-    pub(crate) qcn: Option<Box<Qcn>>,
-    pub(crate) streams: Vec<Stream>,
-    pub(crate) free_streams: Vec<u32>,
-    /// By node: its number among the hosts or among the switches.
-    number: IndexVec<NodeId, u32>,
-    pub(crate) paths: Paths,
-    pub(crate) path_scratch: Vec<PortId>,
-    /// The priorities in use, ascending; a class is an index into them.
-    pub(crate) priorities: Vec<Priority>,
-    pub(crate) class_of_transport: Vec<u8>,
-    /// A port has `1 << class_bits` lanes.
-    pub(crate) class_bits: u32,
-    /// Lossless classes, a bit each.
-    pub(crate) lossless: u8,
-    /// Whether every headroom covers its link: then a drop there is our bug.
-    pub(crate) headroom_covers: bool,
-    pub(crate) warnings: Vec<String>,
-    /// A switch whose headroom and reserved bytes leave nothing of its shared buffer, and these bytes.
-    pub(crate) overcommitted: Option<(NodeId, Bytes)>,
-    pub(crate) ends: Vec<Option<End>>,
-    pub(crate) free_ends: Vec<u32>,
-    /// By flow: the slots of its two ends, NIL when it is over.
-    pub(crate) slots: Vec<[u32; 2]>,
-    pub(crate) records: Vec<FlowRecord>,
-    /// Connections that wait for their next flow: workload and number, to the flow that opened them.
-    pub(crate) kept: BTreeMap<(u16, u32), u32>,
-    /// The connection cache: source, destination, transport.
-    pub(crate) metrics: BTreeMap<(NodeId, NodeId, u16), Metrics>,
-    pub(crate) workloads: Vec<Box<dyn Workload>>,
-    pub(crate) workload_at: Vec<Option<Time>>,
-    pub(crate) active_flows: u64,
-    pub(crate) finished_flows: u64,
-    pub(crate) packet_hops: u64,
-    stop_when_finished: bool,
-    finished: bool,
-    pub(crate) throughput: Throughput,
-    /// By switch: what waits in it.
-    pub(crate) held: Vec<Held>,
-    /// SYNs among the packets that were dropped for [`DropReason::NotEct`].
-    pub(crate) syn_drops_not_ect: u64,
-    pub(crate) sampler: Sampler,
-    pub(crate) capture: Capture,
-    pub(crate) pause_log: PauseLog,
-    pub(crate) state_log: StateLog,
-    pub(crate) detector: Detector,
-    pub(crate) watchdogs: Watchdogs,
-    pub(crate) failures: Failures,
+    plan: Arc<Plan>,
+    routes: Arc<NextHops>,
+    rooms: Vec<Box<Room>>,
+    cell_of: CellOf,
+    traffic: Traffic,
+    /// From a completion to what its application does in answer.
+    reaction: Span,
+    stride: usize,
+    workloads: usize,
+    /// All windows before this have been run.
+    reached: Time,
+    /// Reaction times that a single cell may run for.
+    calm: u64,
+    capture_left: u64,
+    frames: Vec<Captured>,
+    sampler: Option<Sampler>,
+    pause_log: Option<PauseLog>,
+    state_log: Option<StateLog>,
+    detector: Option<Detector>,
+    failures: Option<Failures>,
+    guarded: bool,
 }
 
+/// A failed assertion in a cell that ran on a thread of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failed {
+    /// What was violated, and where.
+    pub message: String,
+}
+
+/// How a cell is run where a panic must not pass: on the threads of the cells. What went wrong is the error.
+pub type Shield = fn(&mut dyn FnMut()) -> Result<(), String>;
+
 impl Network {
-    /// Builds an idle network. Its first events are put into `queue` by [`Network::start`].
+    /// Builds an idle network of one cell.
     ///
     /// # Panics
     /// If a host of `topology` has not exactly one link, or a flow names a transport that `settings` has not.
@@ -207,367 +128,599 @@ impl Network {
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
     ) -> Network {
-        let priorities = priorities_in_use(&settings);
-        let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
-        let is_lossless = |p: &Priority| {
-            settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link || pfc.priorities.contains(p))
-        };
-        let lossless = priorities.iter().filter(|p| is_lossless(p)).fold(0, |set, p| set | 1 << class(*p));
-        let class_bits = priorities.len().next_power_of_two().trailing_zeros();
-        let lanes = topology.port_count() << class_bits;
-        let policies = std::array::from_fn(|class| {
-            ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
-        });
-        let (hosts, switches, number) = nodes(&topology, &settings);
-        let (workload_count, switch_count) = (workloads.len(), switches.len());
-        let stride = if settings.vlans.is_some() { 0 } else { longest_path(&topology, &routes) };
-        let vlans = settings.vlans.as_ref();
-        assert!(vlans.is_none() || settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
-        let vlans = vlans.map(|vlans| Box::new(VlanState::new(vlans, &topology, settings.seed, class)));
-        let qcn = settings.qcn.clone();
-        let qcn = qcn.map(|qcn| Box::new(Qcn::new(qcn, &priorities, lanes, settings.seed)));
-        let mut network = Network {
-            hot: Hot::new(&settings, &policies, lossless),
-            ideal: IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings)),
-            packets: PacketPool::new(),
-            ports: ports(&topology, &number),
-            lanes: idle_lanes(&topology, &number, class_bits),
-            accounts: vec![Account::default(); lanes],
-            red: red_queues(settings.seed, &policies, &priorities, topology.port_count(), class_bits),
-            policies,
-            ets: Ets::of(&settings, &priorities),
-            turns: Turns::of(&settings, topology.port_count()),
-            counters: vec![Counters::default(); lanes],
-            pauses: vec![PauseState::default(); lanes],
-            pending_pauses: topology.links().ids().flat_map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
-            receivers: Receiver::of_hosts(&settings, &number, hosts.len()),
-            hosts,
-            switches,
-            qcn,
-            streams: Vec::new(),
-            free_streams: Vec::new(),
-            number,
-            paths: Paths::new(stride),
-            path_scratch: Vec::new(),
-            class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
-            priorities,
-            class_bits,
-            lossless,
-            headroom_covers: true,
-            warnings: Vec::new(),
-            overcommitted: None,
-            ends: Vec::new(),
-            free_ends: Vec::new(),
-            slots: Vec::new(),
-            records: Vec::new(),
-            kept: BTreeMap::new(),
-            metrics: BTreeMap::new(),
-            workload_at: vec![None; workloads.len()],
-            workloads,
-            active_flows: 0,
-            finished_flows: 0,
-            packet_hops: 0,
-            stop_when_finished,
-            finished: false,
-            throughput: Throughput::new(workload_count),
-            held: vec![Held::default(); switch_count],
-            syn_drops_not_ect: 0,
-            sampler: Sampler::default(),
-            capture: Capture::default(),
-            pause_log: PauseLog::default(),
-            state_log: StateLog::default(),
-            detector: Detector::default(),
-            watchdogs: Watchdogs::default(),
-            failures: Failures::default(),
-            topology,
-            routes,
-            vlans,
-            settings,
-        };
-        network.set_thresholds();
-        network
+        Network::of_plan(&Arc::new(Plan::new(topology, settings)), &routes, workloads, stop_when_finished)
     }
 
-    /// Puts the first events into `queue`.
-    pub fn start(&mut self, queue: &mut EventQueue) {
-        for workload in 0..self.workloads.len() as u32 {
-            self.schedule_workload(workload, Time::ZERO, queue);
+    /// The same of a plan.
+    pub fn of_plan(
+        plan: &Arc<Plan>,
+        routes: &Arc<NextHops>,
+        workloads: Vec<Box<dyn Workload>>,
+        stop_when_finished: bool,
+    ) -> Network {
+        let has_rows = !plan.settings.spray && plan.settings.vlans.is_none();
+        let stride = if has_rows { longest_path(&plan.topology, routes) } else { 0 };
+        let reaction = plan.window();
+        let count = workloads.len();
+        let rows = Rows::new(stride, has_rows);
+        Network {
+            rooms: vec![Box::new(Room::new(Cell::new(plan, routes, stride, count, reaction), 1))],
+            cell_of: plan.topology.nodes().ids().map(|_| 0).collect(),
+            traffic: Traffic::new(plan, routes, workloads, (reaction, stop_when_finished), rows),
+            reaction,
+            stride,
+            workloads: count,
+            reached: Time::ZERO,
+            calm: 1,
+            capture_left: 0,
+            frames: Vec::new(),
+            sampler: None,
+            pause_log: None,
+            state_log: None,
+            detector: None,
+            failures: None,
+            guarded: false,
+            plan: Arc::clone(plan),
+            routes: Arc::clone(routes),
         }
-        self.check_finished();
     }
 
-    /// Ends the run after this event.
-    pub(crate) fn stop(&mut self) {
-        self.finished = true;
+    /// Divides an idle network among cells: `cell_of` gives each node the number of its cell, from 0 on. Results are the same.
+    ///
+    /// # Panics
+    /// If something has been asked of the network before, or a cell has no node.
+    pub fn divide(&mut self, cell_of: &[u16]) {
+        assert!(self.is_untouched(), "a network is divided before anything else");
+        let count = cell_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
+        assert!((0..count).all(|cell| cell_of.contains(&(cell as u16))), "every cell has a node");
+        self.cell_of = cell_of.iter().copied().collect();
+        let cell = |_| Cell::new(&self.plan, &self.routes, self.stride, self.workloads, self.reaction);
+        self.rooms = (0..count).map(cell).map(|cell| Box::new(Room::new(cell, count))).collect();
+        let topology = &self.plan.topology;
+        for port in self.plan.ports() {
+            let (from, to) = (self.cell_of[topology.owner(port)], self.cell_of[topology.peer(port)]);
+            if from != to {
+                self.rooms[usize::from(from)].cell.cut(port, to);
+            }
+        }
+    }
+
+    fn is_untouched(&self) -> bool {
+        let observers = self.sampler.is_some() || self.state_log.is_some() || self.detector.is_some();
+        self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
+    }
+
+    /// How many cells there are.
+    pub fn cells(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// The simulated time that has been reached.
+    pub fn now(&self) -> Time {
+        self.rooms.iter().map(|room| room.queue.now()).max().unwrap_or_default()
+    }
+
+    fn view(&self) -> View<'_> {
+        View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }
+    }
+
+    /// The room of the node that sends by `port`.
+    fn sender(&mut self, port: PortId) -> &mut Room {
+        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.owner(port)])]
+    }
+
+    /// The room of the node at the other end.
+    fn receiver(&mut self, port: PortId) -> &mut Room {
+        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.peer(port)])]
+    }
+
+    /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `watch` says stop.
+    ///
+    /// # Errors
+    /// If an assertion fails in a cell on a thread of its own, as `shield` tells it. In the first cell, which runs on this thread, it is
+    /// a panic.
+    pub fn run(
+        &mut self,
+        limits: Limits,
+        shield: Shield,
+        mut watch: impl FnMut(&mut Network, Progress) -> Control,
+    ) -> Result<Ending, Failed> {
+        let others = self.rooms.len() - 1;
+        if others == 0 {
+            return self.take_turns(limits, &mut None, &mut watch);
+        }
+        std::thread::scope(|scope| {
+            let crew = Crew::new(scope, others, shield);
+            self.take_turns(limits, &mut Some(crew), &mut watch)
+        })
+    }
+
+    fn take_turns(
+        &mut self,
+        limits: Limits,
+        crew: &mut Option<Crew>,
+        watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
+    ) -> Result<Ending, Failed> {
+        let mut watched = self.events();
+        loop {
+            if let Some(over) = self.traffic.over().filter(|over| *over <= self.reached) {
+                return Ok(self.ending(over, false));
+            }
+            let Some(start) = self.next_time().filter(|start| *start <= limits.time) else {
+                return Ok(
+                    self.ending(if limits.time == Time::MAX { self.now() } else { limits.time }, false)
+                );
+            };
+            if self.fail_links(start) {
+                continue;
+            }
+            let end = self.plan_window(start, limits.time);
+            self.run_rooms(end, crew)?;
+            if let Some(stopped) = self.watch_all(self.reached) {
+                return Ok(self.ending(stopped, false));
+            }
+            let events = self.events();
+            if events - watched >= limits.watch_every {
+                watched = events;
+                if watch(self, Progress { now: self.now(), events }) == Control::Stop {
+                    return Ok(self.ending(self.now(), true));
+                }
+            }
+        }
+    }
+
+    fn events(&self) -> u64 {
+        self.rooms.iter().map(|room| room.tally.events).sum()
+    }
+
+    fn ending(&self, now: Time, interrupted: bool) -> Ending {
+        let mut fingerprint = Fingerprint::default();
+        self.rooms.iter().for_each(|room| fingerprint.join(room.tally.fingerprint));
+        Ending { now, events: self.events(), fingerprint, interrupted }
+    }
+
+    /// When something happens next.
+    fn next_time(&mut self) -> Option<Time> {
+        let rooms = self.rooms.iter_mut().filter_map(|room| room.next_time()).min();
+        let failures = self.failures.as_ref().and_then(Failures::next_time);
+        [rooms, self.traffic.next_time(), failures, self.next_look()].into_iter().flatten().min()
+    }
+
+    /// When somebody who watches looks next.
+    fn next_look(&self) -> Option<Time> {
+        let sampler = self.sampler.as_ref().and_then(|sampler| sampler.at);
+        let states = self.state_log.as_ref().and_then(|log| log.at);
+        let detector = self.detector.as_ref().and_then(|detector| detector.at);
+        [sampler, states, detector].into_iter().flatten().min()
+    }
+
+    /// The traffic acts in the window that begins at `start`, and its end is what cells run up to. Failures come before all else of
+    /// their instant, who watches sees it when it is over.
+    fn plan_window(&mut self, start: Time, limit: Time) -> Time {
+        let failure = self.failures.as_ref().and_then(Failures::next_time);
+        let look = self.next_look().map(|look| look + Span(1));
+        let last = [failure, look].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
+        let mut end = last.min(start.saturating_add(self.reaction));
+        self.traffic.act(end);
+        if self.rooms.len() == 1 {
+            // Nobody else sends, and the first report ends the window one reaction time later (`Cell::report`).
+            let calm = start.saturating_add(Span(self.reaction.0 * self.calm));
+            end = end.max(self.traffic.next_time().map_or(calm, |next| next.min(calm)).min(last));
+        }
+        let end = self.traffic.over().map_or(end, |over| end.min(over));
+        self.hand_out(start);
+        end
+    }
+
+    /// Orders, paths and hosts of flows, from the traffic to the cells.
+    fn hand_out(&mut self, now: Time) {
+        let rooms = &mut self.rooms;
+        for (row, path) in self.traffic.rows.take_fresh() {
+            rooms.iter_mut().for_each(|room| room.cell.paths.copy(row, &path));
+        }
+        for hosts in self.traffic.new_hosts.drain(..) {
+            let of_cells = rooms.iter_mut().filter_map(|room| room.cell.qcn.as_mut());
+            of_cells.for_each(|qcn| qcn.hosts_of_flow.push(hosts));
+        }
+        for Addressed { at, host, address, order } in self.traffic.orders.drain(..) {
+            let Room { cell, queue, .. } = rooms[usize::from(self.cell_of[host])].as_mut();
+            cell.take_order(at, address, order, queue);
+        }
+        if self.traffic.rows.are_wanted(now) {
+            rooms.iter_mut().for_each(|room| room.take_in());
+            let pools = || rooms.iter().map(|room| &room.cell.packets);
+            let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
+            self.traffic.rows.reclaim(named, pools().map(|pool| pool.places()).sum());
+        }
+    }
+
+    /// Lets all cells run up to `end`, and brings over what crosses.
+    fn run_rooms(&mut self, end: Time, crew: &mut Option<Crew>) -> Result<(), Failed> {
+        let before = self.events();
+        match crew {
+            Some(crew) => crew.run(&mut self.rooms, end).map_err(|message| Failed { message })?,
+            None => self.rooms.iter_mut().for_each(|room| room.run(end)),
+        }
+        exchange(&mut self.rooms);
+        // A single cell may have stopped before, to let the traffic react.
+        self.reached = self.rooms[0].cell.end;
+        self.hear_reports();
+        let crowd = self.events() - before > CROWD;
+        self.calm = if crowd { (self.calm / 2).max(1) } else { (self.calm * 2).min(CALM_MAX) };
+        Ok(())
+    }
+
+    /// The traffic hears what hosts have told.
+    fn hear_reports(&mut self) {
+        let reports = self.rooms.iter_mut().flat_map(|room| room.cell.reports.drain(..));
+        let mut reports: Vec<Report> = reports.collect();
+        reports.sort_by_key(|report| (report.at, report.address));
+        self.traffic.hear(reports.into_iter());
+    }
+
+    /// A failure is due at `now`, or routing learns of one: true if so.
+    fn fail_links(&mut self, now: Time) -> bool {
+        let Some(failures) = &mut self.failures else { return false };
+        let Some(change) = failures.next(&self.plan.topology, now) else { return false };
+        self.rooms.iter_mut().for_each(|room| room.take_in());
+        match change {
+            Change::Links(links) => links.iter().for_each(|(link, down)| self.change_link(*link, *down, now)),
+            Change::Reroute(routes) => self.reroute(&routes, now),
+        }
+        self.hear_reports();
+        true
+    }
+
+    fn change_link(&mut self, link: LinkId, down: bool, now: Time) {
+        let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
+        if down {
+            for port in ends {
+                self.sender(port).cell.take_down(port, now);
+                self.receiver(port).cell.lose_in_flight(port, now);
+            }
+            for port in ends {
+                let Room { cell, queue, .. } = self.sender(port);
+                cell.discard_queues(port, now, queue);
+            }
+            return;
+        }
+        for port in ends {
+            self.sender(port).cell.bring_up(port, now);
+        }
+        for port in ends {
+            let Room { cell, queue, .. } = self.receiver(port);
+            cell.ask_again(port, now, queue);
+        }
+        for port in ends {
+            let Room { cell, queue, .. } = self.sender(port);
+            cell.kick(port, now, queue);
+        }
+    }
+
+    fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) {
+        self.routes = Arc::clone(routes);
+        self.rooms.iter_mut().for_each(|room| room.cell.routes = Arc::clone(routes));
+        let changed = self.traffic.reroute(routes, now);
+        self.hand_out(now);
+        for (host, address, row) in changed {
+            self.rooms[usize::from(self.cell_of[host])].cell.take_path(address, row);
+        }
+    }
+
+    /// Who watches reads what has been noted and, if it is time, looks. When the run is to end, if it is.
+    fn watch_all(&mut self, end: Time) -> Option<Time> {
+        self.read_notes();
+        let now = Time(end.0 - 1);
+        if self.next_look().is_none_or(|look| look > now) {
+            return None;
+        }
+        self.rooms.iter_mut().for_each(|room| room.take_in());
+        let is_over = self.traffic.next_time().is_none()
+            && self.failures.as_ref().is_none_or(|failures| failures.next_time().is_none())
+            && self.rooms.iter_mut().all(|room| room.next_time().is_none());
+        let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
+        if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
+            sampler.look(view, self.traffic.records(), now, is_over);
+        }
+        let mut stopped = None;
+        if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(now))
+            && detector.look(view, now, is_over)
+        {
+            stopped = detector.stops.then_some(now);
+        }
+        if self.state_log.as_ref().is_some_and(|log| log.at == Some(now)) {
+            self.look_at_states(now, is_over);
+        }
+        stopped
+    }
+
+    fn look_at_states(&mut self, now: Time, is_over: bool) {
+        let Some(log) = &mut self.state_log else { return };
+        let mut peaks = vec![0; self.plan.lanes()];
+        for (lane, peak) in peaks.iter_mut().enumerate() {
+            let owner = self.plan.topology.owner(self.plan.port_and_class(lane as u32).0);
+            *peak = self.rooms[usize::from(self.cell_of[owner])].cell.lanes[lane].take_peak();
+        }
+        log.look(View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }, &peaks, now);
+        log.at = (log.full.is_none() && !is_over).then(|| now + log.every);
+    }
+
+    fn read_notes(&mut self) {
+        let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.notes.take_first_pause());
+        let first_pause = pauses.min();
+        if let (Some(detector), Some(pause)) = (&mut self.detector, first_pause) {
+            detector.watch(pause, self.reaction);
+        }
+        if self.capture_left > 0 {
+            let frames = self.rooms.iter_mut().flat_map(|room| room.cell.capture.frames.drain(..));
+            let mut frames: Vec<Captured> = frames.collect();
+            frames.sort_by_key(|frame| (frame.time, frame.port));
+            frames.truncate(self.capture_left as usize);
+            self.capture_left -= frames.len() as u64;
+            self.frames.extend(frames);
+        }
+        if self.pause_log.is_none() && self.state_log.is_none() {
+            return;
+        }
+        let notes = self.rooms.iter_mut().flat_map(|room| room.cell.notes.list.drain(..));
+        let mut notes: Vec<Note> = notes.collect();
+        notes.sort_by_key(Note::key);
+        for note in &notes {
+            self.pause_log.iter_mut().for_each(|log| log.read(note, &self.plan));
+            self.state_log.iter_mut().for_each(|log| log.read(note, &self.plan));
+        }
+    }
+}
+
+/// What a network may be asked before it starts.
+impl Network {
+    /// Takes samples as `plan` says, from the first event on.
+    pub fn sample(&mut self, plan: SamplePlan) {
+        if plan.every > Span::ZERO {
+            self.sampler = Some(Sampler::new(plan, 1 << self.plan.class_bits));
+        }
+    }
+
+    /// Captures up to `limit` frames that these ports send.
+    pub fn capture(&mut self, ports: &[PortId], limit: u64) {
+        let mut wanted = vec![false; self.plan.topology.port_count()];
+        ports.iter().for_each(|port| wanted[port.0 as usize] = true);
+        self.capture_left = limit;
+        for room in &mut self.rooms {
+            room.cell.capture = Capture::new(wanted.clone(), limit);
+            room.cell.hot.tapped = true;
+        }
+    }
+
+    /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
+    /// twice for a retransmission.
+    pub fn capture_once(&mut self) {
+        self.rooms.iter_mut().for_each(|room| room.cell.capture.once = true);
+    }
+
+    /// Records up to `limit` changes, looking at queues and links once in `every`.
+    pub fn record_states(&mut self, every: Span, limit: usize) {
+        self.state_log = Some(StateLog::new(every, limit, self.plan.lanes()));
+        self.rooms.iter_mut().for_each(|room| room.cell.notes.find_fullest());
+    }
+
+    /// Records up to `limit` pause intervals.
+    pub fn record_pauses(&mut self, limit: usize) {
+        let lanes = self.plan.lanes();
+        self.pause_log = Some(PauseLog::new(limit, lanes));
+        self.rooms.iter_mut().for_each(|room| room.cell.notes.name_pauses(lanes));
+    }
+
+    /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
+    pub fn detect_deadlocks(&mut self, after: Span, stops: bool) {
+        self.detector = Some(Detector::new(after, stops));
+    }
+
+    /// Lets links and nodes fail as planned; routes follow each change after `convergence`.
+    pub fn fail(&mut self, plan: Vec<Failure>, convergence: Span) {
+        if plan.is_empty() {
+            return;
+        }
+        let links = self.plan.topology.links().len();
+        self.failures = Some(Failures::new(plan, convergence, links, Arc::clone(&self.routes)));
+        self.rooms.iter_mut().for_each(|room| room.cell.expect_failures());
+    }
+
+    /// Damages what these ports send.
+    ///
+    /// # Panics
+    /// If a probability is outside 0 to 1.
+    pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)]) {
+        for room in &mut self.rooms {
+            ports.iter().for_each(|(port, model)| room.cell.corrupt(*port, *model));
+        }
+    }
+
+    /// Guards the lossless queues of all switches.
+    pub fn guard(&mut self, watchdog: Watchdog) {
+        self.guarded = true;
+        self.rooms.iter_mut().for_each(|room| room.cell.guard(watchdog));
+    }
+}
+
+/// What came of it.
+impl Network {
+    /// The run is over: what has changed or stopped since somebody looked last.
+    pub fn look_at_end(&mut self, now: Time) {
+        let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
+        if let Some(detector) = &mut self.detector {
+            detector.look_at_end(view, self.guarded, now);
+        }
+        if self.state_log.as_ref().is_some_and(|log| now > log.last) {
+            self.look_at_states(now, true);
+        }
     }
 
     /// What a person should look at before trusting the run.
     pub fn warnings(&self) -> &[String] {
-        &self.warnings
+        self.plan.warnings()
     }
 
-    /// A switch whose headroom and reserved bytes leave nothing to share, and how many bytes these are.
-    pub fn overcommitted(&self) -> Option<(NodeId, Bytes)> {
-        self.overcommitted
+    /// What the network was made of.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Hands over the samples taken since the last call.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.sampler.as_mut().map_or_else(Vec::new, |sampler| std::mem::take(&mut sampler.samples))
+    }
+
+    /// Hands over the frames captured since the last call.
+    pub fn take_frames(&mut self) -> Vec<CapturedFrame> {
+        let records = self.traffic.records();
+        self.frames.drain(..).map(|frame| frame.read(&self.plan, records)).collect()
+    }
+
+    /// The deadlocks found so far.
+    pub fn deadlocks(&self) -> &[Deadlock] {
+        self.detector.as_ref().map_or(&[], |detector| &detector.found)
+    }
+
+    /// The pause intervals so far, in the order in which they began.
+    pub fn pause_intervals(&self) -> &[PauseInterval] {
+        self.pause_log.as_ref().map_or(&[], |log| &log.intervals)
+    }
+
+    /// How many pause intervals were not recorded because of the limit.
+    pub fn unrecorded_pauses(&self) -> u64 {
+        self.pause_log.as_ref().map_or(0, |log| log.unrecorded)
+    }
+
+    /// What has changed so far, in the order of time.
+    pub fn state_changes(&self) -> &[StateChange] {
+        self.state_log.as_ref().map_or(&[], |log| &log.changes)
+    }
+
+    /// When the log was full: later changes are not in it.
+    pub fn states_full_at(&self) -> Option<Time> {
+        self.state_log.as_ref().and_then(|log| log.full)
+    }
+
+    /// The links that are down now.
+    pub fn links_down(&self) -> Vec<LinkId> {
+        self.failures.as_ref().map_or_else(Vec::new, Failures::links_down)
     }
 
     /// What hosts have received over time.
-    pub fn throughput(&self) -> &Throughput {
-        &self.throughput
+    pub fn throughput(&self) -> Throughput {
+        let mut all = Throughput::new(self.workloads);
+        self.rooms.iter().for_each(|room| all.join(&room.cell.throughput));
+        all
     }
 
     /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
     pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
-        let all = self.switches.iter().zip(&self.held).map(|(switch, held)| (switch.node, held.most));
+        let most = |number: usize| self.rooms.iter().map(|room| room.cell.held[number].most).max();
+        let all = self.plan.switches.iter().enumerate();
+        let all = all.map(|(number, node)| (*node, most(number).unwrap_or(0)));
         all.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
     /// SYNs that a marker dropped because they are not ECN-capable.
     pub fn syn_drops_not_ect(&self) -> u64 {
-        self.syn_drops_not_ect
-    }
-
-    pub(crate) fn host_of(&self, node: NodeId) -> u32 {
-        self.number[node]
-    }
-
-    /// The number of the switch that `port` sends from.
-    pub(crate) fn switch_number(&self, port: PortId) -> u32 {
-        self.number[self.topology.owner(port)]
-    }
-
-    pub(crate) fn ideal_completion(&self, spec: &FlowSpec) -> Span {
-        self.ideal.of_flow(spec)
-    }
-
-    /// An account would fall below zero: something was taken from it that was never put there.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn overdrawn(&self, account: &str, port: PortId) -> ! {
-        let owner = &self.topology.nodes()[self.topology.owner(port)];
-        let peer = &self.topology.nodes()[self.topology.peer(port)];
-        panic!("the {account} of {} at its port to {} fell below zero", owner.name, peer.name)
-    }
-
-    /// The run has nothing left to show: no open flow, and no workload that could start one.
-    pub(crate) fn check_finished(&mut self) {
-        self.finished = self.stop_when_finished
-            && self.active_flows == 0
-            && self.workloads.iter().all(|workload| workload.next_start().is_none());
+        self.rooms.iter().map(|room| room.cell.syn_drops_not_ect).sum()
     }
 
     /// Packets that crossed a link, ACKs included, pause frames not.
     pub fn packet_hops(&self) -> u64 {
-        self.packet_hops
+        self.rooms.iter().map(|room| room.cell.packet_hops).sum()
+    }
+
+    /// Packets that are in queues, on links or in stacks.
+    pub fn packets_under_way(&mut self) -> usize {
+        self.rooms.iter_mut().for_each(|room| room.take_in());
+        self.rooms.iter().map(|room| room.cell.packets_under_way()).sum()
     }
 
     /// Flows started and flows finished so far.
     pub fn flow_counts(&self) -> (u64, u64) {
-        (self.records.len() as u64, self.finished_flows)
+        self.traffic.flow_counts()
     }
 
     /// A workload, for what it has to tell ([`Workload::as_any`]).
     pub fn workload(&self, index: usize) -> &dyn Workload {
-        self.workloads[index].as_ref()
+        self.traffic.workload(index)
     }
 
     /// The transport of a flow, by index.
     pub fn transport_of(&self, flow: u32) -> usize {
-        usize::from(self.records[flow as usize].spec.transport)
-    }
-
-    /// Packets that are in queues, on links or in stacks.
-    pub fn packets_under_way(&self) -> usize {
-        self.packets.under_way().count()
+        usize::from(self.traffic.records()[flow as usize].spec.transport)
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.
     pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
-        for flow in 0..self.records.len() as u32 {
-            self.collect(flow);
-            let record = &mut self.records[flow as usize];
-            if record.status == FlowStatus::Running {
-                record.end = now;
-            }
+        self.traffic.learn_all();
+        for room in &mut self.rooms {
+            room.cell.take_halves(|half| self.traffic.count(&half));
         }
-        &self.records
+        self.traffic.records_at(now)
     }
 
     /// The jobs of all workloads that have any: the complete ones, then those that still run.
     pub fn queries(&mut self) -> Vec<QueryRecord> {
-        let running = self.records.iter().filter(|record| record.status == FlowStatus::Running);
-        let running: Vec<FlowRecord> = running.copied().collect();
-        let of = |workload: &mut Box<dyn Workload>| {
-            let mut queries = workload.take_queries();
-            queries.extend(workload.unfinished_queries(&running));
-            queries
-        };
-        self.workloads.iter_mut().flat_map(of).collect()
+        let now = self.now();
+        self.flow_records(now);
+        self.traffic.queries()
     }
 
     /// What each port did for each priority that it had to do with, up to `now`.
     pub fn port_reports(&self, now: Time) -> Vec<PortReport> {
-        let all = self
-            .ports
-            .ids()
-            .flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
-        all.filter_map(|(port, class)| self.port_report(port, class, now)).collect()
+        let (view, classes) = (self.view(), self.plan.priorities.len() as u8);
+        let all = self.plan.ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
+        all.filter_map(|(port, class)| view.port_report(port, class, self.state_log.as_ref(), now)).collect()
     }
+}
 
-    fn port_report(&self, port: PortId, class: u8, now: Time) -> Option<PortReport> {
-        let index = self.lane_index(port, class);
-        let (lane, counters, pauses) = (&self.lanes[index], &self.counters[index], &self.pauses[index]);
+impl View<'_> {
+    fn port_report(
+        &self,
+        port: PortId,
+        class: u8,
+        states: Option<&StateLog>,
+        now: Time,
+    ) -> Option<PortReport> {
+        let index = self.plan.lane_index(port, class);
+        let (sender, receiver) = (self.sender(port), self.receiver(port));
+        let (lane, counters, pauses) =
+            (&sender.lanes[index], self.counters(port, index), &sender.pauses[index]);
+        let pauses_sent = receiver.askers[index].pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
         let idle = lane.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
-        let silent = counters.pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
+        let silent = pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
         if idle && lane.backlog == 0 && silent {
             return None;
         }
-        let (paused, paused_longest) = self.paused_time(port, class, now);
+        let (paused, paused_longest) = sender.paused_time(port, class, now);
         let backlog_time = lane.backlog_time(now) as f64;
+        let &Lane { tx_packets, tx_bytes, backlog_max, .. } = lane;
         Some(PortReport {
             port,
-            priority: self.priorities[usize::from(class)],
-            tx_packets: lane.tx_packets,
-            tx_bytes: lane.tx_bytes,
-            busy: self.busy_time(port, class, now),
+            priority: self.plan.priorities[usize::from(class)],
+            tx_packets,
+            tx_bytes,
+            busy: sender.busy_time(port, class, now),
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
-            backlog_max: lane.backlog_max.max(self.state_log.backlog_max(index)),
+            backlog_max: backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
-            ingress_max: self.accounts[index].most,
-            pauses_sent: counters.pauses_sent,
+            ingress_max: receiver.accounts[index].most,
+            pauses_sent,
             pauses_received: pauses.pauses_received,
             resumes_received: pauses.resumes_received,
             paused,
             paused_longest,
             cnms_sent: counters.cnms_sent,
             cnms_received: counters.cnms_received,
-            watchdog_storms: self.storms(index),
+            watchdog_storms: sender.storms(index),
         })
     }
-}
-
-impl Model for Network {
-    const OBSERVATION: u64 = OBSERVATION;
-
-    #[inline(always)]
-    fn handle(&mut self, event: u64, now: Time, queue: &mut EventQueue) {
-        match Event::from_code(event) {
-            Event::TxDone(port) => self.on_tx_done(port, now, queue),
-            Event::Arrive(port) => self.on_arrive(port, now, queue),
-            Event::PauseEffect(port) => self.on_pause_effect(port, now, queue),
-            Event::PauseExpiry(lane) => self.on_pause_expiry(lane, now, queue),
-            Event::PauseRefresh(lane) => self.on_pause_refresh(lane, now, queue),
-            Event::HostReceive(host) => self.on_host_receive(host, now, queue),
-            Event::HostSend(host) => self.on_host_send(host, now, queue),
-            Event::Timer(end) => self.on_timer(end, now, queue),
-            rare => self.handle_rare(rare, now, queue),
-        }
-    }
-
-    #[inline]
-    fn is_finished(&self) -> bool {
-        self.finished
-    }
-}
-
-impl Network {
-    /// What happens less than once a packet stays out of the run loop's way.
-    #[inline(never)]
-    fn handle_rare(&mut self, event: Event, now: Time, queue: &mut EventQueue) {
-        match event {
-            Event::FlowStart(workload) => self.on_flow_start(workload, now, queue),
-            Event::FlowStop(flow) => self.on_flow_stop(flow, now, queue),
-            Event::HostDrain(host) => self.on_host_drain(host, now, queue),
-            Event::DatagramDue(stream) => self.on_datagram_due(stream, now, queue),
-            Event::RateRelease(limiter) => self.on_rate_release(limiter, now, queue),
-            Event::RateTimer(limiter) => self.on_rate_timer(limiter, now, queue),
-            Event::Failure(number) => self.on_failure(number, now, queue),
-            Event::Reroute(_) => self.on_reroute(),
-            Event::Watchdog(lane) => self.on_watchdog(lane, now, queue),
-            Event::Sample => self.on_sample(now, queue),
-            Event::Detect => self.on_detect(now, queue),
-            Event::States => self.on_states(now, queue),
-            _ => unreachable!("the run loop handles it itself"),
-        }
-    }
-}
-
-/// The priorities of everything that a network can send, ascending: its classes.
-fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
-    let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
-    priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
-    priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
-    priorities.sort_unstable();
-    priorities.dedup();
-    priorities
-}
-
-/// Hosts, switches, and each node's number among its kind.
-fn nodes(topology: &Topology, settings: &Settings) -> (Vec<Host>, Vec<Switch>, IndexVec<NodeId, u32>) {
-    let seed = settings.seed;
-    let (mut hosts, mut switches, mut number) = (Vec::new(), Vec::new(), IndexVec::new());
-    for (id, node) in topology.nodes().iter_enumerated() {
-        match node.kind {
-            NodeKind::Host => {
-                assert!(node.ports.len() == 1, "host {} has {} links, not one", node.name, node.ports.len());
-                number.push(hosts.len() as u32);
-                let draws = |label| stream(seed, label, u64::from(id.0));
-                let own = settings.wire_jitters.iter().find(|own| own.host == id);
-                let jitters =
-                    own.map_or([settings.wire_jitter, Span::ZERO], |own| [own.to_switch, own.to_host]);
-                let [out, back] = jitters;
-                let wire = [
-                    Unsteady { jitter: out, draws: draws("wire jitter") },
-                    Unsteady { jitter: back, draws: draws("wire jitter to host") },
-                ];
-                hosts.push(Host::new(node.ports[0], draws("jitter"), wire));
-            }
-            NodeKind::Switch => {
-                number.push(switches.len() as u32);
-                let spray: Rng = stream(seed, "spray", u64::from(id.0));
-                switches.push(Switch { node: id, pools: Default::default(), spray });
-            }
-        }
-    }
-    (hosts, switches, number)
-}
-
-fn ports(topology: &Topology, number: &IndexVec<NodeId, u32>) -> IndexVec<PortId, Port> {
-    let all = topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)]);
-    let of_kind = |node: NodeId, kind: NodeKind| {
-        if topology.nodes()[node].kind == kind { number[node] } else { NIL }
-    };
-    all.map(|port| {
-        let channel = topology.channel(port);
-        Port {
-            busy_until: Time::ZERO,
-            delay: channel.delay,
-            rate: LineRate::new(channel.rate),
-            in_flight: Fifo::EMPTY,
-            control: Fifo::EMPTY,
-            to_switch: of_kind(topology.peer(port), NodeKind::Switch),
-            to_host: of_kind(topology.peer(port), NodeKind::Host),
-            from_host: of_kind(topology.owner(port), NodeKind::Host),
-            ready: 0,
-            paused: 0,
-            tx_pending: false,
-            in_pipeline: false,
-        }
-    })
-    .collect()
-}
-
-/// The lanes of all ports, each with the number of its switch.
-fn idle_lanes(topology: &Topology, number: &IndexVec<NodeId, u32>, class_bits: u32) -> Vec<Lane> {
-    let ports = topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)]);
-    let switch = |port: PortId| {
-        let owner = topology.owner(port);
-        if topology.nodes()[owner].kind == NodeKind::Switch { number[owner] } else { NIL }
-    };
-    ports.flat_map(|port| std::iter::repeat_n(Lane::idle(switch(port)), 1 << class_bits)).collect()
 }
 
 /// The largest number of links between two hosts; all hosts at a switch are alike.

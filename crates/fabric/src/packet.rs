@@ -150,6 +150,15 @@ impl PacketPool {
         }
     }
 
+    /// Takes out variable options that nobody else names.
+    pub(crate) fn take_options(&mut self, options: u32) -> Options {
+        if options == NIL {
+            return Options::None;
+        }
+        self.free_options.push(options);
+        self.options[options as usize]
+    }
+
     /// The segment that a packet carries.
     #[inline]
     pub(crate) fn segment(&self, packet: &Packet) -> Segment {
@@ -200,6 +209,11 @@ pub(crate) struct Fifo {
 
 impl Fifo {
     pub(crate) const EMPTY: Fifo = Fifo { head: NIL, tail: NIL };
+
+    /// Of one packet.
+    pub(crate) fn of(index: u32) -> Fifo {
+        Fifo { head: index, tail: index }
+    }
 
     /// The last packet, if there is one.
     pub(crate) fn tail(self) -> Option<u32> {
@@ -268,8 +282,12 @@ impl Fifo {
     }
 }
 
-#[cfg(test)]
 impl Packet {
+    /// A frame that is on its way to nobody.
+    pub(crate) fn gone() -> Packet {
+        Packet { to: NIL, kind: Kind::Lost, ..Packet::blank() }
+    }
+
     /// An empty segment of flow 0 that is nowhere.
     pub(crate) fn blank() -> Packet {
         Packet {

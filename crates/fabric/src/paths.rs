@@ -49,6 +49,18 @@ impl Paths {
         route
     }
 
+    /// Writes a row where another array has it.
+    pub(crate) fn copy(&mut self, row: u32, path: &[PortId]) {
+        self.stride = self.stride.max(path.len());
+        let row = row as usize;
+        if self.ports.len() < row + self.stride {
+            self.ports.resize(row + self.stride, PortId::NONE);
+        }
+        self.ports[row..row + path.len()].copy_from_slice(path);
+        // A hop too many finds no port, not the end of a longer path.
+        self.ports[row + path.len()..row + self.stride].fill(PortId::NONE);
+    }
+
     /// Nobody sends by this row any more; packets under way may still name it.
     pub(crate) fn retire(&mut self, route: u32) {
         if route >= self.first_free {

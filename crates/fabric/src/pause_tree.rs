@@ -6,11 +6,13 @@
 //! looked up when the pause is first asked for, so a cause has always begun before, and there are no cycles here; cyclic
 //! waits are the business of [`crate::deadlock`]. Observation only: nothing in the network reads it back.
 
-use crate::network::Network;
+use crate::notes::{Note, Noted, PauseName};
 use crate::packet::NIL;
+use crate::plan::Plan;
 use pauseframe_units::{PortId, Priority, Time};
+use std::collections::BTreeMap;
 
-/// One pause: the raw row of the `pause_tree` table. Its number is its position in [`Network::pause_intervals`].
+/// One pause: the raw row of the `pause_tree` table. Its number is its position in [`crate::Network::pause_intervals`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PauseInterval {
     /// The port that may not send.
@@ -37,96 +39,72 @@ struct Asked {
 }
 
 /// The record while it grows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PauseLog {
-    intervals: Vec<PauseInterval>,
+    pub(crate) intervals: Vec<PauseInterval>,
     limit: usize,
-    unrecorded: u64,
-    /// By lane: the last interval, or NIL; empty when nothing is recorded.
-    last: Vec<u32>,
+    pub(crate) unrecorded: u64,
+    /// By lane: the last interval, or NIL, and how many pauses there were.
+    last: Vec<(u32, u32)>,
     /// By lane: the request that the next interval answers to.
     asked: Vec<Option<Asked>>,
+    /// The numbers of the intervals that are recorded.
+    numbers: BTreeMap<PauseName, u32>,
 }
 
 impl PauseLog {
-    #[inline]
-    fn is_on(&self) -> bool {
-        !self.last.is_empty()
-    }
-}
-
-impl Network {
-    /// Records up to `limit` pause intervals.
-    pub fn record_pauses(&mut self, limit: usize) {
-        let lanes = self.lanes.len();
-        self.pause_log =
-            PauseLog { limit, last: vec![NIL; lanes], asked: vec![None; lanes], ..PauseLog::default() };
-    }
-
-    /// The pause intervals so far, in the order in which they began.
-    pub fn pause_intervals(&self) -> &[PauseInterval] {
-        &self.pause_log.intervals
-    }
-
-    /// How many pause intervals were not recorded because of the limit.
-    pub fn unrecorded_pauses(&self) -> u64 {
-        self.pause_log.unrecorded
-    }
-
-    /// The peer of a lane asks it to pause, for the first time or again.
-    pub(crate) fn log_request(&mut self, port: PortId, class: u8, now: Time) {
-        let lane = self.lane_index(port, class);
-        if !self.pause_log.is_on() || self.accounts[lane].pause_sent {
-            return;
+    /// Up to `limit` intervals of so many lanes.
+    pub(crate) fn new(limit: usize, lanes: usize) -> PauseLog {
+        PauseLog {
+            intervals: Vec::new(),
+            limit,
+            unrecorded: 0,
+            last: vec![(NIL, 0); lanes],
+            asked: vec![None; lanes],
+            numbers: BTreeMap::new(),
         }
-        let parents = self.causes(port, class);
-        self.pause_log.asked[lane] = Some(Asked { at: now, parents });
     }
 
-    /// The intervals that held back packets which came by `port`, at the queues of the switch that holds them.
-    fn causes(&self, port: PortId, class: u8) -> Vec<u32> {
-        let mut causes = Vec::new();
-        for egress in &self.topology.nodes()[self.topology.peer(port)].ports {
-            let lane = self.lane_index(*egress, class);
-            let last = self.pause_log.last[lane];
-            let Some(interval) = self.pause_log.intervals.get(last as usize) else { continue };
-            let held = self.packets.chain(self.lanes[lane].queue);
-            let oldest = held.map(|index| &self.packets[index]).find(|packet| packet.ingress == port);
-            if oldest.is_some_and(|packet| interval.end.is_none_or(|end| end > packet.at)) {
-                causes.push(last);
+    pub(crate) fn read(&mut self, note: &Note, plan: &Plan) {
+        let lane = note.lane as usize;
+        match &note.what {
+            Noted::Asked { parents, .. } => {
+                let number = |name: &PauseName| self.numbers.get(name).copied();
+                let mut parents: Vec<u32> = parents.iter().filter_map(number).collect();
+                parents.sort_unstable();
+                self.asked[lane] = Some(Asked { at: note.at, parents });
+            }
+            Noted::Paused => self.begin(note, plan),
+            Noted::Resumed => {
+                if let Some(interval) = self.intervals.get_mut(self.last[lane].0 as usize) {
+                    interval.end = Some(note.at);
+                }
             }
         }
-        causes.sort_unstable();
-        causes
     }
 
-    /// A pause has taken effect at a port that could send before.
-    pub(crate) fn log_pause(&mut self, port: PortId, class: u8, now: Time) {
-        if !self.pause_log.is_on() {
+    fn begin(&mut self, note: &Note, plan: &Plan) {
+        let (last, count) = &mut self.last[note.lane as usize];
+        *count += 1;
+        if self.intervals.len() >= self.limit {
+            self.unrecorded += 1;
+            *last = NIL;
             return;
         }
-        let (lane, priority) = (self.lane_index(port, class), self.priorities[usize::from(class)]);
-        let log = &mut self.pause_log;
-        if log.intervals.len() >= log.limit {
-            log.unrecorded += 1;
-            log.last[lane] = NIL;
-            return;
-        }
-        let Asked { at: asked, parents } =
-            log.asked[lane].clone().unwrap_or(Asked { at: now, parents: Vec::new() });
-        let depth = parents.iter().map(|parent| log.intervals[*parent as usize].depth + 1).max().unwrap_or(0);
-        log.last[lane] = log.intervals.len() as u32;
-        log.intervals.push(PauseInterval { port, priority, asked, start: now, end: None, depth, parents });
-    }
-
-    /// The port may send again.
-    pub(crate) fn log_resume(&mut self, port: PortId, class: u8, now: Time) {
-        if !self.pause_log.is_on() {
-            return;
-        }
-        let last = self.pause_log.last[self.lane_index(port, class)];
-        if let Some(interval) = self.pause_log.intervals.get_mut(last as usize) {
-            interval.end = Some(now);
-        }
+        *last = self.intervals.len() as u32;
+        self.numbers.insert((note.lane, *count - 1), *last);
+        let (port, class) = plan.port_and_class(note.lane);
+        let asked = self.asked[note.lane as usize].clone();
+        let Asked { at: asked, parents } = asked.unwrap_or(Asked { at: note.at, parents: Vec::new() });
+        let depth = parents.iter().map(|parent| self.intervals[*parent as usize].depth + 1).max();
+        self.intervals.push(PauseInterval {
+            port,
+            priority: plan.priorities[usize::from(class)],
+            asked,
+            start: note.at,
+            end: None,
+            depth: depth.unwrap_or(0),
+            parents,
+        });
     }
 }

@@ -6,11 +6,10 @@
 //! reaction time; the frame that is in service then is finished. A pause lasts for its quanta (512 bit times
 //! each) and is renewed at half of that while the account stays above XON; a frame with quanta 0 resumes.
 
+use crate::cell::Cell;
 use crate::event::Event;
-use crate::network::Network;
 use crate::packet::{Kind, NIL, Packet};
 use crate::settings::Overhead;
-use crate::states::State;
 use pauseframe_engine::EventQueue;
 use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -28,12 +27,19 @@ pub(crate) struct PauseState {
     pub(crate) since: Time,
     /// A `PauseExpiry` is pending for this time.
     expiry_at: Option<Time>,
-    /// A `PauseRefresh` is pending (at the port that the other end asked to pause).
-    refresh_at: Option<Time>,
     pub(crate) pauses_received: u64,
     pub(crate) resumes_received: u64,
     pub(crate) total: Span,
     pub(crate) longest: Span,
+}
+
+/// What the other end of a lane knows of the pauses that it asks the lane for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asker {
+    /// A `PauseRefresh` is pending.
+    is_renewing: bool,
+    /// Pause frames sent.
+    pub(crate) pauses_sent: u64,
 }
 
 /// A pause frame that has arrived and waits for the reaction time.
@@ -49,21 +55,19 @@ pub(crate) fn pause_time(rate: BitRate, quanta: u16) -> Span {
     rate.serialise(Bytes(QUANTUM_BITS / 8 * u64::from(quanta)))
 }
 
-impl Network {
+impl Cell {
     /// Asks the port that sent by (`ingress`, `class`) to pause.
     #[cold]
     pub(crate) fn send_pause(&mut self, ingress: PortId, class: u8, now: Time, queue: &mut EventQueue) {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let lane = self.lane_index(ingress, class);
-        self.log_request(ingress, class, now);
         self.note_request(ingress, class, now);
         if !std::mem::replace(&mut self.accounts[lane].pause_sent, true) {
             self.add_to_paused(ingress, class);
         }
         self.send_pause_frame(ingress.reverse(), class, quanta, now, queue);
-        if self.pauses[lane].refresh_at.is_none() {
+        if !std::mem::replace(&mut self.askers[lane].is_renewing, true) {
             let refresh_at = now + pause_time(self.ports[ingress].rate.rate(), quanta) / 2;
-            self.pauses[lane].refresh_at = Some(refresh_at);
             queue.push(refresh_at, Event::PauseRefresh(lane as u32).code());
         }
     }
@@ -79,7 +83,7 @@ impl Network {
 
     /// Renews a pause that is still wanted.
     pub(crate) fn on_pause_refresh(&mut self, lane: u32, now: Time, queue: &mut EventQueue) {
-        self.pauses[lane as usize].refresh_at = None;
+        self.askers[lane as usize].is_renewing = false;
         if self.accounts[lane as usize].pause_sent {
             let (port, class) = self.port_and_class(lane);
             self.send_pause(port, class, now, queue);
@@ -182,9 +186,7 @@ impl Network {
         if self.ports[port].paused & bit == 0 {
             self.ports[port].paused |= bit;
             state.since = now;
-            self.log_pause(port, class, now);
-            self.note_pause(port, class, State::Paused, now);
-            self.watch_for_deadlock(now, queue);
+            self.note_pause(lane, now);
         }
         let state = &mut self.pauses[lane];
         state.until = until;
@@ -200,8 +202,7 @@ impl Network {
         let bit = 1 << class;
         if self.ports[port].paused & bit != 0 && !self.in_storm(lane) {
             self.ports[port].paused &= !bit;
-            self.log_resume(port, class, now);
-            self.note_pause(port, class, State::Resumed, now);
+            self.note_resume(lane, now);
             let state = &mut self.pauses[lane];
             let length = now - state.since;
             state.total += length;

@@ -3,8 +3,8 @@
 //! What a hop costs is decided here (docs/performance.md). Frames on a link arrive in order, so only the first has an
 //! event; an idle port needs no "transmission done", it remembers until when it is busy.
 
+use crate::cell::Cell;
 use crate::event::Event;
-use crate::network::Network;
 use crate::packet::{Fifo, Kind, NIL, Packet, PacketPool};
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{Bytes, LineRate, PortId, Span, Time};
@@ -101,6 +101,11 @@ impl Lane {
         self.moments.wrapping_add(u128::from(self.backlog) * u128::from(now.0))
     }
 
+    /// The largest backlog since this was asked last.
+    pub(crate) fn take_peak(&mut self) -> u64 {
+        std::mem::replace(&mut self.backlog_max, self.backlog)
+    }
+
     #[inline(always)]
     pub(crate) fn count_sent(&mut self, size: u32) {
         self.tx_packets += 1;
@@ -155,7 +160,7 @@ impl Port {
     }
 }
 
-impl Network {
+impl Cell {
     /// Index of the lane of `class` at `port`.
     #[inline(always)]
     pub(crate) fn lane_index(&self, port: PortId, class: u8) -> usize {
@@ -264,7 +269,7 @@ impl Network {
         if frame.len > 0 {
             // Of a whole link class 0 alone counts frames.
             let lane = self.lane_index(port.reverse(), frame.seq.trailing_zeros() as u8);
-            self.counters[lane].pauses_sent += 1;
+            self.askers[lane].pauses_sent += 1;
         }
         self.put_on_wire(port, index, now, queue);
     }
@@ -419,13 +424,20 @@ impl Network {
         Span(begun.0.saturating_sub(ahead.0))
     }
 
-    /// A frame that is no packet has arrived, or would have.
+    /// A frame that is no packet of a flow has arrived, or would have.
     #[cold]
     fn on_other_frame(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
-        if self.packets[index].kind == Kind::Pause {
-            self.on_pause_frame(port, index, now, queue);
-        } else {
-            self.on_lost_frame(port, index);
+        match self.packets[index].kind {
+            Kind::Pause => self.on_pause_frame(port, index, now, queue),
+            Kind::Cnm => {
+                self.packet_hops += 1;
+                if self.ports[port].to_switch == NIL {
+                    self.on_cnm(port, index, now, queue);
+                } else {
+                    self.forward_cnm(port, index, now, queue);
+                }
+            }
+            _ => self.on_lost_frame(port, index),
         }
     }
 
@@ -441,13 +453,13 @@ impl Network {
         if next != NIL {
             queue.push(packets[next].at, Event::Arrive(port).code());
         }
-        if !matches!(kind, Kind::Data | Kind::Datagram | Kind::Cnm) {
+        if !matches!(kind, Kind::Data | Kind::Datagram) {
             self.on_other_frame(port, index, now, queue);
             return;
         }
         self.packet_hops += 1;
         if to_switch == NIL {
-            self.on_nic_receive(port, index, kind, now, queue);
+            self.on_nic_receive(port, index, now, queue);
         } else {
             self.forward(to_switch, port, index, now, queue);
         }

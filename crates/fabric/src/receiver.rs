@@ -7,9 +7,10 @@
 //! host's row of the ports table. Left out: a buffer for each class; the buffer is shared by all, so each lossless
 //! class owns the whole of it (give it more, or one class).
 
+use crate::cell::Cell;
+use crate::counters::DropReason;
 use crate::event::Event;
-use crate::network::{DropReason, Network};
-use crate::packet::{Fifo, NIL};
+use crate::packet::Fifo;
 use crate::settings::Settings;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Time};
@@ -57,13 +58,7 @@ impl Receiver {
     }
 }
 
-impl Network {
-    /// The receive buffer of the host at the end of `port`, if it drains slowly.
-    pub(crate) fn slow_receiver(&self, port: PortId) -> Option<&ReceiverSettings> {
-        let owner = self.topology.peer(port);
-        self.settings.receivers.iter().find(|receiver| receiver.host == owner)
-    }
-
+impl Cell {
     /// A frame is in at the NIC of a slow receiver; false if the host is none.
     #[cold]
     pub(crate) fn is_buffered(
@@ -128,10 +123,5 @@ impl Network {
             }
         }
         self.receive_in_stack(host, index, now, queue);
-    }
-
-    /// Whether frames that come by `port` are accounted at its other end: switches, and hosts that drain slowly.
-    pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
-        self.ports[port].to_switch != NIL || self.slow_receiver(port).is_some()
     }
 }

@@ -9,7 +9,7 @@
 //! packet goes first that has waited longest, as in the one queue of a traffic class. Non-preemptive.
 //! Left out: the credit-based shaper (802.1Qav), and the 802.1Qaz tolerance of 10 %: shares are exact over whole rounds.
 
-use crate::network::Network;
+use crate::cell::Cell;
 use crate::packet::NIL;
 use crate::settings::Settings;
 use pauseframe_units::{PortId, Priority, Time};
@@ -150,7 +150,7 @@ fn longest_waiting(classes: u8, candidate: &impl Fn(u8) -> Candidate) -> u8 {
     among.min_by_key(|class| candidate(*class).since).unwrap_or(0)
 }
 
-impl Network {
+impl Cell {
     /// The class that `port` serves next, by ETS.
     #[inline(never)]
     pub(crate) fn class_in_turn(&mut self, port: PortId, startable: u8, now: Time) -> u8 {

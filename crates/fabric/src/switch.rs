@@ -1,7 +1,9 @@
 //! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it.
 
 use crate::buffer::Pool;
-use crate::network::{DropReason, Network};
+use crate::cell::Cell;
+use crate::counters::DropReason;
+use crate::order::News;
 use crate::packet::{Kind, Packet};
 use pauseframe_engine::{EventQueue, Rng};
 use pauseframe_transport::Flags;
@@ -17,7 +19,7 @@ pub(crate) struct Switch {
     pub(crate) spray: Rng,
 }
 
-impl Network {
+impl Cell {
     /// A packet has come into a switch by `ingress` (named by the port that sent it).
     #[inline(always)]
     pub(crate) fn forward(
@@ -29,7 +31,7 @@ impl Network {
         queue: &mut EventQueue,
     ) {
         let packet = &mut self.packets[index];
-        let (size, mut class) = (packet.size, packet.class);
+        let mut class = packet.class;
         let egress = if self.hot.look_up {
             let (egress, sent_in) = self.look_up(switch, index);
             class = sent_in;
@@ -39,6 +41,21 @@ impl Network {
             packet.hop += 1;
             egress
         };
+        self.pass_on(switch, ingress, index, (egress, class), now, queue);
+    }
+
+    /// A packet goes on to `egress`, where it is sent in `class`: at once, or it waits, or it is dropped.
+    #[inline(always)]
+    pub(crate) fn pass_on(
+        &mut self,
+        switch: u32,
+        ingress: PortId,
+        index: u32,
+        (egress, class): (PortId, u8),
+        now: Time,
+        queue: &mut EventQueue,
+    ) {
+        let size = self.packets[index].size;
         let lane = ((egress.0 << self.class_bits) | u32::from(class)) as usize;
         if self.ports[egress].is_idle(now) && self.hot.direct & 1 << class != 0 {
             self.lanes[lane].count_sent(u32::from(size));
@@ -120,7 +137,7 @@ impl Network {
     }
 
     /// The next hop of a sprayed packet: any of the shortest, uniformly at random.
-    fn spray_to(&mut self, switch: u32, to: NodeId) -> PortId {
+    pub(crate) fn spray_to(&mut self, switch: u32, to: NodeId) -> PortId {
         let switch = &mut self.switches[switch as usize];
         let among = self.routes.ports(switch.node, to);
         match among {
@@ -148,7 +165,7 @@ impl Network {
     /// A packet will not arrive: its stream learns of it. Segments are missed by their connections alone.
     pub(crate) fn give_up(&mut self, packet: &Packet, now: Time) {
         if packet.kind == Kind::Datagram {
-            self.lose_datagram(packet, now);
+            self.report(packet.to, News::Lost(u32::from(packet.len)), now);
         }
     }
 }

@@ -37,6 +37,25 @@ impl Throughput {
         self.bytes[current + usize::from(workload)] += bytes;
     }
 
+    /// Adds what was counted elsewhere.
+    pub(crate) fn join(&mut self, other: &Throughput) {
+        if self.workloads == 0 {
+            return;
+        }
+        let mut other = other.clone();
+        while self.every < other.every {
+            self.double();
+        }
+        while other.every < self.every {
+            other.double();
+        }
+        if self.bytes.len() < other.bytes.len() {
+            self.bytes.resize(other.bytes.len(), 0);
+        }
+        self.bytes.iter_mut().zip(&other.bytes).for_each(|(sum, more)| *sum += more);
+        self.until = Time((self.bytes.len() / self.workloads) as u64 * self.every.0);
+    }
+
     #[cold]
     fn go_on_to(&mut self, now: Time) {
         let mut number = (now.0 / self.every.0) as usize;

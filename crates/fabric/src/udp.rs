@@ -5,13 +5,15 @@
 //! datagram waits for its turn among the sockets, as in a blocking send; those that fall due meanwhile are lost there.
 //! Left out: fragmentation (a datagram fits the MTU), checksums, ICMP.
 
+use crate::cell::Cell;
+use crate::counters::DropReason;
 use crate::event::Event;
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus};
-use crate::network::{DropReason, Network};
+use crate::flow::Datagrams;
+use crate::order::{Half, News, Opening};
 use crate::packet::{Kind, NIL, Packet};
 use pauseframe_engine::EventQueue;
 use pauseframe_transport::{Ecn, Flags, Stamps};
-use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span, Time};
+use pauseframe_units::{BitRate, Bytes, PortId, Time};
 
 /// IPv4 and UDP headers, bytes.
 const HEADERS: u32 = 28;
@@ -25,101 +27,116 @@ pub struct DatagramSettings {
     pub payload: u32,
 }
 
-/// A stream under way.
+/// A stream under way, at its source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    flow: u32,
+    pub(crate) flow: u32,
     host: u32,
     nic_queue: u32,
     /// Path of its packets, or the destination node where switches look up the next hop.
-    route: u32,
+    pub(crate) route: u32,
     class: u8,
     vlan: u16,
+    transport: u16,
     /// Bytes that are not sent; `u64::MAX` for a stream that ends at its stop.
     remaining: u64,
+    stop: Option<Time>,
     /// Bytes of the datagram that waits for room in the NIC; 0 if none does.
     waiting: u32,
-    /// No datagram follows.
-    over: bool,
-    /// Counted as load of its VLAN.
-    is_load: bool,
+    /// Datagrams that were not lost here.
+    left: u64,
+    /// Sent, and lost here, since that was told last.
+    counted: Datagrams,
+}
+
+/// A stream at its destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sink {
+    flow: u32,
+    workload: u16,
+    /// Datagrams received so far, when the last one was, and how many there will be.
+    received: u64,
+    last: Time,
+    awaited: u64,
+    /// Received since that was told last: datagrams and bytes.
+    counted: (u64, u64),
+}
+
+impl Stream {
+    pub(crate) fn take_half(&mut self) -> Half {
+        let datagrams = std::mem::take(&mut self.counted);
+        Half { flow: self.flow, datagrams, ..Half::default() }
+    }
+}
+
+impl Sink {
+    pub(crate) fn take_half(&mut self) -> Half {
+        let (delivered, bytes) = std::mem::take(&mut self.counted);
+        let datagrams = Datagrams { delivered, ..Datagrams::default() };
+        Half { flow: self.flow, delivered: bytes, datagrams, ..Half::default() }
+    }
 }
 
 /// The line of the sockets holds connection ends and, with this bit, streams.
 const STREAM: u32 = 1 << 31;
 
-impl Network {
-    /// Whether the flows of a transport are streams of datagrams.
-    pub(crate) fn is_stream(&self, transport: u16) -> bool {
-        self.settings.transports[usize::from(transport)].datagrams.is_some()
+/// A place for `item`.
+fn place<T>(item: T, places: &mut Vec<T>, free: &mut Vec<u32>) -> u32 {
+    if let Some(slot) = free.pop() {
+        places[slot as usize] = item;
+        return slot;
     }
+    places.push(item);
+    (places.len() - 1) as u32
+}
 
-    /// Begins a stream. Its flow ends when the last datagram has arrived or is lost.
-    pub(crate) fn open_stream(&mut self, spec: FlowSpec, now: Time, queue: &mut EventQueue) {
-        let flow = self.records.len() as u32;
-        self.records.push(FlowRecord {
-            spec,
-            status: FlowStatus::Running,
-            end: now,
-            delivered: 0,
-            ideal: Span::ZERO,
-            retransmits: 0,
-            timeouts: 0,
-            ce_packets: 0,
-            loss_probes: 0,
-            undone: 0,
-            datagrams: Datagrams::default(),
-            connected: None,
-            failure: None,
-        });
-        self.active_flows += 1;
-        let class = self.class_of_transport[usize::from(spec.transport)];
+impl Cell {
+    /// Begins a stream at its source, or to receive one.
+    pub(crate) fn open_stream(&mut self, address: u32, opening: Opening, now: Time, queue: &mut EventQueue) {
+        let Opening { spec, route, picked, .. } = opening;
+        let (flow, side) = (address / 2, address & 1);
+        if side == 1 {
+            let workload = spec.workload;
+            let sink = Sink { flow, workload, received: 0, last: now, awaited: u64::MAX, counted: (0, 0) };
+            let slot = place(sink, &mut self.sinks, &mut self.free_sinks);
+            self.remember_slot(flow, side, slot);
+            return;
+        }
         let host = self.host_of(spec.source);
-        let picked = self.pick_vlan(&spec, 0, class);
-        let (vlan, class, is_load) =
-            picked.map_or((0, class, false), |picked| (picked.vlan, picked.class, picked.is_load));
         let stream = Stream {
             flow,
             host,
-            nic_queue: self.hosts[host as usize].queue_for(spec.destination, class),
-            route: self.find_route(spec.source, spec.destination, flow),
-            class,
-            vlan,
+            nic_queue: self.hosts[host as usize].queue_for(spec.destination, picked.class),
+            route,
+            class: picked.class,
+            vlan: picked.vlan,
+            transport: spec.transport,
             remaining: spec.size,
+            stop: spec.stop,
             waiting: 0,
-            over: false,
-            is_load,
+            left: 0,
+            counted: Datagrams::default(),
         };
-        let slot = if let Some(slot) = self.free_streams.pop() {
-            self.streams[slot as usize] = stream;
-            slot
-        } else {
-            self.streams.push(stream);
-            (self.streams.len() - 1) as u32
-        };
-        self.slots.push([NIL, slot]);
-        self.on_datagram_due(slot, now, queue);
+        let slot = place(stream, &mut self.streams, &mut self.free_streams);
+        self.remember_slot(flow, side, slot);
+        self.on_datagram_due(flow, now, queue);
     }
 
-    /// Routes have changed: the stream in this slot, if there is one, takes its path anew.
-    pub(crate) fn reroute_stream(&mut self, slot: u32, flow: u32) {
-        if slot != NIL {
-            let FlowSpec { source, destination, .. } = self.records[flow as usize].spec;
-            let route = self.streams[slot as usize].route;
-            self.streams[slot as usize].route = self.find_path(source, destination, flow, Some(route));
-        }
+    /// Bytes that came for `flow` and have not been told of.
+    pub(crate) fn untold_of_sink(&self, flow: u32) -> u64 {
+        let slot = self.slots.get(flow as usize).map_or(NIL, |slots| slots[1]);
+        self.sinks.get(slot as usize).map_or(0, |sink| sink.counted.1)
     }
 
     /// A stream's next datagram is due.
-    pub(crate) fn on_datagram_due(&mut self, slot: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn on_datagram_due(&mut self, flow: u32, now: Time, queue: &mut EventQueue) {
+        let slot = self.slots[flow as usize][0];
         let stream = self.streams[slot as usize];
-        let spec = self.records[stream.flow as usize].spec;
-        if spec.stop.is_some_and(|stop| stop <= now) {
-            self.streams[slot as usize].over = true;
-            self.end_stream_if_quiet(stream.flow, now, queue);
+        if stream.stop.is_some_and(|stop| stop <= now) {
+            self.end_stream(slot, now);
             return;
         }
-        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let transport = &self.settings.transports[usize::from(stream.transport)];
         let Some(DatagramSettings { rate, payload }) = transport.datagrams else { return };
         let len = stream.remaining.min(u64::from(payload)) as u32;
         let wire = self.settings.overhead.frame_size(len + HEADERS, transport.priority) + self.hot.gap;
@@ -127,31 +144,42 @@ impl Network {
         if state.remaining != u64::MAX {
             state.remaining -= u64::from(len);
         }
-        if state.remaining == 0 {
-            state.over = true;
-        } else {
-            queue.push(now + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(slot).code());
+        let is_last = state.remaining == 0;
+        if !is_last {
+            queue.push(now + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow).code());
         }
         self.offer_datagram(slot, len, now, queue);
+        if is_last {
+            self.end_stream(slot, now);
+        }
+    }
+
+    fn end_stream(&mut self, slot: u32, now: Time) {
+        let stream = &mut self.streams[slot as usize];
+        let (address, left, half) = (stream.flow * 2, stream.left, stream.take_half());
+        self.report(address, News::Counted(half), now);
+        self.report(address, News::StreamOver(left), now);
     }
 
     /// A datagram leaves the application: to the NIC, or into the line for it, or it is lost here.
     fn offer_datagram(&mut self, slot: u32, len: u32, now: Time, queue: &mut EventQueue) {
-        let stream = self.streams[slot as usize];
-        let count = &mut self.records[stream.flow as usize].datagrams;
-        count.sent += 1;
-        count.sent_bytes += u64::from(len);
+        let stream = &mut self.streams[slot as usize];
+        stream.counted.sent += 1;
+        stream.counted.sent_bytes += u64::from(len);
         if stream.waiting > 0 {
-            count.lose(len);
-            let port = self.hosts[stream.host as usize].port;
-            let lane = self.lane_index(port, stream.class);
+            stream.counted.lose(len);
+            let (host, class) = (stream.host, stream.class);
+            let lane = self.lane_index(self.hosts[host as usize].port, class);
             self.counters[lane].drops[DropReason::BufferFull as usize] += 1;
-            self.end_stream_if_quiet(stream.flow, now, queue);
-        } else if self.has_room(stream.host) {
+            return;
+        }
+        stream.left += 1;
+        let host = stream.host;
+        if self.has_room(host) {
             self.send_datagram(slot, len, now, queue);
         } else {
             self.streams[slot as usize].waiting = len;
-            self.hosts[stream.host as usize].wait_for_room(slot | STREAM);
+            self.hosts[host as usize].wait_for_room(slot | STREAM);
         }
     }
 
@@ -173,8 +201,7 @@ impl Network {
 
     fn send_datagram(&mut self, slot: u32, len: u32, now: Time, queue: &mut EventQueue) {
         let stream = self.streams[slot as usize];
-        let transport = self.records[stream.flow as usize].spec.transport;
-        let priority = self.settings.transports[usize::from(transport)].priority;
+        let priority = self.settings.transports[usize::from(stream.transport)].priority;
         let packet = Packet {
             at: now,
             next: NIL,
@@ -203,58 +230,43 @@ impl Network {
 
     /// A datagram has come through the stack of its destination.
     #[inline(never)]
-    pub(crate) fn deliver_datagram(&mut self, index: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn deliver_datagram(&mut self, index: u32, now: Time) {
         let packet = self.packets[index];
         self.packets.remove(index);
-        let record = &mut self.records[(packet.to / 2) as usize];
-        record.delivered += u64::from(packet.len);
-        record.datagrams.delivered += 1;
-        let workload = record.spec.workload;
-        self.throughput.add(workload, u64::from(packet.len), now);
-        self.end_stream_if_quiet(packet.to / 2, now, queue);
-    }
-
-    /// A datagram was dropped on its way. Its flow may be over: that is seen at the next event of the workload.
-    pub(crate) fn lose_datagram(&mut self, packet: &Packet, now: Time) {
-        self.records[(packet.to / 2) as usize].datagrams.lose(u32::from(packet.len));
-        self.end_lost_stream(packet.to / 2, now);
-    }
-
-    fn end_stream_if_quiet(&mut self, flow: u32, now: Time, queue: &mut EventQueue) {
-        if self.end_lost_stream(flow, now) {
-            let workload = self.records[flow as usize].spec.workload;
-            self.schedule_workload(u32::from(workload), now, queue);
+        let slot = self.slots[(packet.to / 2) as usize][1];
+        let Some(sink) = self.sinks.get_mut(slot as usize) else { return };
+        let bytes = u64::from(packet.len);
+        sink.received += 1;
+        sink.last = now;
+        sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
+        self.throughput.add(sink.workload, bytes, now);
+        if sink.received == sink.awaited {
+            self.report(packet.to, News::StreamReceived(now), now);
         }
     }
 
-    /// Ends a flow whose stream is over when no datagram of it is under way; whether it did.
-    fn end_lost_stream(&mut self, flow: u32, now: Time) -> bool {
-        let slot = self.slots[flow as usize][1];
-        let record = &mut self.records[flow as usize];
-        if slot == NIL || !self.streams[slot as usize].over || record.datagrams.under_way() > 0 {
-            return false;
+    /// The stream sends no more: so many of its datagrams have come or will.
+    pub(crate) fn await_datagrams(&mut self, address: u32, count: u64, now: Time) {
+        let slot = self.slots[(address / 2) as usize][1];
+        let Some(sink) = self.sinks.get_mut(slot as usize) else { return };
+        sink.awaited = count;
+        if sink.received == count {
+            let last = sink.last;
+            self.report(address, News::StreamReceived(last), now);
         }
-        record.status = FlowStatus::Stopped;
-        record.end = now;
-        self.slots[flow as usize][1] = NIL;
-        let stream = self.streams[slot as usize];
-        if !self.hot.look_up {
-            self.paths.retire(stream.route);
-        }
-        self.free_streams.push(slot);
-        self.active_flows = self.active_flows.checked_sub(1).expect("a stream ended twice");
-        let record = *record;
-        if stream.is_load {
-            self.leave_vlan(&record.spec, 0, stream.vlan);
-        }
-        self.workloads[usize::from(record.spec.workload)].on_finished(&record, now);
-        self.check_finished();
-        true
     }
 
-    /// The host that sent a packet.
-    pub(crate) fn source_of(&self, packet: &Packet) -> NodeId {
-        let spec = &self.records[(packet.to / 2) as usize].spec;
-        if packet.to & 1 == 1 { spec.source } else { spec.destination }
+    /// The stream is over at this side, and none of its datagrams under way.
+    pub(crate) fn free_stream(&mut self, address: u32, now: Time) {
+        let (flow, side) = ((address / 2) as usize, (address & 1) as usize);
+        let slot = std::mem::replace(&mut self.slots[flow][side], NIL);
+        let half = if side == 0 {
+            self.free_streams.push(slot);
+            self.streams[slot as usize].take_half()
+        } else {
+            self.free_sinks.push(slot);
+            self.sinks[slot as usize].take_half()
+        };
+        self.report(address, News::Counted(half), now);
     }
 }

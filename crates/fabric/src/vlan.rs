@@ -6,11 +6,10 @@
 //! routes in their own priority. The load that a choice looks at is the number of open flows on each link, known at once
 //! and everywhere: what a host agent with a perfect view would see. Left out: VLANs that change on the way.
 
-use crate::flow::FlowSpec;
-use crate::network::Network;
+use crate::cell::Cell;
 use crate::packet::Packet;
+use crate::plan::Plan;
 use pauseframe_engine::{Rng, stream};
-use pauseframe_topology::Topology;
 use pauseframe_topology::routing::verify::{LinkLoad, Tables};
 use pauseframe_units::{NodeId, PortId, Priority};
 use std::collections::BTreeMap;
@@ -71,7 +70,7 @@ impl VlanRoutes {
     }
 }
 
-/// What a running network keeps of its VLANs.
+/// What switches and hosts of a running network know of its VLANs.
 #[derive(Debug)]
 pub(crate) struct VlanState {
     routes: Arc<VlanRoutes>,
@@ -81,51 +80,84 @@ pub(crate) struct VlanState {
     class_at: Vec<u8>,
     /// The class in which hosts send a VLAN.
     class_of: Vec<u8>,
+    /// By host, for packets that pick anew.
+    rng: Vec<Rng>,
+}
+
+/// What a connection end has picked.
+#[derive(Clone, Debug)]
+pub(crate) struct Picked {
+    pub(crate) vlan: u16,
+    pub(crate) class: u8,
+    /// The VLANs to pick from for every packet; empty if the flow keeps its VLAN.
+    pub(crate) among: Box<[u16]>,
+}
+
+impl VlanState {
+    pub(crate) fn new(routes: &Arc<VlanRoutes>, plan: &Plan, seed: u64) -> VlanState {
+        let tables = &routes.tables;
+        let class = |lane: u8| plan.class(routes.lanes[usize::from(lane)]);
+        let number = |switch: &NodeId| tables.graph().number(*switch).expect("the tables know every switch");
+        let draws = |host: &NodeId| stream(seed, "vlan of packet", u64::from(host.0));
+        VlanState {
+            table_number: plan.switches.iter().map(number).collect(),
+            class_at: tables.lane_table().into_iter().map(class).collect(),
+            class_of: tables.vlans().iter().map(|vlan| class(vlan.lane)).collect(),
+            rng: plan.hosts.iter().map(draws).collect(),
+            routes: Arc::clone(routes),
+        }
+    }
+}
+
+/// Who picks the VLANs of connection ends: a view of all hosts, with what each of them draws.
+#[derive(Debug)]
+pub(crate) struct VlanPicker {
+    routes: Arc<VlanRoutes>,
+    plan: Arc<Plan>,
     load: LinkLoad,
     /// By host.
     rng: Vec<Rng>,
     scratch: Vec<u16>,
 }
 
-/// What a connection end has picked.
-#[derive(Debug)]
-pub(crate) struct Picked {
-    pub(crate) vlan: u16,
-    pub(crate) class: u8,
-    /// The VLANs to pick from for every packet; empty if the flow keeps its VLAN.
-    pub(crate) among: Box<[u16]>,
-    /// It was counted as load of the VLAN.
-    pub(crate) is_load: bool,
-}
-
-impl VlanState {
-    pub(crate) fn new(
-        routes: &Arc<VlanRoutes>,
-        topology: &Topology,
-        seed: u64,
-        class: impl Fn(Priority) -> u8,
-    ) -> VlanState {
-        let tables = &routes.tables;
-        let class = |lane: u8| class(routes.lanes[usize::from(lane)]);
-        let number = |switch| tables.graph().number(switch).expect("the tables know every switch");
-        VlanState {
-            table_number: topology.switches().map(number).collect(),
-            class_at: tables.lane_table().into_iter().map(class).collect(),
-            class_of: tables.vlans().iter().map(|vlan| class(vlan.lane)).collect(),
-            load: LinkLoad::new(topology),
-            rng: topology.hosts().map(|host| stream(seed, "vlan", u64::from(host.0))).collect(),
+impl VlanPicker {
+    pub(crate) fn of(plan: &Arc<Plan>) -> Option<VlanPicker> {
+        let routes = Arc::clone(plan.settings.vlans.as_ref()?);
+        let draws = |host: &NodeId| stream(plan.settings.seed, "vlan", u64::from(host.0));
+        Some(VlanPicker {
+            routes,
+            load: LinkLoad::new(&plan.topology),
+            rng: plan.hosts.iter().map(draws).collect(),
             scratch: Vec::new(),
-            routes: Arc::clone(routes),
+            plan: Arc::clone(plan),
+        })
+    }
+
+    /// The VLAN of a new connection end from host `from` to `to`, whose transport has the class `class`. `counts`: it sends data.
+    pub(crate) fn pick(&mut self, [from, to]: [NodeId; 2], class: u8, counts: bool) -> Picked {
+        let vlan = self.choose(from, to);
+        let among = if self.routes.per_packet { self.scratch.clone().into() } else { Box::default() };
+        if counts {
+            self.count(vlan, [from, to], 1.0);
+        }
+        let lane = self.routes.tables.vlans()[usize::from(vlan)].lane;
+        let own = self.plan.class(self.routes.lanes[usize::from(lane)]);
+        Picked { vlan, class: if self.plan.is_lossless(class) { own } else { class }, among }
+    }
+
+    /// A connection end that sent data by `vlan` is over.
+    pub(crate) fn leave(&mut self, vlan: u16, ends: [NodeId; 2]) {
+        self.count(vlan, ends, -1.0);
+    }
+
+    fn count(&mut self, vlan: u16, [from, to]: [NodeId; 2], flows: f64) {
+        if matches!(self.routes.choice, VlanChoice::BestOfTwo | VlanChoice::LeastLoaded) {
+            self.load.add(&self.routes.tables, vlan, from, to, flows);
         }
     }
 
-    /// The number of a VLAN on the wire.
-    pub(crate) fn id(&self, vlan: u16) -> u16 {
-        self.routes.tables.vlans()[usize::from(vlan)].id
-    }
-
-    fn pick(&mut self, host: u32, from: NodeId, to: NodeId) -> u16 {
-        let (tables, rng) = (&self.routes.tables, &mut self.rng[host as usize]);
+    fn choose(&mut self, from: NodeId, to: NodeId) -> u16 {
+        let (tables, rng) = (&self.routes.tables, &mut self.rng[self.plan.number[from] as usize]);
         tables.vlans_between(from, to, self.routes.slack, &mut self.scratch);
         assert!(!self.scratch.is_empty(), "no VLAN serves a pair of hosts");
         match &self.routes.choice {
@@ -142,46 +174,13 @@ impl VlanState {
             }
         }
     }
-
-    fn counts_load(&self) -> bool {
-        matches!(self.routes.choice, VlanChoice::BestOfTwo | VlanChoice::LeastLoaded)
-    }
 }
 
 fn one_of(among: &[u16], rng: &mut Rng) -> u16 {
     among[rng.below(among.len() as u64) as usize]
 }
 
-/// Whether a side of a flow sends data; an end that only acknowledges is no load.
-fn sends_data(spec: &FlowSpec, side: u32) -> bool {
-    side == 0 || spec.reply > 0
-}
-
-impl Network {
-    /// The VLAN of a new connection end at host `from`, whose transport has the class `class`. `None` without VLANs.
-    pub(crate) fn pick_vlan(&mut self, spec: &FlowSpec, side: u32, class: u8) -> Option<Picked> {
-        let (from, to) = ends(spec, side);
-        let host = self.host_of(from);
-        let lossless = self.is_lossless(class);
-        let state = self.vlans.as_mut()?;
-        let vlan = state.pick(host, from, to);
-        let among = if state.routes.per_packet { state.scratch.clone().into() } else { Box::default() };
-        let is_load = state.counts_load() && sends_data(spec, side);
-        if is_load {
-            state.load.add(&state.routes.tables, vlan, from, to, 1.0);
-        }
-        let class = if lossless { state.class_of[usize::from(vlan)] } else { class };
-        Some(Picked { vlan, class, among, is_load })
-    }
-
-    /// The flow of a connection end that was counted as load is over.
-    pub(crate) fn leave_vlan(&mut self, spec: &FlowSpec, side: u32, vlan: u16) {
-        let (from, to) = ends(spec, side);
-        if let Some(state) = &mut self.vlans {
-            state.load.add(&state.routes.tables, vlan, from, to, -1.0);
-        }
-    }
-
+impl Cell {
     /// Another VLAN of `among` for the next packet of a host, and the class of the packet, which was `class` before.
     pub(crate) fn pick_again(&mut self, host: u32, among: &[u16], class: u8) -> (u16, u8) {
         let lossless = self.is_lossless(class);
@@ -203,9 +202,4 @@ impl Network {
         }
         (egress, packet.class)
     }
-}
-
-/// Where a side of a flow sends from and to.
-fn ends(spec: &FlowSpec, side: u32) -> (NodeId, NodeId) {
-    if side == 0 { (spec.source, spec.destination) } else { (spec.destination, spec.source) }
 }

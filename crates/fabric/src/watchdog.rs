@@ -6,9 +6,9 @@
 //! Deviates from `SONiC`: the times are exact, where `SONiC` polls (every 100 ms or more); `Drop` works on the
 //! stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
+use crate::cell::Cell;
 use crate::event::Event;
 use crate::failures::LossReason;
-use crate::network::Network;
 use crate::packet::NIL;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{PortId, Span, Time};
@@ -53,9 +53,9 @@ pub(crate) struct Watchdogs {
     pub(crate) lanes: Vec<Watched>,
 }
 
-impl Network {
+impl Cell {
     /// Guards the lossless queues of all switches.
-    pub fn guard(&mut self, watchdog: Watchdog) {
+    pub(crate) fn guard(&mut self, watchdog: Watchdog) {
         self.watchdogs =
             Watchdogs { settings: Some(watchdog), lanes: vec![Watched::default(); self.lanes.len()] };
         self.hot.can_refuse = true;

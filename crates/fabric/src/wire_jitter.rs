@@ -7,12 +7,12 @@
 //! free place is decided for good. `wire_jitters` says it host by host, for each direction. Left out: jitter of links between switches, and in lossless classes, whose headroom
 //! would have to cover it.
 
-use crate::network::Network;
+use crate::cell::Cell;
 use crate::packet::NIL;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{PortId, Span, Time};
 
-impl Network {
+impl Cell {
     /// Puts a frame on a wire that is looked at, bad or unsteady.
     #[cold]
     #[inline(never)]

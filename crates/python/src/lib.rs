@@ -253,20 +253,22 @@ fn resolve(
 
 /// Runs a scenario to its end, or until a signal.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, progress=None))]
+#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
 fn run(
     py: Python<'_>,
     scenario: &Resolved,
     out: Option<PathBuf>,
     force: bool,
     force_large: bool,
+    threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let mut last = Instant::now();
     let mut raised = None;
     let results = guarded(|| {
         Ok(py.detach(|| {
-            let options = RunOptions { out: out.as_deref(), force, force_large };
+            let options = RunOptions { out: out.as_deref(), force, force_large, threads };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
                     return Control::Continue;

@@ -20,6 +20,7 @@ fn ended(status: RunStatus) -> Manifest {
         fingerprint: 0xff,
         sim_time: Time::ZERO,
         wall_s: 1.0,
+        threads: 1,
         events: 0,
         packet_hops: 0,
         syn_drops_not_ect: 0,

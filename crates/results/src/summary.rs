@@ -35,6 +35,8 @@ pub struct RunFacts {
     pub sim_time: Time,
     /// Seconds that it took.
     pub wall_s: f64,
+    /// Threads that it ran on.
+    pub threads: usize,
     /// Events handled.
     pub events: u64,
     /// Packets carried over a link, ACKs included, pause frames not.
@@ -83,6 +85,7 @@ pub struct Summary {
     pub fingerprint: String,
     pub sim_time_s: f64,
     pub wall_s: f64,
+    pub threads: usize,
     pub events: u64,
     pub packet_hops: u64,
     pub packet_hops_per_s: f64,
@@ -162,6 +165,7 @@ impl Summary {
             name: facts.name,
             seed: facts.seed,
             wall_s: facts.wall_s,
+            threads: facts.threads,
             events: facts.events,
             packet_hops: facts.packet_hops,
             status: facts.status,
@@ -221,6 +225,7 @@ mod tests {
             fingerprint: 0xabc,
             sim_time: Time::ZERO + Span::from_ms(5),
             wall_s: 0.5,
+            threads: 1,
             events: 10,
             packet_hops: 100,
             deadlocks: 1,
@@ -304,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_json_has_the_fields_of_the_reference_in_its_order() {
-        let reference = include_str!("../../../../docs/reference/results.md");
+        let reference = include_str!("../../../docs/reference/results.md");
         let section = reference.split("## summary").nth(1).unwrap().split("Statistics over").next().unwrap();
         let quoted: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
         let json = serde_json::to_string(&Summary::new(facts(), &[], &[], &[])).unwrap();

@@ -2,18 +2,12 @@
 
 use crate::spec::lookup::ports_matching;
 use crate::spec::{CorruptionSpec, Scenario, WatchdogActionName, WatchdogSpec};
-use pauseframe_engine::EventQueue;
 use pauseframe_fabric::{ErrorModel, Failure, Network, Watchdog, WatchdogAction};
 use pauseframe_topology::Topology;
 use pauseframe_units::Time;
 
 /// Tells the network what will go wrong, and who looks out for it.
-pub(crate) fn install(
-    scenario: &Scenario,
-    topology: &Topology,
-    network: &mut Network,
-    queue: &mut EventQueue,
-) {
+pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
     let mut plan = Vec::new();
     for failure in &scenario.failure {
         // `resolve` has refused what can not be found.
@@ -21,7 +15,7 @@ pub(crate) fn install(
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
         plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
     }
-    network.fail(plan, scenario.routing.convergence, queue);
+    network.fail(plan, scenario.routing.convergence);
     for CorruptionSpec { ports, ber, fer } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching(ports, topology);

@@ -3,9 +3,8 @@
 use crate::build;
 use crate::resolve::build_topology;
 use crate::spec::Scenario;
-use pauseframe_fabric::{HeadroomReport, Network};
+use pauseframe_fabric::{HeadroomReport, Plan};
 use pauseframe_schema::error::Problem;
-use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::Bytes;
 use serde::Serialize;
@@ -52,9 +51,9 @@ pub struct HeadroomRow {
 
 /// The headroom of all links with lossless classes, links that are alike together.
 pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
-    let Some((topology, network)) = idle(scenario) else { return Vec::new() };
+    let Some((topology, plan)) = plan(scenario) else { return Vec::new() };
     let mut kinds: Vec<(HeadroomReport, [Channel; 2], u64)> = Vec::new();
-    for report in network.headrooms() {
+    for report in plan.headrooms() {
         let channels = [topology.channel(report.port), topology.channel(report.port.reverse())];
         let alike = kinds.iter_mut().find(|(known, links, _)| {
             let same = HeadroomReport { port: report.port, ..*known };
@@ -71,8 +70,8 @@ pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
 /// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
 /// goes on would be no shared buffer.
 pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<String>, Box<Problem>> {
-    let Some((topology, network)) = idle(scenario) else { return Ok(Vec::new()) };
-    let Some((switch, taken)) = network.overcommitted() else { return Ok(network.warnings().to_vec()) };
+    let Some((topology, plan)) = plan(scenario) else { return Ok(Vec::new()) };
+    let Some((switch, taken)) = plan.overcommitted() else { return Ok(plan.warnings().to_vec()) };
     let size = crate::resolve::buffer_size(&scenario.switch.buffer);
     let name = &topology.nodes()[switch].name;
     Err(Box::new(Problem {
@@ -87,14 +86,12 @@ pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<Strin
     }))
 }
 
-/// The network of a scenario with PFC, without anything to do.
-fn idle(scenario: &Scenario) -> Option<(Arc<Topology>, Network)> {
+/// The plan of a scenario with PFC.
+fn plan(scenario: &Scenario) -> Option<(Arc<Topology>, Plan)> {
     scenario.switch.pfc.as_ref()?;
     let topology = Arc::new(build_topology(&scenario.topology).ok()?);
-    let routes = Arc::new(NextHops::shortest(&topology).ok()?);
     let settings = Arc::new(build::settings(scenario, &topology, build::transports(scenario)));
-    let network = Network::new(Arc::clone(&topology), routes, settings, Vec::new(), true);
-    Some((topology, network))
+    Some((Arc::clone(&topology), Plan::new(topology, settings)))
 }
 
 fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2], ports: u64) -> HeadroomRow {

@@ -2,10 +2,11 @@
 
 use crate::build::{Built, build_only};
 use crate::faults;
+use pauseframe_schema::panics::shield;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
 use pauseframe_apps::{Fault, Job, RankReport, Totals};
-use pauseframe_engine::{Control, EventQueue, Limits, run as run_events};
+use pauseframe_engine::{Control, Limits};
 use pauseframe_fabric::Network;
 use pauseframe_results::{JobResult, JobTimeline, RankResult};
 use pauseframe_topology::Topology;
@@ -84,13 +85,11 @@ fn reference(spec: &ApplicationSpec, hosts: &[u32], built: &Built) -> Option<Spa
 /// How long the application takes when nothing else happens; its ranks are where they were.
 fn alone(scenario: &Scenario, index: usize) -> Option<Span> {
     let mut built = build_only(scenario, Some(index)).ok()?;
-    let mut queue = EventQueue::new();
-    built.network.start(&mut queue);
     let topology = Arc::clone(&built.topology);
-    faults::install(scenario, &topology, &mut built.network, &mut queue);
+    faults::install(scenario, &topology, &mut built.network);
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
     let limits = Limits { time, watch_every: u64::MAX };
-    run_events(&mut built.network, &mut queue, limits, |_, _| Control::Continue);
+    built.network.run(limits, shield, |_, _| Control::Continue).ok()?;
     let job = job(&built.network, index)?;
     job.replay().finish().map(|finish| finish - job.start())
 }

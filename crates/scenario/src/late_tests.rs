@@ -5,7 +5,7 @@ use crate::{Control, Input, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
-use pauseframe_engine::{Control as Go, EventQueue, Limits, run as run_events};
+use pauseframe_engine::{Control as Go, Limits};
 use pauseframe_fabric::FrameContent;
 use pauseframe_results::RunError;
 use pauseframe_topology::NodeKind;
@@ -25,12 +25,10 @@ fn go(text: &str) -> Result<RunResults, RunError> {
 fn misrouted(text: &str) -> (usize, usize) {
     let scenario = read(text).scenario;
     let Built { topology, mut network, .. } = build(&scenario).unwrap();
-    let mut queue = EventQueue::new();
-    network.start(&mut queue);
     network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     let stop = Time::ZERO + scenario.stop.time.unwrap();
     let limits = Limits { time: stop, watch_every: u64::MAX };
-    run_events(&mut network, &mut queue, limits, |_, _| Go::Continue);
+    network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
     let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
         FrameContent::Segment { destination, .. } => Some((topology.peer(frame.port), destination)),
         _ => None,

@@ -8,15 +8,15 @@ use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
-use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network, SamplePlan};
+use pauseframe_engine::{Control, Ending, Limits};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network, RunFailed, SamplePlan};
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
     Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
     states, tables,
 };
-use pauseframe_schema::panics::caught;
+use pauseframe_schema::panics::{caught, shield};
 use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
@@ -35,6 +35,8 @@ pub struct RunOptions<'a> {
     pub force: bool,
     /// Record whatever is asked for, however large it is ([`Resolved::large`]).
     pub force_large: bool,
+    /// Threads; 0: as many as pay off. The results are the same.
+    pub threads: usize,
 }
 
 /// How far a run has come, for people.
@@ -97,7 +99,7 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let built = build(scenario).map_err(RunError::Build)?;
+    let (built, said) = divided(build(scenario).map_err(RunError::Build)?, options.threads);
     let mut folder = match options.out {
         Some(path) => {
             let running = Manifest::running(&scenario.name, scenario.seed);
@@ -112,7 +114,7 @@ pub fn run(
     let mut watched = |now| watch(*last.insert(now));
     let (mut finished, packets) = simulate(scenario, built, folder.as_ref(), limit, &mut watched)?;
     let series_file = finished.series.take_file();
-    let results = tabulate(resolved, finished, options.out.map(Path::to_path_buf));
+    let results = tabulate(resolved, finished, said, options.out.map(Path::to_path_buf));
     if let Some(folder) = &mut folder {
         series_file.map_or(Ok(()), |file| folder.commit_table(file))?;
         packets.map_or(Ok(()), |file| folder.commit(file))?;
@@ -121,6 +123,21 @@ pub fn run(
         write(folder, scenario, &results, &mut || last.is_none_or(|now| watch(now) == Control::Continue))?;
     }
     Ok(results)
+}
+
+/// The network in so many cells, each for a thread of its own; and what is to be said if there are fewer.
+fn divided(mut built: Built, threads: usize) -> (Built, Option<String>) {
+    let plan = built.network.plan();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cells = if threads == 0 { plan.cells_that_pay(cores) } else { threads.min(plan.cells_max()) };
+    let said = (cells < threads).then(|| {
+        format!("threads: {threads} were asked for, but only {cells} switches have hosts: one thread for each of them")
+    });
+    if cells > 1 {
+        let partition = plan.partition(cells);
+        built.network.divide(&partition);
+    }
+    (built, said)
 }
 
 /// A run that is over.
@@ -143,14 +160,12 @@ fn simulate(
     let agreements: Vec<Agreement> = (built.settings.transports.iter().zip(scenario.transport_specs()))
         .map(|(transport, spec)| Agreement::of(&transport.config, spec.dscp))
         .collect();
-    let mut queue = EventQueue::new();
-    built.network.start(&mut queue);
-    faults::install(scenario, &topology, &mut built.network, &mut queue);
+    faults::install(scenario, &topology, &mut built.network);
     if let Some(spec) = &scenario.record.series {
-        built.network.sample(sample_plan(spec, scenario, &topology), &mut queue);
+        built.network.sample(sample_plan(spec, scenario, &topology));
     }
     if let Some(spec) = &scenario.record.states {
-        built.network.record_states(spec.every, spec.limit as usize, &mut queue);
+        built.network.record_states(spec.every, spec.limit as usize);
     }
     let mut series = Series::begin(folder, &names, series_limit)?;
     let mut packets = match (&scenario.record.packets, folder) {
@@ -171,8 +186,8 @@ fn simulate(
         }
         Ok(())
     };
-    let ending = guarded(scenario, &mut queue, |queue| {
-        run_events(&mut built.network, queue, limits, |network, progress| {
+    let ending = guarded(scenario, &mut built.network, |network| {
+        network.run(limits, shield, |network, progress| {
             if let Err(error) = drain(network) {
                 failure = Some(error);
                 return Control::Stop;
@@ -188,8 +203,7 @@ fn simulate(
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
-    built.network.detect_at_end(ending.now);
-    built.network.end_states(ending.now);
+    built.network.look_at_end(ending.now);
     let cause = failure.or_else(|| drain(&mut built.network).err());
     let cause = cause.or_else(|| series.write_rest(&names).err().map(|cause| ("series.parquet", cause)));
     if let (Some((name, cause)), Some(folder)) = (cause, folder) {
@@ -199,16 +213,17 @@ fn simulate(
 }
 
 /// Turns a failed assertion into an error that names scenario, seed and simulated time.
-fn guarded<T>(
+fn guarded(
     scenario: &Scenario,
-    queue: &mut EventQueue,
-    work: impl FnOnce(&mut EventQueue) -> T,
-) -> Result<T, RunError> {
-    caught(|| work(queue)).map_err(|panic| RunError::Internal {
+    network: &mut Network,
+    work: impl FnOnce(&mut Network) -> Result<Ending, RunFailed>,
+) -> Result<Ending, RunError> {
+    let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
+    ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| RunError::Internal {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
-        time: queue.now(),
-        message: panic.to_string(),
+        time: network.now(),
+        message,
     })
 }
 
@@ -296,13 +311,19 @@ fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec
     warnings
 }
 
-fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> RunResults {
+fn tabulate(
+    resolved: &Resolved,
+    finished: Finished,
+    said: Option<String>,
+    out: Option<PathBuf>,
+) -> RunResults {
     let scenario = &resolved.scenario;
     let Finished { mut built, ending, series, wall_s } = finished;
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
+    warnings.extend(said);
     warnings
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
@@ -333,6 +354,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
         fingerprint: ending.fingerprint.value(),
         sim_time: ending.now,
         wall_s,
+        threads: built.network.cells(),
         events: ending.events,
         packet_hops: built.network.packet_hops(),
         deadlocks: deadlocks.len() as u64,
@@ -368,7 +390,7 @@ fn tabulate(resolved: &Resolved, finished: Finished, out: Option<PathBuf>) -> Ru
             end.saturating_since(Time::ZERO),
         ),
         series: series.into_table(&names),
-        throughput: tables::throughput(built.network.throughput(), &names, end),
+        throughput: tables::throughput(&built.network.throughput(), &names, end),
         pause_tree,
         states,
         deadlocks,

@@ -25,6 +25,7 @@ fn write_for_ever(path: &Path) -> ! {
         fingerprint: 1,
         sim_time: Time::ZERO,
         wall_s: 0.0,
+        threads: 1,
         events: 0,
         packet_hops: 0,
         deadlocks: 0,

@@ -42,6 +42,11 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic { message: message(payload.as_ref()), place: PLACE.take() })
 }
 
+/// The same for a cell on a thread of its own: what was violated, and where.
+pub fn shield(work: &mut dyn FnMut()) -> Result<(), String> {
+    caught(work).map_err(|panic| panic.to_string())
+}
+
 /// Only the hook knows the place. Where nobody catches the panic, everything is as before.
 fn keep_places() {
     let before = take_hook();

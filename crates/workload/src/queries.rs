@@ -53,7 +53,6 @@ impl<T> Queries<T> {
         let open = self.open.get_mut(&query).expect("a query is open until its last flow has ended");
         open.flows -= 1;
         open.failed |= flow.status != FlowStatus::Finished;
-        open.record.timeouts += flow.timeouts;
         if open.flows == 0 {
             open.record.finish = (!open.failed).then_some(now);
             self.ended.extend(self.open.remove(&query).map(|open| open.record));
@@ -65,15 +64,8 @@ impl<T> Queries<T> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Those under way, with the timeouts of their flows among `running` so far.
-    pub(crate) fn unfinished(&self, running: &[FlowRecord], workload: u16) -> Vec<QueryRecord> {
-        let mut open: BTreeMap<u32, QueryRecord> =
-            self.open.iter().map(|(query, open)| (*query, open.record)).collect();
-        for flow in running.iter().filter(|flow| flow.spec.workload == workload) {
-            if let Some(record) = flow.spec.query.and_then(|query| open.get_mut(&query)) {
-                record.timeouts += flow.timeouts;
-            }
-        }
-        open.into_values().collect()
+    /// Those under way.
+    pub(crate) fn unfinished(&self) -> Vec<QueryRecord> {
+        self.open.values().map(|open| open.record).collect()
     }
 }

@@ -257,7 +257,7 @@ impl Requests {
         if let Some(query) = &mut self.query {
             let finish = (!self.failed).then_some(now);
             self.finished.push(QueryRecord { finish, ..*query });
-            (query.ideal, query.timeouts) = (self.later_ideal, 0);
+            query.ideal = self.later_ideal;
         }
         (self.asked, self.ended) = (0, 0);
         if self.rounds < self.series.count && !self.failed {
@@ -297,9 +297,6 @@ impl Workload for Requests {
     fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
         self.ended += 1;
         self.failed |= flow.status != FlowStatus::Finished;
-        if let Some(query) = &mut self.query {
-            query.timeouts += flow.timeouts;
-        }
         if self.ended == self.templates.len() {
             self.end_round(now);
         }
@@ -309,12 +306,8 @@ impl Workload for Requests {
         std::mem::take(&mut self.finished)
     }
 
-    fn unfinished_queries(&self, running: &[FlowRecord]) -> Vec<QueryRecord> {
-        let Some(mut query) = self.query.filter(|_| self.asked > 0) else { return Vec::new() };
-        let of_round =
-            |flow: &&FlowRecord| flow.spec.workload == query.workload && flow.spec.query == Some(query.query);
-        query.timeouts += running.iter().filter(of_round).map(|flow| flow.timeouts).sum::<u32>();
-        vec![query]
+    fn unfinished_queries(&self) -> Vec<QueryRecord> {
+        self.query.filter(|_| self.asked > 0).into_iter().collect()
     }
 }
 
@@ -421,7 +414,7 @@ mod tests {
                     flow
                 })
                 .collect();
-            assert_eq!(workload.unfinished_queries(&[]).len(), 1);
+            assert_eq!(workload.unfinished_queries().len(), 1);
             for (flow, us) in flows.iter().zip([100, 30, 900]) {
                 assert_eq!(workload.next_start(), None);
                 workload.on_finished(
@@ -432,11 +425,11 @@ mod tests {
             let queries = workload.take_queries();
             assert_eq!(queries.len(), 1);
             let query = queries[0];
-            assert_eq!((query.query, query.fan_in, query.timeouts, query.start), (round, 3, 3, now));
+            assert_eq!((query.query, query.fan_in, query.start), (round, 3, now));
             assert_eq!(query.finish, Some(now + Span::from_us(900)));
             now += Span::from_us(905);
         }
         assert_eq!(workload.next_start(), None);
-        assert!(workload.unfinished_queries(&[]).is_empty());
+        assert!(workload.unfinished_queries().is_empty());
     }
 }

@@ -19,6 +19,7 @@ from pauseframe.cli._common import (
     ScenarioFile,
     Seed,
     Set,
+    Threads,
     print_json,
     print_table,
     resolve_file,
@@ -52,6 +53,7 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
     force: Force = False,
     force_large: ForceLarge = False,
+    threads: Threads = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -62,7 +64,14 @@ def run(
     for warning in scenario.warnings:
         say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
-    result = pf.run(scenario, out=folder, force=force, force_large=force_large, progress=False if quiet else None)
+    result = pf.run(
+        scenario,
+        out=folder,
+        force=force,
+        force_large=force_large,
+        threads=threads,
+        progress=False if quiet else None,
+    )
     if as_json:
         print_json(result.summary)
     elif not quiet:

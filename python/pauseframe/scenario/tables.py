@@ -557,9 +557,7 @@ class Host(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(Part):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it can not (cee Fig.
-    3)
-    """
+    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
@@ -1319,7 +1317,7 @@ class Transport(Constants):
     false.
     """
     delayed_ack_form: Literal["fixed", "linux"] | None = None
-    """Constant time-out (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data
+    """Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data
     (linux); default "fixed".
     """
     quick_acks: int | None = None
@@ -1381,7 +1379,7 @@ class Transport(Constants):
     syn_retries: int | None = None
     """SYN retransmissions before giving up (Linux: 6) (0 to 255); default 6."""
     retries: int | None = None
-    """Consecutive time-outs before giving up (Linux: 15) (0 to 255); default 15."""
+    """Consecutive timeouts before giving up (Linux: 15) (0 to 255); default 15."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ METRICS = {
 }
 SOURCE = "results"
 """What stands for an axis when several folders are compared."""
-VOLATILE = {"wall_s", "packet_hops_per_s", "peak_rss_bytes", "seed"}
+VOLATILE = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "seed"}
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ def compute(task: Task) -> Answer:
         if not store.has(key):
             scratch = store.scratch()
             try:
-                run = _core.run(_core.resolve(task["toml"], seed=task["seed"]), out=str(scratch))
+                # Cores go to runs first: one thread each.
+                run = _core.run(_core.resolve(task["toml"], seed=task["seed"]), out=str(scratch), threads=1)
                 if run.interrupted:
                     return {"error": "interrupted"}
                 store.add(scratch, key)

@@ -9,11 +9,13 @@
 mod congestion_point;
 mod reaction_point;
 
-use crate::event::Event;
-use crate::network::{DropReason, Network};
+use crate::cell::Cell;
+use crate::counters::DropReason;
+use crate::event::{Event, LimiterId};
 use crate::packet::{Fifo, Kind, NIL, Packet};
 use congestion_point::{CongestionPoint, Feedback};
 use pauseframe_engine::{EventQueue, Rng, mix, stream};
+use pauseframe_topology::routing::ecmp_index;
 use pauseframe_transport::{Ecn, Flags, Stamps};
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use reaction_point::ReactionPoint;
@@ -84,8 +86,7 @@ impl QcnSettings {
 /// A flow queue of a NIC that has been limited.
 #[derive(Debug)]
 struct Limiter {
-    host: u32,
-    nic_queue: u32,
+    id: LimiterId,
     point: ReactionPoint,
     /// Packets that wait for their turn at the current rate.
     waiting: Fifo,
@@ -108,6 +109,8 @@ pub(crate) struct Qcn {
     cnm_class: u8,
     limiters: Vec<Limiter>,
     seed: u64,
+    /// By flow: its hosts, source first.
+    pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
 }
 
 impl Qcn {
@@ -123,11 +126,19 @@ impl Qcn {
             priorities.iter().enumerate().filter(|(_, p)| watched(p)).fold(0, |set, (c, _)| set | 1 << c);
         let points =
             (0..lanes as u64).map(|lane| CongestionPoint::new(&settings, stream(seed, "qcn/sample", lane)));
-        Qcn { points: points.collect(), classes, cnm_class, limiters: Vec::new(), seed, settings }
+        Qcn {
+            points: points.collect(),
+            classes,
+            cnm_class,
+            limiters: Vec::new(),
+            seed,
+            hosts_of_flow: Vec::new(),
+            settings,
+        }
     }
 }
 
-impl Network {
+impl Cell {
     /// A frame has joined an egress queue of a switch: its congestion point may answer the source.
     #[cold]
     pub(crate) fn on_congestion_point(
@@ -160,14 +171,17 @@ impl Network {
         now: Time,
         queue: &mut EventQueue,
     ) {
-        let Some(class) = self.qcn.as_ref().map(|qcn| qcn.cnm_class) else { return };
-        let (here, source) = (self.topology.owner(port), self.source_of(sampled));
-        let (route, egress) = self.find_route_of_cnm(here, source, sampled.to / 2);
+        let Some(qcn) = self.qcn.as_ref() else { return };
+        let class = qcn.cnm_class;
+        // What goes to side 1 came from the source.
+        let from = qcn.hosts_of_flow[(sampled.to / 2) as usize][(sampled.to & 1 ^ 1) as usize];
+        let here = self.plan.topology.owner(port);
+        let egress = self.way_of_cnm(here, here, from, sampled.to / 2);
         let cnm = Packet {
             at: now,
             next: NIL,
             ingress: PortId::NONE,
-            route,
+            route: from.0,
             // The end that the frame came from.
             to: sampled.to ^ 1,
             seq: u32::from(feedback.fb) | u32::from(sampled.class) << 8,
@@ -212,21 +226,30 @@ impl Network {
         }
     }
 
-    /// The way back, as ECMP or spraying would choose it, and its first port.
-    fn find_route_of_cnm(&mut self, here: NodeId, source: NodeId, flow: u32) -> (u32, PortId) {
-        if self.settings.spray {
-            return (source.0, self.routes.ports(here, source)[0]);
+    /// The way back from the switch `origin` as ECMP would choose it, hop by hop: the port that `here` takes. Where packets are
+    /// sprayed it is the first.
+    fn way_of_cnm(&self, here: NodeId, origin: NodeId, to: NodeId, flow: u32) -> PortId {
+        let among = self.routes.ports(here, to);
+        if self.settings.spray || among.len() == 1 {
+            return among[0];
         }
-        let seed = self.settings.seed;
-        let tuple = mix(u64::from(here.0) << 32 | u64::from(source.0)) ^ mix(u64::from(flow));
-        let salt = |switch: NodeId| mix(seed ^ mix(u64::from(switch.0)));
-        let mut path = std::mem::take(&mut self.path_scratch);
-        self.routes.ecmp_path(&self.topology, here, source, mix(tuple), salt, &mut path);
-        let (route, first) = (self.add_path(&path), path[0]);
-        // The CNM alone names it.
-        self.paths.retire(route);
-        self.path_scratch = path;
-        (route, first)
+        let tuple = mix(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix(u64::from(flow));
+        let salt = mix(self.settings.seed ^ mix(u64::from(here.0)));
+        among[ecmp_index(mix(tuple), salt, among.len())]
+    }
+
+    /// A CNM has come into a switch.
+    #[inline(never)]
+    pub(crate) fn forward_cnm(&mut self, port: PortId, index: u32, now: Time, queue: &mut EventQueue) {
+        let switch = self.ports[port].to_switch;
+        let Packet { remaining, route, to, class, .. } = self.packets[index];
+        let origin = self.plan.topology.owner(PortId(remaining));
+        let egress = if self.settings.spray {
+            self.spray_to(switch, NodeId(route))
+        } else {
+            self.way_of_cnm(self.switches[switch as usize].node, origin, NodeId(route), to / 2)
+        };
+        self.pass_on(switch, port, index, (egress, class), now, queue);
     }
 
     /// A CNM has come to the NIC of the source, or ends on the way there.
@@ -238,22 +261,21 @@ impl Network {
         let (fb, class) = (cnm.seq as u8, (cnm.seq >> 8) as u8);
         let lane = self.lane_index(port.reverse(), class);
         self.counters[lane].cnms_received += 1;
-        let spec = self.records[(cnm.to / 2) as usize].spec;
-        let destination = if cnm.to & 1 == 0 { spec.destination } else { spec.source };
+        let Some(qcn) = self.qcn.as_deref_mut() else { return };
+        let destination = qcn.hosts_of_flow[(cnm.to / 2) as usize][(cnm.to & 1 ^ 1) as usize];
         let nic_queue = self.hosts[host as usize].queue_for(destination, class);
         let line = self.ports[port.reverse()].rate.rate();
-        let Some(qcn) = self.qcn.as_deref_mut() else { return };
         let limiter = self.hosts[host as usize].limiter(nic_queue).unwrap_or_else(|| {
             let number = qcn.limiters.len() as u32;
+            let id = LimiterId { host, nic_queue };
             qcn.limiters.push(Limiter {
-                host,
-                nic_queue,
+                id,
                 point: ReactionPoint::new(line, &qcn.settings),
                 waiting: Fifo::EMPTY,
                 last: (now, 0),
                 release_at: Time::MAX,
                 timer_at: Time::MAX,
-                rng: stream(qcn.seed, "qcn/recovery", u64::from(number)),
+                rng: stream(qcn.seed, "qcn/recovery", id.index()),
             });
             self.hosts[host as usize].set_limiter(nic_queue, number);
             number
@@ -262,7 +284,7 @@ impl Network {
         let state = &mut limiters[limiter as usize];
         state.point.on_cnm(fb, settings);
         state.timer_at = now + state.point.timer_cycle(settings, &mut state.rng);
-        queue.push(state.timer_at, Event::RateTimer(limiter).code());
+        queue.push(state.timer_at, Event::RateTimer(state.id).code());
         self.set_release(limiter, now, queue);
     }
 
@@ -298,12 +320,14 @@ impl Network {
         let at = now.max(last + state.point.current_rate.serialise(Bytes(u64::from(bytes))));
         if at != state.release_at {
             state.release_at = at;
-            queue.push(at, Event::RateRelease(limiter).code());
+            queue.push(at, Event::RateRelease(state.id).code());
         }
     }
 
     /// The first packet of a limited flow queue may go on into the NIC.
-    pub(crate) fn on_rate_release(&mut self, limiter: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn on_rate_release(&mut self, id: LimiterId, now: Time, queue: &mut EventQueue) {
+        let LimiterId { host, nic_queue } = id;
+        let Some(limiter) = self.hosts[host as usize].limiter(nic_queue) else { return };
         let gap = self.hot.gap;
         let Some(qcn) = self.qcn.as_deref_mut() else { return };
         let Qcn { limiters, settings, .. } = qcn;
@@ -318,14 +342,14 @@ impl Network {
         if state.point.is_limiting() {
             state.point.on_sent(size, settings, &mut state.rng);
         }
-        let (host, nic_queue) = (state.host, state.nic_queue);
         self.set_release(limiter, now, queue);
         self.pass_to_port(host, nic_queue, index, now, queue);
         self.unblock(host, now, queue);
     }
 
     /// A cycle of a limiter's timer is over.
-    pub(crate) fn on_rate_timer(&mut self, limiter: u32, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn on_rate_timer(&mut self, id: LimiterId, now: Time, queue: &mut EventQueue) {
+        let Some(limiter) = self.hosts[id.host as usize].limiter(id.nic_queue) else { return };
         let Some(qcn) = self.qcn.as_deref_mut() else { return };
         let Qcn { limiters, settings, .. } = qcn;
         let state = &mut limiters[limiter as usize];
@@ -338,18 +362,16 @@ impl Network {
         }
         if state.point.is_limiting() {
             state.timer_at = now + state.point.timer_cycle(settings, &mut state.rng);
-            queue.push(state.timer_at, Event::RateTimer(limiter).code());
+            queue.push(state.timer_at, Event::RateTimer(id).code());
         }
         self.set_release(limiter, now, queue);
     }
 
-    /// The rate that QCN allows what `flow` sends from its source; `None` without QCN.
-    pub(crate) fn limited_rate(&self, flow: u32) -> Option<BitRate> {
+    /// The rate that QCN allows what a host of this cell sends to `destination` in a class; `None` without QCN.
+    pub(crate) fn limited_rate(&self, source: NodeId, destination: NodeId, class: u8) -> Option<BitRate> {
         let qcn = self.qcn.as_ref()?;
-        let spec = &self.records[flow as usize].spec;
-        let host = &self.hosts[self.host_of(spec.source) as usize];
-        let class = self.class_of_transport[usize::from(spec.transport)];
-        let limiter = host.known_queue(spec.destination, class).and_then(|queue| host.limiter(queue));
+        let host = &self.hosts[self.host_of(source) as usize];
+        let limiter = host.known_queue(destination, class).and_then(|queue| host.limiter(queue));
         let line = self.ports[host.port].rate.rate();
         Some(limiter.map_or(line, |limiter| qcn.limiters[limiter as usize].point.current_rate))
     }

@@ -7,7 +7,8 @@
 
 mod pfabric;
 
-use crate::network::{DropReason, Network};
+use crate::cell::Cell;
+use crate::counters::DropReason;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{PortId, Time};
 
@@ -20,7 +21,7 @@ pub enum QueueDiscipline {
     Pfabric,
 }
 
-impl Network {
+impl Cell {
     /// Puts the packet first that `class` is to send next. Packets that are still in the pipeline of the switch
     /// are not among the choice.
     pub(crate) fn bring_forward(&mut self, port: PortId, class: u8, now: Time) {

@@ -77,11 +77,11 @@ fn a_shared_pool_gives_queues_their_dynamic_threshold() {
             .map(|(i, to)| flow(&topology, &format!("host{}", i + 3), &format!("host{to}"), 300 * MSS))
             .collect();
         let buffer = BufferPolicy::Shared { size: Bytes(pool), alpha, reserved: Bytes(0) };
-        let (mut network, mut queue) = build(&topology, &Settings { buffer, ..settings(config()) }, &flows);
+        let mut network = build(&topology, &Settings { buffer, ..settings(config()) }, &flows);
         let sinks: Vec<_> = (0..queues).map(|to| port(&topology, "switch", &format!("host{to}"))).collect();
         let plan = SamplePlan { every: Span::from_us(1), ports: sinks.clone(), workloads: vec![] };
-        network.sample(plan, &mut queue);
-        let ending = proceed(&mut network, &mut queue, Time(300 * US));
+        network.sample(plan);
+        let ending = proceed(&mut network, Time(300 * US));
         assert!(drops(&network, &ending)[DropReason::BufferFull as usize] > 100);
         let share = pool as f64 * alpha / (1.0 + f64::from(queues) * alpha);
         // The first to come may hold the share of one; that is over when its excess has drained.

@@ -153,12 +153,11 @@ fn each_class_has_its_own_dynamic_threshold() {
             transport.datagrams = Some(DatagramSettings { rate: BitRate(1_000_000_000), payload: 1460 });
         }
         let scheduler = ets(&[(&[1], 50), (&[2], 50)]);
-        let (mut network, mut queue) =
-            build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
+        let mut network = build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
         let sink = port(&topology, "switch", "host0");
         let plan = SamplePlan { every: Span::from_us(1), ports: vec![sink], workloads: vec![] };
-        network.sample(plan, &mut queue);
-        proceed(&mut network, &mut queue, Time(600 * US));
+        network.sample(plan);
+        proceed(&mut network, Time(600 * US));
         let samples = network.take_samples();
         let steady: Vec<_> =
             samples.iter().filter(|s| s.metric == Metric::Backlog && s.time > Time(400 * US)).collect();

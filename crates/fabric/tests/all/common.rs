@@ -1,6 +1,6 @@
 //! A network made of a topology, settings and a list of flows, and a run of it.
 
-use pauseframe_engine::{Control, Ending, EventQueue, Limits, run as run_events};
+use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
     BufferPolicy, FlowRecord, FlowSpec, Marker, Metric, Network, Overhead, PfcSettings, PortReport,
     QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Threshold, Transport, Workload,
@@ -198,7 +198,7 @@ pub(crate) fn star_of(hosts: &[(&str, Channel)]) -> Topology {
 }
 
 /// An idle network with its first events.
-pub(crate) fn build(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, EventQueue) {
+pub(crate) fn build(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Network {
     assert!(flows.is_sorted_by_key(|flow| flow.start), "flows are listed in the order of their start");
     build_with(topology, settings, vec![Box::new(FlowList(flows.to_vec().into()))])
 }
@@ -208,19 +208,20 @@ pub(crate) fn build_with(
     topology: &Topology,
     settings: &Settings,
     workloads: Vec<Box<dyn Workload>>,
-) -> (Network, EventQueue) {
+) -> Network {
     let topology = Arc::new(topology.clone());
     let routes = Arc::new(NextHops::shortest(&topology).expect("a connected topology"));
-    let mut network = Network::new(topology, routes, Arc::new(settings.clone()), workloads, false);
-    let mut queue = EventQueue::new();
-    network.start(&mut queue);
-    (network, queue)
+    Network::new(topology, routes, Arc::new(settings.clone()), workloads, false)
 }
 
 /// Runs what [`build`] made up to `until`, or until nothing is left to happen.
-pub(crate) fn proceed(network: &mut Network, queue: &mut EventQueue, until: Time) -> Ending {
+pub(crate) fn proceed(network: &mut Network, until: Time) -> Ending {
     let limits = Limits { time: until, watch_every: u64::MAX };
-    run_events(network, queue, limits, |_, _| Control::Continue)
+    let bare = |work: &mut dyn FnMut()| {
+        work();
+        Ok(())
+    };
+    network.run(limits, bare, |_, _| Control::Continue).expect("threads that panic are not caught here")
 }
 
 /// Builds and runs until the last packet has arrived and the last timer is off.
@@ -235,8 +236,8 @@ pub(crate) fn run_until(
     flows: &[FlowSpec],
     until: Time,
 ) -> (Network, Ending) {
-    let (mut network, mut queue) = build(topology, settings, flows);
-    let ending = proceed(&mut network, &mut queue, until);
+    let mut network = build(topology, settings, flows);
+    let ending = proceed(&mut network, until);
     (network, ending)
 }
 
@@ -266,9 +267,9 @@ pub(crate) fn goodputs(
     every: Span,
     until: Time,
 ) -> Vec<Vec<f64>> {
-    let (mut network, mut queue) = build(topology, settings, flows);
-    network.sample(SamplePlan { every, ports: vec![], workloads: vec![true] }, &mut queue);
-    proceed(&mut network, &mut queue, until);
+    let mut network = build(topology, settings, flows);
+    network.sample(SamplePlan { every, ports: vec![], workloads: vec![true] });
+    proceed(&mut network, until);
     let samples = network.take_samples();
     let mut rows = vec![vec![0.0; flows.len()]; (until.0 / every.0) as usize];
     for Sample { time, metric, entity, value } in samples {

@@ -58,9 +58,9 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
     let shared =
         pauseframe_fabric::BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(0) };
     for settings in [per_port(), settings(shared)] {
-        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(500), false);
-        let ending = proceed(&mut network, &mut queue, Time(20_000 * US));
+        let ending = proceed(&mut network, Time(20_000 * US));
         let hops = network.packet_hops();
         let [deadlock] = network.deadlocks() else { panic!("{:?}", network.deadlocks()) };
         let ports: BTreeSet<PortId> = deadlock.cycle.iter().map(|queue| queue.port).collect();
@@ -77,7 +77,7 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
         assert!(deadlock.since() < deadlock.found && deadlock.found < Time(5_000 * US));
         // B-M06: no progress for more than 10 ms.
         assert!(ending.now - deadlock.found > Span::from_ms(10));
-        let ending = proceed(&mut network, &mut queue, Time(80_000 * US));
+        let ending = proceed(&mut network, Time(80_000 * US));
         assert_eq!(network.packet_hops(), hops, "something has moved");
         assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Running));
         assert_eq!(drops(&network, &ending), [0; 3]);
@@ -89,11 +89,11 @@ fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let run = |detector: Option<(u64, bool)>, until| {
-        let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+        let mut network = build(&topology, &per_port(), &flows);
         if let Some((after, stops)) = detector {
             network.detect_deadlocks(Span::from_us(after), stops);
         }
-        let ending = proceed(&mut network, &mut queue, Time(until));
+        let ending = proceed(&mut network, Time(until));
         (network.deadlocks().to_vec(), ending)
     };
     let (found, ending) = run(Some((500, true)), 20_000 * US);
@@ -111,9 +111,9 @@ fn without_the_closing_link_nothing_stops() {
     let wire = link(10, Span::from_us(1));
     let topology = line(SWITCHES, 1, wire, wire).unwrap();
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+    let mut network = build(&topology, &per_port(), &flows);
     network.detect_deadlocks(Span::from_us(5), true);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     assert!(network.deadlocks().is_empty());
     assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
     let paused = network.port_reports(ending.now).iter().map(|r| r.paused_longest).max().unwrap();
@@ -126,9 +126,9 @@ fn the_detector_is_silent_where_everything_finishes() {
     let mut paused = 0;
     for seed in 0..60 {
         let scenario = draw(seed);
-        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         network.detect_deadlocks(Span::from_ns(300), false);
-        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        let ending = proceed(&mut network, Time::MAX);
         assert!(network.deadlocks().is_empty(), "seed {seed}");
         paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }
@@ -148,10 +148,10 @@ fn the_watchdog_breaks_a_deadlock() {
             retries: 100,
             ..config()
         });
-        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(500), false);
         network.guard(Watchdog { detection, action, restoration: Span::from_ms(2) });
-        let ending = proceed(&mut network, &mut queue, Time(2_000_000 * US));
+        let ending = proceed(&mut network, Time(2_000_000 * US));
         let records = network.flow_records(ending.now).to_vec();
         assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
         assert!(!network.deadlocks().is_empty());
@@ -177,10 +177,10 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let topology = line(SWITCHES, 1, wire, wire).unwrap();
     assert!(NextHops::shortest(&topology).is_ok());
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+    let mut network = build(&topology, &per_port(), &flows);
     let (detection, restoration) = (Span::from_ms(5), Span::from_ms(5));
     network.guard(Watchdog { detection, action: WatchdogAction::Drop, restoration });
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     let (mut bare, bare_ending) = run(&topology, &per_port(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
     let reports = network.port_reports(ending.now);
@@ -205,10 +205,10 @@ fn a_storm_lasts_as_long_as_pauses_come() {
     };
     let flows = [flow(&topology, "a", "b", 100_000 * MSS)];
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
-        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let mut network = build(&topology, &settings, &flows);
         let (detection, restoration) = (Span::from_ms(1), Span::from_ms(1));
         network.guard(Watchdog { detection, action, restoration });
-        let ending = proceed(&mut network, &mut queue, Time(30_000 * US));
+        let ending = proceed(&mut network, Time(30_000 * US));
         let egress = report(&network, &ending, port(&topology, "s", "b"));
         assert_eq!(egress.watchdog_storms, 1, "{action:?}");
         assert!(egress.pauses_received > 1000, "a frame every 25.6 us: {}", egress.pauses_received);
@@ -252,10 +252,10 @@ fn every_run_that_stops_for_good_is_reported() {
                 ..flow(&topology, "host0", "host1", (20 + rng.below(3_000)) * MSS)
             })
             .collect();
-        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(200), false);
-        let ending = proceed(&mut network, &mut queue, Time(300_000 * US));
-        network.detect_at_end(ending.now);
+        let ending = proceed(&mut network, Time(300_000 * US));
+        network.look_at_end(ending.now);
         let open =
             network.flow_records(ending.now).iter().filter(|r| r.status == FlowStatus::Running).count();
         let found = network.deadlocks().len();
@@ -270,11 +270,11 @@ fn every_run_that_stops_for_good_is_reported() {
 fn a_deadlock_at_the_end_is_not_missed() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let (mut network, mut queue) = build(&topology, &per_port(), &flows);
+    let mut network = build(&topology, &per_port(), &flows);
     network.detect_deadlocks(Span::from_ms(100), false);
-    let ending = proceed(&mut network, &mut queue, Time(5_000 * US));
+    let ending = proceed(&mut network, Time(5_000 * US));
     assert!(network.deadlocks().is_empty());
-    network.detect_at_end(ending.now);
+    network.look_at_end(ending.now);
     assert_eq!(network.deadlocks().len(), 1);
     assert_eq!(network.deadlocks()[0].found, ending.now);
 }

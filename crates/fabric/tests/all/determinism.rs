@@ -62,17 +62,88 @@ fn a_watched_run_is_the_same_run() {
     for seed in 200..230 {
         let scenario = draw(seed);
         let bare = outcome(&scenario.topology, &scenario.settings, &scenario.flows);
-        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let ports: Vec<_> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
         network.capture(&ports, 10_000);
         let some = ports[..4.min(ports.len())].to_vec();
-        network
-            .sample(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] }, &mut queue);
-        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        network.sample(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] });
+        let ending = proceed(&mut network, Time::MAX);
         assert!(!network.take_samples().is_empty() && !network.take_frames().is_empty(), "seed {seed}");
         assert_eq!(ending.fingerprint, bare.ending.fingerprint, "seed {seed}");
         assert_eq!(ending.events, bare.ending.events, "seed {seed}");
         assert_eq!(network.flow_records(ending.now), bare.flows, "seed {seed}");
+    }
+}
+
+/// Everything that a run shows.
+#[derive(PartialEq, Debug)]
+struct Seen {
+    outcome: Outcome,
+    samples: Vec<pauseframe_fabric::Sample>,
+    frames: Vec<pauseframe_fabric::CapturedFrame>,
+    pauses: Vec<pauseframe_fabric::PauseInterval>,
+    states: Vec<pauseframe_fabric::StateChange>,
+    deadlocks: Vec<pauseframe_fabric::Deadlock>,
+    throughput: Vec<Vec<u64>>,
+    under_way: usize,
+}
+
+/// A run with everything recorded and some links failing, with the nodes at random in so many cells.
+fn seen(scenario: &crate::properties::Scenario, seed: u64, cells: u64) -> Seen {
+    let (topology, settings) = (&scenario.topology, &scenario.settings);
+    let mut network = build(topology, settings, &scenario.flows);
+    let mut rng = pauseframe_engine::stream(seed, "cells", cells);
+    let nodes = topology.nodes().len() as u64;
+    let mut cell_of: Vec<u16> = (0..nodes).map(|_| rng.below(cells) as u16).collect();
+    (0..cells).for_each(|cell| cell_of[cell as usize] = cell as u16);
+    network.divide(&cell_of);
+    let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
+    network.capture(&ports, 5_000);
+    if seed % 2 == 0 {
+        network.capture_once();
+    }
+    network.sample(SamplePlan { every: Span(3_333_333), ports, workloads: vec![true] });
+    network.record_states(Span(7_777_777), 2_000);
+    network.record_pauses(500);
+    network.detect_deadlocks(Span::from_us(20), false);
+    if seed % 3 == 0 {
+        let what = pauseframe_fabric::Failed::Link(pauseframe_units::LinkId(
+            seed as u32 % topology.links().len() as u32,
+        ));
+        let failure = pauseframe_fabric::Failure { what, down: Time(50_000_000), up: Some(Time(90_000_000)) };
+        network.fail(vec![failure], Span::from_us(10));
+    }
+    let ending = proceed(&mut network, Time(2_000_000_000));
+    network.look_at_end(ending.now);
+    Seen {
+        outcome: Outcome {
+            ending,
+            flows: network.flow_records(ending.now).to_vec(),
+            ports: network.port_reports(ending.now),
+        },
+        samples: network.take_samples(),
+        frames: network.take_frames(),
+        pauses: network.pause_intervals().to_vec(),
+        states: network.state_changes().to_vec(),
+        deadlocks: network.deadlocks().to_vec(),
+        throughput: network.throughput().intervals().map(<[u64]>::to_vec).collect(),
+        under_way: network.packets_under_way(),
+    }
+}
+
+/// However the nodes are divided among cells on threads of their own, everything is as with one.
+#[test]
+fn a_divided_network_is_the_same_network() {
+    for seed in 300..340 {
+        let scenario = draw(seed);
+        let whole = seen(&scenario, seed, 1);
+        assert!(whole.outcome.ending.events > 0);
+        for cells in [2, 3] {
+            let parts = seen(&scenario, seed, cells.min(scenario.topology.nodes().len() as u64));
+            let (a, b) = (&whole.outcome, &parts.outcome);
+            assert_eq!(a.ending, b.ending, "seed {seed}, {cells} cells");
+            assert!(whole == parts, "seed {seed}, {cells} cells: another run with the same events");
+        }
     }
 }
 
@@ -201,4 +272,26 @@ fn fingerprints_are_those_on_record() {
         path.display(),
         differing.join("\n")
     );
+}
+
+/// Pods stay whole, cells are equally large, and there are no more of them than leaf switches.
+#[test]
+fn a_fat_tree_is_divided_by_pods() {
+    let topology = fat_tree(4, wire(), wire()).unwrap();
+    let plan = build(&topology, &settings(config()), &[]);
+    let plan = plan.plan();
+    for (cells, hosts) in [(1, 16), (2, 8), (4, 4)] {
+        let cell_of = plan.partition(cells);
+        let cell = |node: pauseframe_units::NodeId| usize::from(cell_of[node.0 as usize]);
+        for number in 0..cells {
+            assert_eq!(topology.hosts().filter(|host| cell(*host) == number).count(), hosts);
+            assert!(topology.switches().filter(|switch| cell(*switch) == number).count() >= 20 / cells);
+        }
+        for host in topology.hosts() {
+            let leaf = topology.peer(topology.nodes()[host].ports[0]);
+            assert_eq!(cell(leaf), cell(host));
+        }
+    }
+    assert_eq!(plan.partition(100).iter().max(), Some(&7), "eight leaf switches");
+    assert_eq!(plan.cells_that_pay(64), 1, "sixteen hosts are work for one thread");
 }

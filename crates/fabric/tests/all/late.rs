@@ -88,13 +88,13 @@ fn run_captured(
     topology: &Topology,
     settings: &Settings,
     workloads: Vec<Box<dyn Workload>>,
-    prepare: impl Fn(&mut Network, &mut pauseframe_engine::EventQueue),
+    prepare: impl Fn(&mut Network),
     what: &str,
 ) -> (Network, Seen) {
-    let (mut network, mut queue) = build_with(topology, settings, workloads);
+    let mut network = build_with(topology, settings, workloads);
     network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
-    prepare(&mut network, &mut queue);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    prepare(&mut network);
+    let ending = proceed(&mut network, Time::MAX);
     let ends: Vec<Time> = network.flow_records(ending.now).iter().map(|record| record.end).collect();
     let frames = network.take_frames();
     let seen = check_journeys(topology, &frames, &ends, what);
@@ -258,7 +258,7 @@ fn every_packet_comes_to_its_own_host_by_links_that_exist() {
             &topology,
             &settings,
             vec![Box::new(FlowList(flows.into())), Box::new(kept)],
-            |network, queue| network.fail(failures.clone(), Span::from_us(20), queue),
+            |network| network.fail(failures.clone(), Span::from_us(20)),
             &what,
         );
         (late, cnms) = (late + seen.late, cnms + seen.cnms);
@@ -301,7 +301,7 @@ fn in_vlans_too() {
             Box::new(Exchanges::new(&many_flows(&mut rng, &topology, 40, 1), 3)),
         ];
         let what = format!("seed {seed}");
-        let (network, seen) = run_captured(&topology, &settings, workloads, |_, _| {}, &what);
+        let (network, seen) = run_captured(&topology, &settings, workloads, |_| {}, &what);
         check_nics(&topology, &network, &settings, &what);
         late += seen.late;
     }
@@ -342,11 +342,11 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
         ..lossless(Config { fast_retransmit: false, ..config() }, 1 << 20)
     };
     let flows = [flow(&topology, "a", "b", 400 * MSS), flow(&topology, "c", "d", 1_000 * MSS)];
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     let what = Failed::Link(port(&topology, "s1", "s3").link());
-    network.fail(vec![Failure { what, down: Time(150 * US), up: None }], Span::from_us(1), &mut queue);
+    network.fail(vec![Failure { what, down: Time(150 * US), up: None }], Span::from_us(1));
     network.capture(&[back], u64::MAX);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_frames();
     let resumes =
         frames.iter().filter(|f| matches!(f.content, FrameContent::Pause { quanta: 0, .. })).count();
@@ -372,10 +372,10 @@ fn what_was_no_load_is_not_taken_off() {
     let back = |from, to| FlowSpec { start: Time(2_000 * US), ..flow(&topology, from, to, 100 * MSS) };
     let second = FlowSpec { start: Time(1_000 * US), ..there(10 * MSS, false) };
     let flows = [there(0, true), second, back("h2", "h0"), back("h3", "h1")];
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     let ways = ["s1", "s2"].map(|middle| port(&topology, "s3", middle));
     network.capture(&ways, u64::MAX);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let frames = network.take_frames();
     let data = |frame: &&CapturedFrame| matches!(frame.content, FrameContent::Segment { flow: 2.., forward: true, segment, .. } if segment.len > 0);

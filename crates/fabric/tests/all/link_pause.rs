@@ -97,10 +97,10 @@ fn a_paused_link_stops_all_priorities() {
     let flows: Vec<FlowSpec> = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
         .map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "c", 1_000_000) })
         .to_vec();
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     let down = [port(&topology, "s", "a"), port(&topology, "s", "b")];
     network.capture(&down, 1_000_000);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     assert_eq!(drops(&network, &ending), [0; 3]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let frames = network.take_frames();
@@ -221,7 +221,7 @@ fn jumbo_frames_need_and_have_their_headroom() {
     // and the frame that crossed XOFF, less one byte.
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));
     let limits =
-        network.thresholds(port(&topology, "a", "s"), priority(LOSSLESS)).expect("a lossless ingress");
+        network.plan().thresholds(port(&topology, "a", "s"), priority(LOSSLESS)).expect("a lossless ingress");
     assert_eq!(limits.headroom, needed.0);
     let most = report(&network, &ending, port(&topology, "a", "s")).ingress_max;
     assert!(most > limits.xoff && most <= 150_000, "{most}");

@@ -94,7 +94,6 @@ fn nothing_is_lost(seed: u64, mtu: u32) {
     let mut settings = draw_settings(&mut rng, mtu);
     let flows = storm(&mut rng, &topology);
     if build(&topology, &settings, &[])
-        .0
         .warnings()
         .iter()
         .any(|warning| warning.starts_with("switch.pfc.quanta"))
@@ -149,15 +148,15 @@ proptest! {
         topology.add_link(b, s, link(10, Span::ZERO));
         let pfc = PfcSettings { reaction: Span(reaction), ..pfc() };
         let settings = Settings { mtu, pfc: Some(pfc), ..lossless(config(), 1 << 30) };
-        let (network, _) = build(&topology, &settings, &[]);
+        let network = build(&topology, &settings, &[]);
         let from_a = port(&topology, "a", "s");
-        let reports = network.headrooms();
+        let reports = network.plan().headrooms();
         prop_assert_eq!(reports.len(), 2);
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
         let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
         prop_assert_eq!(needed.total(), headroom(data, back, frame, settings.overhead, Span(reaction), 1));
         prop_assert_eq!(Bytes(limits.headroom), needed.total());
-        prop_assert_eq!(Some(limits), network.thresholds(from_a, priority(LOSSLESS)));
+        prop_assert_eq!(Some(limits), network.plan().thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
         let wire = data.rate.bytes_in(needed.time()).0;
         prop_assert!(needed.arriving.0 <= wire + 1 && needed.arriving.0 + needed.arriving.0 / 25 + 20 >= wire);

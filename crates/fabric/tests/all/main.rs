@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what helpers of tests unwrap is what the test asserts")]
 
+mod arrows;
 mod buffers;
 mod classes;
 mod closed_forms;

@@ -19,11 +19,11 @@ fn the_mean_backlog_is_the_integral_of_dense_samples() {
     for seed in 0..24 {
         let scenario = draw(seed);
         let until = Time(every.0 * (500 + stream(seed, "stop", 0).below(6_000)));
-        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
-        network.sample(SamplePlan { every, ports, workloads: vec![] }, &mut queue);
+        network.sample(SamplePlan { every, ports, workloads: vec![] });
         // Samples at the end of each interval: those of the last one are taken, as time ends after them.
-        let ending = proceed(&mut network, &mut queue, until);
+        let ending = proceed(&mut network, until);
         let mut sums: BTreeMap<(PortId, u8), f64> = BTreeMap::new();
         for sample in network.take_samples() {
             if let (Metric::Backlog, Entity::PortPriority(port, priority)) = (sample.metric, sample.entity) {
@@ -51,15 +51,15 @@ fn no_port_is_busier_than_time_passes() {
         let scenario = draw(seed);
         let mut rng = stream(seed, "stop", 1);
         let until = Time(1 + rng.below(300_000_000));
-        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let links = scenario.topology.links().len() as u64;
         let failures = (0..3).map(|_| {
             let down = Time(rng.below(until.0));
             let up = (rng.below(2) == 0).then(|| down + Span(1 + rng.below(2_000_000)));
             Failure { what: Failed::Link(LinkId(rng.below(links) as u32)), down, up }
         });
-        network.fail(failures.collect(), Span::from_us(10), &mut queue);
-        let ending = proceed(&mut network, &mut queue, until);
+        network.fail(failures.collect(), Span::from_us(10));
+        let ending = proceed(&mut network, until);
         assert_eq!(ending.now, until);
         let mut of_port: BTreeMap<PortId, u64> = BTreeMap::new();
         for report in network.port_reports(until) {
@@ -75,23 +75,23 @@ type Outcome = (Vec<PortReport>, Vec<FlowRecord>, Time, u64, u64);
 
 fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     let scenario = draw(seed);
-    let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+    let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
     if failing {
         let down = Time(30_000_000);
         let what = Failed::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
         let failure = Failure { what, down, up: Some(down + Span::from_us(200)) };
-        network.fail(vec![failure], Span::from_us(50), &mut queue);
+        network.fail(vec![failure], Span::from_us(50));
     }
     if watched {
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
         network.capture(&ports, 1_000);
         let every = Span::from_ns(777 + seed);
-        network.sample(SamplePlan { every, ports, workloads: vec![true] }, &mut queue);
+        network.sample(SamplePlan { every, ports, workloads: vec![true] });
         network.record_pauses(1_000);
         network.detect_deadlocks(Span::from_ns(900), false);
     }
-    let ending = proceed(&mut network, &mut queue, until);
-    network.detect_at_end(ending.now);
+    let ending = proceed(&mut network, until);
+    network.look_at_end(ending.now);
     let records = network.flow_records(ending.now).to_vec();
     (network.port_reports(ending.now), records, ending.now, ending.events, ending.fingerprint.value())
 }
@@ -119,11 +119,11 @@ fn observers_end_with_the_last_event() {
     let wire = link(10, Span::from_us(1));
     let topology = star(2, wire).unwrap();
     let flows = [flow(&topology, "host0", "host1", 10 * MSS)];
-    let (mut network, mut queue) = build(&topology, &settings(config()), &flows);
+    let mut network = build(&topology, &settings(config()), &flows);
     let every = Span::from_us(7);
-    network.sample(SamplePlan { every, ports: vec![PortId(0)], workloads: vec![] }, &mut queue);
+    network.sample(SamplePlan { every, ports: vec![PortId(0)], workloads: vec![] });
     network.detect_deadlocks(Span::from_us(3), false);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     let (_, bare) = run(&topology, &settings(config()), &flows);
     assert_eq!(ending.now, bare.now);
     assert!(network.take_samples().iter().all(|sample| sample.time.0 < bare.now.0 + every.0));
@@ -153,9 +153,9 @@ fn a_tight_shared_pool_forgets_nobody() {
         if let Some(pfc) = &mut scenario.settings.pfc {
             pfc.xoff = None;
         }
-        let (network, _) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let mut headroom: BTreeMap<_, u64> = BTreeMap::new();
-        for report in network.headrooms() {
+        for report in network.plan().headrooms() {
             *headroom.entry(scenario.topology.peer(report.port)).or_default() += report.limits.headroom;
         }
         let most = headroom.values().max().copied().unwrap_or(0);

@@ -43,9 +43,9 @@ fn intervals_add_up_to_the_counters_in_random_networks() {
     let mut seen = 0;
     for seed in 0..60 {
         let scenario = draw(seed);
-        let (mut network, mut queue) = build(&scenario.topology, &scenario.settings, &scenario.flows);
+        let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         network.record_pauses(1 << 20);
-        let ending = proceed(&mut network, &mut queue, Time::MAX);
+        let ending = proceed(&mut network, Time::MAX);
         seen += check_against_counters(&network, ending.now);
         check_causes(&scenario.topology, network.pause_intervals());
         let (_, bare) = run(&scenario.topology, &scenario.settings, &scenario.flows);
@@ -67,10 +67,9 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
         ..config()
     };
     let settings = lossless(silent, 60_000);
-    let (mut network, mut queue) =
-        build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
+    let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(100);
-    proceed(&mut network, &mut queue, Time(2000 * US));
+    proceed(&mut network, Time(2000 * US));
     let intervals = network.pause_intervals();
     let paused: Vec<&str> =
         intervals.iter().map(|i| topology.nodes()[topology.owner(i.port)].name.as_str()).collect();
@@ -82,9 +81,8 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     check_causes(&topology, intervals);
 
     // A limit is kept, and what it costs is said.
-    let (mut network, mut queue) =
-        build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
+    let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(3);
-    proceed(&mut network, &mut queue, Time(2000 * US));
+    proceed(&mut network, Time(2000 * US));
     assert_eq!((network.pause_intervals().len(), network.unrecorded_pauses()), (3, 1));
 }

@@ -151,10 +151,10 @@ fn a_pause_acts_at_the_computed_picosecond() {
     for (reaction, offset) in [(0, 0), (400_000, 0), (400_000, 300_000), (1_234_567, 1_000_000)] {
         let settings = blocked_settings(5, PfcSettings { reaction: Span(reaction), ..pfc() });
         let flows = both_flows(&topology, Time(offset));
-        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let mut network = build(&topology, &settings, &flows);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
         network.capture(&[a, to_a], 1 << 20);
-        let ending = proceed(&mut network, &mut queue, Time(100 * US));
+        let ending = proceed(&mut network, Time(100 * US));
         let frames = network.take_frames();
         let of = |port| frames.iter().filter(|frame| frame.port == port).copied().collect::<Vec<_>>();
 
@@ -178,10 +178,10 @@ fn a_pause_acts_at_the_computed_picosecond() {
 fn a_resume_is_sent_at_xon_and_acts_at_the_computed_picosecond() {
     let topology = star_of(&[("a", link(10, Span::from_us(1))), ("r", link(1, Span::from_us(1)))]);
     let settings = blocked_settings(5, PfcSettings { xon: Some(Bytes(3 * TAGGED)), ..pfc() });
-    let (mut network, mut queue) = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
+    let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
     network.capture(&[a, to_a], 1 << 20);
-    proceed(&mut network, &mut queue, Time(120 * US));
+    proceed(&mut network, Time(120 * US));
     let frames = network.take_frames();
     let of = |port| frames.iter().filter(|frame| frame.port == port).copied().collect::<Vec<_>>();
     let paused = 7 * FULL + US + PAUSE + US;
@@ -201,10 +201,10 @@ fn a_pause_that_is_still_wanted_is_renewed_without_a_gap() {
     let topology = blocked_receiver(channel, channel);
     for quanta in [65535, 5000, 100] {
         let settings = blocked_settings(5, PfcSettings { quanta, ..pfc() });
-        let (mut network, mut queue) = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
+        let mut network = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
         network.capture(&[to_a], 1 << 20);
-        let ending = proceed(&mut network, &mut queue, Time(11_000 * US));
+        let ending = proceed(&mut network, Time(11_000 * US));
         let report = report(&network, &ending, a);
         let effect = 7 * FULL + US + PAUSE + US;
         assert_eq!(report.paused, Span(ending.now.0 - effect), "{quanta} quanta");
@@ -226,13 +226,13 @@ fn a_pause_that_is_not_renewed_in_time_runs_out() {
         (link(10, Span::from_us(1)), Channel { rate: BitRate(100_000_000), delay: Span::from_us(1) });
     let topology = blocked_receiver(data, back);
     let settings = blocked_settings(5, PfcSettings { quanta: 100, ..pfc() });
-    let (mut network, mut queue) = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
+    let mut network = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
     let a = port(&topology, "a", "s");
     network.capture(&[a], 1 << 20);
     // A pause frame takes 6.72 us and lasts for 5.12: the first acts at `first`, the second 6.72 us later.
     let first = 7 * FULL + US + 6_720_000 + US;
     let (resumed, again) = (first + 5_120_000, first + 6_720_000);
-    let ending = proceed(&mut network, &mut queue, Time(again + US));
+    let ending = proceed(&mut network, Time(again + US));
     let report = report(&network, &ending, a);
     assert_eq!(report.paused_longest, Span(5_120_000));
     assert_eq!(report.paused, Span(5_120_000 + ending.now.0 - again));
@@ -259,10 +259,10 @@ fn the_time_paused_is_that_of_the_pause_frames() {
         ..lossless(config(), 100_000)
     };
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     let back: Vec<_> = (1..9).map(|i| port(&topology, "switch", &format!("host{i}"))).collect();
     network.capture(&back, u64::MAX);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_frames();
     for port in back {
         let frames: Vec<_> = frames.iter().filter(|frame| frame.port == port).copied().collect();
@@ -326,11 +326,11 @@ fn a_pause_spreads_upstream_to_the_host() {
     topology.add_link(sink, last, Channel { rate: BitRate(1_000_000), delay: Span::ZERO });
     let settings = lossless(silent(), 60_000);
     let flows = [flow(&topology, "host0", "sink", 1000 * MSS)];
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     let upstream = [("s3", "s2"), ("s2", "s1"), ("s1", "s0"), ("s0", "host0")];
     let ports = upstream.map(|(from, to)| port(&topology, from, to));
     network.capture(&ports, 1 << 20);
-    let ending = proceed(&mut network, &mut queue, Time(2000 * US));
+    let ending = proceed(&mut network, Time(2000 * US));
     let frames = network.take_frames();
     let first = |port: &PortId| {
         let frames: Vec<_> = frames.iter().filter(|frame| frame.port == *port).copied().collect();

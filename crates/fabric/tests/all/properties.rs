@@ -277,7 +277,7 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
         check(within && report.paused.0 <= now.0, seed, scenario, "more time than there is", report);
         check(report.paused_longest <= report.paused, seed, scenario, "longest pause", report);
         check(report.backlog_mean <= report.backlog_max as f64, seed, scenario, "backlog", report);
-        if let (Some(limits), true) = (network.thresholds(report.port, report.priority), lossless) {
+        if let (Some(limits), true) = (network.plan().thresholds(report.port, report.priority), lossless) {
             let most = limits.headroom + limits.xoff + reserved;
             check(report.ingress_max <= most, seed, scenario, "ingress above XOFF and headroom", report);
         }

@@ -52,11 +52,11 @@ fn bottleneck(topology: &Topology) -> PortId {
 /// Backlogs of the bottleneck and limited rates of both flows after `from`, and the network.
 fn watched(settings: &Settings, from: Time, until: Time) -> (Vec<f64>, Vec<f64>, Network) {
     let topology = two_to_two();
-    let (mut network, mut queue) = build(&topology, settings, &streams(&topology, until));
+    let mut network = build(&topology, settings, &streams(&topology, until));
     let plan =
         SamplePlan { every: Span::from_us(10), ports: vec![bottleneck(&topology)], workloads: vec![true] };
-    network.sample(plan, &mut queue);
-    proceed(&mut network, &mut queue, until);
+    network.sample(plan);
+    proceed(&mut network, until);
     let samples = network.take_samples();
     let of = |metric| {
         let wanted = samples.iter().filter(|s| s.metric == metric && s.time >= from);
@@ -103,9 +103,9 @@ fn ended(now: Time) -> pauseframe_engine::Ending {
 
 fn captured(settings: &Settings, ports: &[PortId], until: Time) -> Vec<CapturedFrame> {
     let topology = two_to_two();
-    let (mut network, mut queue) = build(&topology, settings, &streams(&topology, until));
+    let mut network = build(&topology, settings, &streams(&topology, until));
     network.capture(ports, 1_000_000);
-    proceed(&mut network, &mut queue, until);
+    proceed(&mut network, until);
     network.take_frames()
 }
 
@@ -157,9 +157,9 @@ fn the_syn_of_a_limited_queue_is_limited() {
     let late = Time::ZERO + Span::from_ms(1);
     let mut flows = streams(&topology, until);
     flows.push(FlowSpec { transport: 1, start: late, ..flow(&topology, "l0", "r0", MSS) });
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     network.capture(&[port(&topology, "l0", "left")], 1_000_000);
-    proceed(&mut network, &mut queue, until);
+    proceed(&mut network, until);
     let frames = network.take_frames();
     let syn = frames.iter().position(|frame| matches!(frame.content, FrameContent::Segment { .. }));
     let syn = syn.expect("the SYN was sent");

@@ -17,10 +17,10 @@ fn second_syns(ticks_apart: bool) -> Vec<Time> {
     let settings = Settings { ticks_apart, silent, ..base };
     let names: Vec<_> = (1..=SENDERS).map(|host| format!("host{host}")).collect();
     let flows: Vec<_> = names.iter().map(|name| flow(&topology, name, "host0", 1000)).collect();
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     let uplinks: Vec<_> = names.iter().map(|name| port(&topology, name, "switch")).collect();
     network.capture(&uplinks, 1000);
-    proceed(&mut network, &mut queue, Time::ZERO + Span::from_ms(15));
+    proceed(&mut network, Time::ZERO + Span::from_ms(15));
     let frames = network.take_frames();
     let second = |uplink| {
         let mut mine = frames.iter().filter(|frame| frame.port == uplink);

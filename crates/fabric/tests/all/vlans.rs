@@ -82,9 +82,9 @@ fn switches_obey_their_tables_even_where_they_are_not_shortest() {
     let text = format!("switch,vlan,destination,port\n{}{}", rows.concat(), back.concat());
     let settings = in_lanes(routes(from_csv(&topology, &text)), 100_000);
     let flows = [flow(&topology, "host0", "host1", 10 * MSS)];
-    let (mut network, mut queue) = build(&topology, &settings, &flows);
+    let mut network = build(&topology, &settings, &flows);
     network.capture(&[port(&topology, "s3", "s2")], 100);
-    let ending = proceed(&mut network, &mut queue, Time::MAX);
+    let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!(record.status, FlowStatus::Finished);
     // Five links, ten frames: 14 serialisations.
@@ -330,9 +330,9 @@ fn runs_in_vlans_repeat() {
             in_lanes(VlanRoutes { choice, ..routes(plan(&topology, &OrderPair::default())) }, 20_000);
         let ports: Vec<PortId> = (0..topology.port_count() as u32).map(PortId).collect();
         let flows = [flow(&topology, "host0", "host5", 100_000), flow(&topology, "host3", "host7", 100_000)];
-        let (mut network, mut queue) = build(&topology, &settings, &flows);
+        let mut network = build(&topology, &settings, &flows);
         network.capture(&ports, 10);
-        proceed(&mut network, &mut queue, Time::MAX).fingerprint
+        proceed(&mut network, Time::MAX).fingerprint
     };
     for choice in [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded] {
         assert_eq!(once(choice.clone()), once(choice));

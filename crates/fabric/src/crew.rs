@@ -1,0 +1,105 @@
+//! Threads for cells: each window every cell but the first is handed to a thread of its own, and comes back when it has run.
+//!
+//! Windows are short, so who waits spins a little before it sleeps.
+
+use crate::network::Shield;
+use crate::room::Room;
+use pauseframe_units::Time;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope, Thread};
+
+/// So many looks before going to sleep: some ten microseconds.
+const LOOKS: u32 = 1 << 10;
+
+const IDLE: u8 = 0;
+const GIVEN: u8 = 1;
+const OVER: u8 = 2;
+
+/// Where a room is handed over.
+struct Seat {
+    /// `GIVEN`: the thread has it; `OVER`: no other will come.
+    state: AtomicU8,
+    work: Mutex<Option<(Box<Room>, Time)>>,
+    done: Mutex<Option<Result<Box<Room>, String>>>,
+}
+
+/// The threads.
+pub(crate) struct Crew {
+    seats: Vec<(Arc<Seat>, Thread)>,
+}
+
+impl Crew {
+    pub(crate) fn new<'scope>(scope: &'scope Scope<'scope, '_>, count: usize, shield: Shield) -> Crew {
+        let boss = std::thread::current();
+        let seat = |_| {
+            let (work, done) = (Mutex::new(None), Mutex::new(None));
+            let seat = Arc::new(Seat { state: AtomicU8::new(IDLE), work, done });
+            let (theirs, boss) = (Arc::clone(&seat), boss.clone());
+            let thread = scope.spawn(move || theirs.serve(shield, &boss));
+            (seat, thread.thread().clone())
+        };
+        Crew { seats: (0..count).map(seat).collect() }
+    }
+
+    /// Runs all rooms up to `end`, the first one here. What failed is the error, of the first room in which something did.
+    pub(crate) fn run(&mut self, rooms: &mut Vec<Box<Room>>, end: Time) -> Result<(), String> {
+        for ((seat, thread), room) in self.seats.iter().zip(rooms.drain(1..)) {
+            *seat.work.lock().unwrap_or_else(PoisonError::into_inner) = Some((room, end));
+            seat.state.store(GIVEN, Ordering::Release);
+            thread.unpark();
+        }
+        rooms[0].run(end);
+        let mut failed = None;
+        for (seat, _) in &self.seats {
+            wait(|| seat.state.load(Ordering::Acquire) != GIVEN);
+            match seat.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(Ok(room)) => rooms.push(room),
+                Some(Err(message)) => failed = failed.or(Some(message)),
+                None => failed = failed.or(Some("a cell was lost".to_owned())),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for (seat, thread) in &self.seats {
+            wait(|| seat.state.load(Ordering::Acquire) != GIVEN);
+            seat.state.store(OVER, Ordering::Release);
+            thread.unpark();
+        }
+    }
+}
+
+impl Seat {
+    /// What the thread does.
+    fn serve(&self, shield: Shield, boss: &Thread) {
+        loop {
+            wait(|| self.state.load(Ordering::Acquire) != IDLE);
+            if self.state.load(Ordering::Acquire) == OVER {
+                return;
+            }
+            if let Some((mut room, end)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let ran = shield(&mut || room.run(end));
+                *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.map(|()| room));
+            }
+            self.state.store(IDLE, Ordering::Release);
+            boss.unpark();
+        }
+    }
+}
+
+/// Waits until `over`: a little awake, then asleep until somebody unparks this thread.
+fn wait(over: impl Fn() -> bool) {
+    for _ in 0..LOOKS {
+        if over() {
+            return;
+        }
+        std::hint::spin_loop();
+    }
+    while !over() {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,133 @@
+//! What crosses between hosts and the traffic: orders one way, reports the other, each with its time.
+//!
+//! The applications of all hosts are one (`traffic.rs`), beside the cells: a host is told what its application does, and tells what has
+//! come. Its application learns of a report one reaction time later, a constant of the topology, and so a run is the same however the
+//! hosts are divided among cells.
+
+use crate::cell::Cell;
+use crate::event::Event;
+use crate::flow::{Datagrams, FlowSpec};
+use crate::vlan::Picked;
+use pauseframe_engine::EventQueue;
+use pauseframe_transport::Failure;
+use pauseframe_units::{Span, Time};
+
+/// What the application at one end of a flow does; addressed to flow * 2 + side, by the flow that opened the connection.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Opens the connection, or accepts it.
+    Open(Box<Opening>),
+    /// The next exchange on a kept connection.
+    Continue(Exchange),
+    /// An exchange on a kept connection is over.
+    EndExchange,
+    /// Writes a message; with its token if the application wants to know when it has gone. `written`: the bytes of the first message
+    /// are in the stream already.
+    Write { bytes: u64, token: Option<u32>, written: bool },
+    /// Waits for a message.
+    Await { bytes: u64, token: u32 },
+    /// Has nothing more to send or to wait for.
+    Close,
+    /// The same of a long flow, whose data are not all sent.
+    Stop,
+    /// Nothing is on its way any more at either end.
+    Free,
+    /// Begins a stream of datagrams, or to receive one.
+    OpenStream(Box<Opening>),
+    /// So many datagrams of the stream are received or will be.
+    AwaitDatagrams(u64),
+    /// It is over, and no datagram under way.
+    FreeStream,
+}
+
+/// What an end needs to know.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) spec: FlowSpec,
+    pub(crate) route: u32,
+    pub(crate) picked: Picked,
+    pub(crate) exchange: Exchange,
+}
+
+/// One exchange at one end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) flow: u32,
+    /// Bytes that are written at once.
+    pub(crate) writes: u64,
+    /// Bytes that the application waits for; `u64::MAX`: none.
+    pub(crate) expects: u64,
+    /// What it answers then, and how long it takes to; 0: nothing.
+    pub(crate) reply: u64,
+    pub(crate) reply_delay: Span,
+}
+
+/// What has happened at one end of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) at: Time,
+    /// Flow * 2 + side, by the flow that opened the connection.
+    pub(crate) address: u32,
+    pub(crate) news: News,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum News {
+    /// All bytes that this end waited for are in, and it has nothing to answer.
+    Complete,
+    /// The connection is given up.
+    Failed(Failure),
+    /// The end was told to close, and nothing of it is under way.
+    Quiet,
+    /// The last byte of a message is in.
+    Delivered(u32),
+    /// The last byte of a message has been sent.
+    Sent(u32),
+    /// What an end has counted for a flow since it told so last.
+    Counted(Half),
+    /// A datagram with so many bytes was lost on its way.
+    Lost(u32),
+    /// A source of datagrams sends no more; so many have left it or will.
+    StreamOver(u64),
+    /// All datagrams that are awaited were received, the last one then.
+    StreamReceived(Time),
+}
+
+/// What one end counts for its flow.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Half {
+    pub(crate) flow: u32,
+    pub(crate) delivered: u64,
+    pub(crate) retransmits: u32,
+    pub(crate) timeouts: u32,
+    pub(crate) ce_packets: u64,
+    pub(crate) loss_probes: u32,
+    pub(crate) undone: u32,
+    /// When the SYN-ACK came.
+    pub(crate) connected: Option<Time>,
+    pub(crate) datagrams: Datagrams,
+}
+
+impl Cell {
+    /// An order for a host of this cell, to be carried out at `at`.
+    pub(crate) fn take_order(&mut self, at: Time, address: u32, order: Order, queue: &mut EventQueue) {
+        let orders = self.orders.entry((at, address)).or_default();
+        orders.push(order);
+        if orders.len() == 1 {
+            queue.push(at, Event::Order(address).code());
+        }
+    }
+
+    /// The application at an end does what is due now.
+    pub(crate) fn on_order(&mut self, address: u32, now: Time, queue: &mut EventQueue) {
+        for order in self.orders.remove(&(now, address)).unwrap_or_default() {
+            match order {
+                Order::Open(opening) => self.open(address, *opening, now, queue),
+                Order::OpenStream(opening) => self.open_stream(address, *opening, now, queue),
+                Order::AwaitDatagrams(count) => self.await_datagrams(address, count, now),
+                Order::FreeStream => self.free_stream(address, now),
+                order => self.order_end(address, order, now, queue),
+            }
+        }
+    }
+}

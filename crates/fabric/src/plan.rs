@@ -1,0 +1,163 @@
+//! What a network is and never changes: topology, settings, and what follows from them. Everybody reads it, nobody writes it after
+//! the start.
+
+use crate::class::ClassPolicy;
+use crate::headroom::Margins;
+use crate::receiver::ReceiverSettings;
+use crate::settings::{Overhead, Settings};
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{IndexVec, LineRate, NodeId, PortId, Priority, Span};
+use std::sync::Arc;
+
+/// A network before anything happens in it.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) settings: Arc<Settings>,
+    /// The priorities in use, ascending; a class is an index into them.
+    pub(crate) priorities: Vec<Priority>,
+    /// A port has `1 << class_bits` lanes.
+    pub(crate) class_bits: u32,
+    /// Lossless classes, a bit each.
+    pub(crate) lossless: u8,
+    /// What is left of a class in ingress accounts: nothing where the whole link has one.
+    pub(crate) account_mask: u8,
+    /// By class.
+    pub(crate) policies: [ClassPolicy; Priority::COUNT],
+    pub(crate) class_of_transport: Vec<u8>,
+    /// By node: its number among the hosts or among the switches.
+    pub(crate) number: IndexVec<NodeId, u32>,
+    /// The nodes that are switches, and those that are hosts, by these numbers.
+    pub(crate) switches: Vec<NodeId>,
+    pub(crate) hosts: Vec<NodeId>,
+    pub(crate) margins: Margins,
+}
+
+impl Plan {
+    /// Of a topology and settings.
+    ///
+    /// # Panics
+    /// If a host has not exactly one link.
+    pub fn new(topology: Arc<Topology>, settings: Arc<Settings>) -> Plan {
+        let priorities = priorities_in_use(&settings);
+        let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
+        let whole_link = settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link);
+        let is_lossless = |p: &Priority| {
+            settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link || pfc.priorities.contains(p))
+        };
+        let (mut hosts, mut switches, mut number) = (Vec::new(), Vec::new(), IndexVec::new());
+        for (id, node) in topology.nodes().iter_enumerated() {
+            let kind = if node.kind == NodeKind::Host { &mut hosts } else { &mut switches };
+            number.push(kind.len() as u32);
+            kind.push(id);
+            let links = node.ports.len();
+            assert!(
+                node.kind == NodeKind::Switch || links == 1,
+                "host {} has {links} links, not one",
+                node.name
+            );
+        }
+        let mut plan = Plan {
+            lossless: priorities.iter().filter(|p| is_lossless(p)).fold(0, |set, p| set | 1 << class(*p)),
+            class_bits: priorities.len().next_power_of_two().trailing_zeros(),
+            account_mask: if whole_link { 0 } else { u8::MAX },
+            policies: std::array::from_fn(|class| {
+                ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
+            }),
+            class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
+            priorities,
+            number,
+            switches,
+            hosts,
+            margins: Margins::default(),
+            topology,
+            settings,
+        };
+        plan.margins = Margins::of(&plan);
+        plan
+    }
+
+    /// All ports, by number.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
+        (0..self.topology.port_count() as u32).map(PortId)
+    }
+
+    pub(crate) fn lanes(&self) -> usize {
+        self.topology.port_count() << self.class_bits
+    }
+
+    /// Index of the lane of `class` at `port`.
+    pub(crate) fn lane_index(&self, port: PortId, class: u8) -> usize {
+        ((port.0 << self.class_bits) | u32::from(class)) as usize
+    }
+
+    /// The port and class of a lane index.
+    pub(crate) fn port_and_class(&self, lane: u32) -> (PortId, u8) {
+        (PortId(lane >> self.class_bits), (lane & ((1 << self.class_bits) - 1)) as u8)
+    }
+
+    /// How long an application takes to learn of what has come and to act on it, and so the longest window: as long as the smallest
+    /// frame takes on the shortest and fastest of all links, a microsecond at most. No node hears of another any sooner.
+    pub(crate) fn window(&self) -> Span {
+        let overhead = self.settings.overhead;
+        let smallest = overhead.frame_size(DATAGRAM_LEAST, Priority::default()).min(Overhead::PAUSE_FRAME);
+        let of_link = |port: PortId| {
+            let channel = self.topology.channel(port);
+            channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
+        };
+        self.ports().map(of_link).fold(REACTION_MAX, Span::min).max(Span(1))
+    }
+
+    /// The number of a priority among those in use.
+    pub(crate) fn class(&self, priority: Priority) -> u8 {
+        self.priorities.partition_point(|p| *p < priority) as u8
+    }
+
+    pub(crate) fn is_lossless(&self, class: u8) -> bool {
+        self.lossless & 1 << class != 0
+    }
+
+    /// Which of a switch's pools a class shares in: lossy classes have one of their own if there are two.
+    pub(crate) fn pool_of(&self, class: u8) -> usize {
+        usize::from(self.settings.egress_pool.is_some() && !self.is_lossless(class))
+    }
+
+    /// The number of a node if it is a switch.
+    pub(crate) fn switch(&self, node: NodeId) -> Option<u32> {
+        (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| self.number[node])
+    }
+
+    /// The number of a node if it is a host.
+    pub(crate) fn host(&self, node: NodeId) -> Option<u32> {
+        (self.topology.nodes()[node].kind == NodeKind::Host).then(|| self.number[node])
+    }
+
+    /// The receive buffer of the host at the end of `port`, if it drains slowly.
+    pub(crate) fn slow_receiver(&self, port: PortId) -> Option<&ReceiverSettings> {
+        if self.settings.receivers.is_empty() {
+            return None;
+        }
+        let owner = self.topology.peer(port);
+        self.settings.receivers.iter().find(|receiver| receiver.host == owner)
+    }
+
+    /// Whether frames that come by `port` are accounted at its other end: switches, and hosts that drain slowly.
+    pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
+        self.switch(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
+    }
+}
+
+/// IPv4 and UDP headers with a byte of data.
+const DATAGRAM_LEAST: u32 = 29;
+/// The longest that an application takes to react.
+const REACTION_MAX: Span = Span::from_us(1);
+
+/// The priorities of everything that a network can send, ascending: its classes.
+fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
+    let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
+    priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
+    priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
+    priorities.sort_unstable();
+    priorities.dedup();
+    priorities
+}

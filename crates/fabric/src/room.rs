@@ -1,0 +1,65 @@
+//! A cell with its clock: what runs on a thread of its own up to the end of a window.
+
+use crate::border::Crossing;
+use crate::cell::Cell;
+use pauseframe_engine::{EventQueue, Tally, run};
+use pauseframe_units::Time;
+
+/// A cell, its events, and what came and goes by its border.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) cell: Cell,
+    pub(crate) queue: EventQueue,
+    pub(crate) tally: Tally,
+    /// By cell: what has come from it, and what goes there.
+    inboxes: Vec<Vec<Crossing>>,
+    outboxes: Vec<Vec<Crossing>>,
+    /// The first arrival of what goes.
+    first_crossing: Option<Time>,
+}
+
+impl Room {
+    pub(crate) fn new(cell: Cell, cells: usize) -> Room {
+        let boxes = || (0..cells).map(|_| Vec::new()).collect();
+        Room {
+            cell,
+            queue: EventQueue::new(),
+            tally: Tally::default(),
+            inboxes: boxes(),
+            outboxes: boxes(),
+            first_crossing: None,
+        }
+    }
+
+    /// Lets happen what happens before `end`.
+    pub(crate) fn run(&mut self, end: Time) {
+        self.take_in();
+        self.cell.end = end;
+        run(&mut self.cell, &mut self.queue, &mut self.tally);
+        self.first_crossing = self.cell.leave(&mut self.outboxes);
+    }
+
+    /// Takes in what has come, so that nothing is between cells.
+    pub(crate) fn take_in(&mut self) {
+        for inbox in &mut self.inboxes {
+            self.cell.take_in_crossings(inbox.drain(..), &mut self.queue);
+        }
+    }
+
+    /// The time of what happens here next, or where what has left arrives.
+    pub(crate) fn next_time(&mut self) -> Option<Time> {
+        [self.queue.next_time(), self.first_crossing].into_iter().flatten().min()
+    }
+}
+
+/// Brings what has left each room to the next.
+pub(crate) fn exchange(rooms: &mut [Box<Room>]) {
+    for from in 1..rooms.len() {
+        let (before, after) = rooms.split_at_mut(from);
+        let from_room = &mut after[0];
+        for (to, to_room) in before.iter_mut().enumerate() {
+            std::mem::swap(&mut from_room.outboxes[to], &mut to_room.inboxes[from]);
+            std::mem::swap(&mut to_room.outboxes[from], &mut from_room.inboxes[to]);
+        }
+    }
+}
