@@ -515,6 +515,10 @@ class Host(Part):
     """Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC (0 s to 1 s);
     default "0 s".
     """
+    wire_burst: str | None = None
+    """Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from
+    coming to leaving, and more only where it waits; 0: links store and forward (0 B to 1 MB); default "0 B".
+    """
     wire_jitters: Sequence[WireJitter] | None = None
     """Hosts whose links are unsteady in another way than wire_jitter says; default []."""
     ticks_apart: bool | None = None
@@ -527,6 +531,18 @@ class Host(Part):
     """
     nic_queue: Literal["per_destination", "fifo"] | None = None
     """Queues of the NIC: one for each destination, served in turn, or a single one; default "per_destination"."""
+    tso: bool | None = None
+    """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false."""
+    tso_size: str | None = None
+    """Data of the largest super-packet (gso_max_size less headers) (1 KB to 65.536 KB); default "64 KB"."""
+    gro: bool | None = None
+    """Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP;
+    default false.
+    """
+    gro_timeout: str | None = None
+    """How long a poll gathers frames from the first on: the NIC's interrupt moderation, or gro_flush_timeout (1 ns to
+    10 ms); default "10 us".
+    """
     wire_overhead: Literal["ethernet", "none"] | None = None
     """Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it; default
     "ethernet".
@@ -1345,6 +1361,10 @@ class Transport(Constants):
     small_segments: Literal["at_once", "nagle", "cork"] | None = None
     """A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
     (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); default "at_once".
+    """
+    small_queues: bool | None = None
+    """A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues); default
+    false.
     """
     timestamps: bool | None = None
     """Timestamps option: 12 bytes on every segment (RFC 7323); default false."""

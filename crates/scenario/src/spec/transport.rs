@@ -159,6 +159,8 @@ table! {
         /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
         /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
+        /// A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues)
+        small_queues: bool = or(false);
         /// Timestamps option: 12 bytes on every segment (RFC 7323)
         timestamps: bool = or(false);
         /// Three-way handshake for every flow
