@@ -10,7 +10,14 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "python" / "pauseframe"
 FORBIDDEN = re.compile(r"__pycache__|\.pyc$|(^|/)(\.venv|target|results|site|tests)/|\.o$")
-IN_SDIST = ("pyproject.toml", "Cargo.lock", "LICENSE", "THIRD_PARTY_NOTICES.txt", "README.md", "crates/python/Cargo.toml")
+IN_SDIST = (
+    "pyproject.toml",
+    "Cargo.lock",
+    "LICENSE",
+    "THIRD_PARTY_NOTICES.txt",
+    "README.md",
+    "crates/python/Cargo.toml",
+)
 
 
 def needed() -> set[str]:

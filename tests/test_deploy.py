@@ -75,7 +75,7 @@ def test_switches_alone_cannot_deadlock(tmp_path, name):
 
 
 def test_rows_that_nobody_may_use_are_left_out(tmp_path):
-    """A VLAN that one pair of switches may use has the rows of that pair's way and no others."""
+    """A VLAN that one pair of switches may use has the rows of that pair's way, and for hosts of one switch."""
     folder = planned(tmp_path / "plan", "ring:switches=6,hosts_per_switch=1", "up_down", 1, 1)
     tables = json.loads((folder / "tables.json").read_text())
     tables["senders"] = [{"vlan": 100, "from": "s1", "to": "s4"}]
@@ -84,9 +84,9 @@ def test_rows_that_nobody_may_use_are_left_out(tmp_path):
     routes = pf.read_routes(str(folder / "tables.json"), pf.load_topology(folder / "topology.graphml"))
     on_the_way = way(routes, 100, "host1", "host4")[1:]
     assert len(on_the_way) > 2
-    assert {switch: [to for _, to, _ in rows] for switch, rows in plan.rows.items() if rows} == {
-        switch: ["host4"] for switch in on_the_way
-    }
+    home = {host.name: host.switch for host in plan.hosts}
+    onward = {(switch, to) for switch, rows in plan.rows.items() for _, to, _ in rows if home[to] != switch}
+    assert onward == {(switch, "host4") for switch in on_the_way if switch != home["host4"]}
 
 
 def test_both_forms_of_static_rows_are_the_same(tmp_path):
@@ -265,6 +265,17 @@ def test_what_cannot_be_deployed(tmp_path):
     (tmp_path / "mine" / "thesis.tex").write_text("")
     with pytest.raises(DeployError, match="not empty"):
         write_deployment(plan, tmp_path / "mine", Settings(), force=True)
+
+
+@pytest.mark.parametrize("wrong", [{"vlan": 1.5}, {"vlan": {}}, {"destination": None}, {"port": [1]}, {"lane": "x"}])
+def test_tables_that_somebody_edited(tmp_path, wrong):
+    folder = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
+    tables = json.loads((folder / "tables.json").read_text())
+    tables["lanes" if "lane" in wrong else "rows"] += [{"switch": "s0", "vlan": 100, "destination": "host0"} | wrong]
+    (folder / "tables.json").write_text(json.dumps(tables))
+    done = cli("deploy", folder, "-o", tmp_path / "out")
+    assert (done.returncode, "tables.json" in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_unsafe_order_is_refused(tmp_path):

@@ -18,7 +18,6 @@ from pauseframe.lint import lint
 from pauseframe.lint.export import export
 from test_deploy import planned, way
 
-pytestmark = pytest.mark.timeout(1500)  # a minute of work; more on a machine that others load
 SETTINGS = Settings(target="linux")
 
 

@@ -142,6 +142,38 @@ def test_a_plan_is_written_whole_and_checks(tmp_path):
     assert (foreign / "thesis.tex").exists()
 
 
+def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
+    fabric = "jellyfish:switches=12,ports=8,hosts_per_switch=3"
+    monkeypatch.setattr("pauseframe.routing.ROWS_CSV", 12 * 12 * 4 - 1)
+    for folder, more in (("large", ()), ("csv", ("--tables", "csv"))):
+        done = cli("route", "plan", fabric, "--vlans", 4, "--effort", "fast", *more, "-q", "-o", tmp_path / folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert cli("route", "check", fabric, tmp_path / folder).returncode == 0
+    rows = pl.read_parquet(tmp_path / "large" / "tables.parquet")
+    assert rows.columns == ["switch", "vlan", "destination", "port"]
+    known = pf.load_topology(fabric)
+    text = [pf.read_routes(str(tmp_path / folder), known).write("csv") for folder in ("large", "csv")]
+    assert text[0] == text[1] == (tmp_path / "csv" / "tables.csv").read_text()
+    assert rows.height == sum(line.count(",") == 3 for line in text[0].splitlines()) - 1
+    # Written anew by another program, its names as plain text and its numbers wide.
+    foreign = tmp_path / "foreign.parquet"
+    rows.cast({"switch": pl.String, "vlan": pl.Int64, "destination": pl.String, "port": pl.String}).write_parquet(
+        foreign
+    )
+    assert pf.read_routes(str(foreign), known).check()["unreachable"]["count"] == 0
+
+
+def test_a_link_from_a_switch_to_itself_is_left_out(tmp_path):
+    zoo = tmp_path / "zoo.graphml"
+    zoo.write_text(
+        "<graphml><graph edgedefault='undirected'><node id='a'/><node id='b'/><node id='c'/>"
+        "<edge source='a' target='b'/><edge source='b' target='c'/><edge source='c' target='c'/></graph></graphml>"
+    )
+    done = cli("route", "plan", zoo, "--hosts-per-switch", 1, "-q", "-o", tmp_path / "plan")
+    assert done.returncode == 0, done.stderr
+    assert "links from a switch to itself were left out: c" in done.stderr
+
+
 def test_budgets_that_can_not_be_met(tmp_path):
     fabric = "jellyfish:switches=20,ports=8,hosts_per_switch=3"
     rows = cli("route", "plan", fabric, "--rows", 100, "-o", tmp_path / "plan")

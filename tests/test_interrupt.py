@@ -71,7 +71,7 @@ def names(folder):
 
 WHILE_LOADING = [
     "import|pauseframe._core",
-    "import|pauseframe.scenario",
+    "import|pauseframe.results",
     "import|typer",
     "import|pauseframe.cli.route",
 ]

@@ -106,3 +106,13 @@ def test_faults_in_a_deployed_linux_fabric(tmp_path):
     before = network.read_text()
     network.write_text(before.replace("0-3", "0-5"))
     assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF073", "host0")}
+
+
+@pytest.mark.parametrize(("rto", "found"), [(5, 5.0), ("7ms", 7.0), (False, None), (10**400, None), ([], None)])
+def test_timers_of_routes(tmp_path, rto, found):
+    """What is no time is none, whatever its type."""
+    folder = tmp_path / "h"
+    host(folder)
+    rows = [{"dst": "10.1.0.0/16", "dev": "v100", "metrics": [{"congestion": "dctcp", "rto_min": rto}]}]
+    (folder / "ip-route.json").write_text(json.dumps(rows))
+    assert [route.rto_min_ms for route in read_fabric([folder]).fabric.hosts["h"].routes] == [found]

@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import fields, is_dataclass
 from types import NoneType
-from typing import get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pauseframe as pf
 import pytest
@@ -36,6 +36,8 @@ def values(hint):
         if get_origin(hint).__name__ == "Mapping":
             return st.dictionaries(TEXTS, values(args[1]), max_size=2)
         return st.lists(values(args[0]), max_size=2).map(tuple)
+    if get_origin(hint) is Literal:
+        return st.sampled_from(get_args(hint))
     if get_args(hint):
         return st.one_of([values(choice) for choice in get_args(hint)])
     if isinstance(hint, type) and issubclass(hint, Part):
@@ -134,7 +136,7 @@ def keys(hint, path: str):
         element = path if path == "workload" else f"{path}[]"
         for choice in get_args(args[0]) or args:
             yield from keys(choice, element)
-    elif any(map(is_dataclass, args)) or any(get_origin(arg) for arg in args):
+    elif any(map(is_dataclass, args)) or any(get_origin(arg) not in (None, Literal) for arg in args):
         for choice in args:
             yield from keys(choice, path)
     else:

@@ -139,8 +139,9 @@ def run(
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
     `threads` share the network; 0: as many as pay off. `progress` is called about ten times a second with sim_time_s,
-    stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is released in between. Raises RunError; ScenarioError if it would record
-    more than is sensible (`Resolved.too_large`) and `force_large` is false.
+    stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is
+    released in between. Raises RunError; ScenarioError if it would record more than is sensible
+    (`Resolved.too_large`) and `force_large` is false.
     """
 
 def read_table(path: str) -> Table:
@@ -232,7 +233,7 @@ class Routes:
     def write(self, format: str) -> str:
         """The tables as "csv" or "json"."""
     def write_file(self, path: str, format: str) -> None:
-        """The same into a file; csv row by row, so that large tables need no further memory."""
+        """The same into a file, "parquet" too; it and csv row by row, so that large tables need no further memory."""
 
 def plan_routes(
     topology: Topology,
@@ -265,7 +266,9 @@ def read_routes(
     addresses: str | None = None,
     lanes: dict[int, int] | None = None,
 ) -> Routes:
-    """Tables from a plan folder, a file (csv, json, opensm) or a folder of SWITCH.json as `bridge -j fdb show` prints.
+    """Tables from a plan folder, a file (csv, parquet, json, opensm) or a folder of SWITCH.json.
+
+    The latter hold what `bridge -j fdb show` prints.
 
     `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
     """

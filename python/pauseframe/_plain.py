@@ -111,10 +111,13 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
 
 
 def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]:
-    """The alternative that the table's tag names; without a tag the first, as the core does."""
-    for part in parts:
-        if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]:
+    """The alternative that the table's tag names; without a tag the first that has its keys, as the core does."""
+    named = [part for part in parts if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]]
+    for part in named:
+        if set(table) <= {f.name for f in fields(part)} | set(part._tag[:1] if part._tag else ()):
             return part  # type: ignore[no-any-return]
+    if named:
+        return named[0]  # type: ignore[no-any-return]
     key = parts[0]._tag[0]
     allowed = ", ".join(part._tag[1] for part in parts)
     raise ValueError(f"{path}.{key}: {table.get(key)!r} is none of {allowed}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.scenario.workloads import Application
+from pauseframe.scenario.tables import Application
 
 if TYPE_CHECKING:
     from collections.abc import Callable

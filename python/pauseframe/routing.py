@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 SUMMARY = "plan.json"
+ROWS_CSV = 1_000_000
+"""Rows of tables, over all switches, up to which they are written as CSV."""
 
 
 def write_plan(
@@ -52,14 +54,15 @@ def write_plan(
     by_switch: bool = False,
     force: bool = False,
     json_tables: bool = False,
+    tables: str | None = None,
     progress: Any = None,
 ) -> dict[str, Any]:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
-    The folder has `tables.csv`, with `json_tables` also `tables.json` (the same tables), `topology.graphml`,
-    `topology.svg` and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the
-    switches need. Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written:
-    FabricError.
+    The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
+    "parquet", settles it), with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
+    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need.
+    Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
@@ -73,13 +76,16 @@ def write_plan(
     report = routes.check(progress=progress)
     if not report["clean"]:
         raise _core.FabricError(f"the tables were not written, since they are not right:\n{report['text']}")
-    summary = {"program": "pauseframe", **(about or {}), "rows": routes.table_use(), "vlans": routes.vlans}
+    use = routes.table_use()
+    summary = {"program": "pauseframe", **(about or {}), "rows": use, "vlans": routes.vlans}
     summary["notes"] = routes.notes
     summary["report"] = {key: value for key, value in report.items() if key != "text"}
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        for kind in ("csv", "json")[: 1 + json_tables]:
+        rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
+        kinds = [tables or ("csv" if rows <= ROWS_CSV else "parquet")] + ["json"] * json_tables
+        for kind in kinds:
             routes.write_file(str(partial / f"tables.{kind}"), kind)
         (partial / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))

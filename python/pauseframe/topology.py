@@ -66,6 +66,11 @@ def to_networkx(topology: _core.Topology) -> Any:
     return nx.node_link_graph(json.loads(topology.write("node-link")), edges="edges")
 
 
+def loops(topology: _core.Topology) -> list[tuple[int, str]]:
+    """The links from a node to itself, which some maps of real networks have: number of the link, name of the node."""
+    return [(number, a) for number, (a, b, *_) in enumerate(topology.links()) if a == b]
+
+
 def format_of(path: Path) -> str:
     """The format that a file to be written has by its extension."""
     name = path.name.lower()

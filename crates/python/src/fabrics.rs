@@ -310,8 +310,9 @@ fn table_format(name: &str) -> PyResult<TableFormat> {
     match name {
         "csv" => Ok(TableFormat::Csv),
         "json" => Ok(TableFormat::Json),
+        "parquet" => Ok(TableFormat::Parquet),
         "opensm" => Ok(TableFormat::OpenSm),
-        _ => Err(wrong(format!("there is no table format {name:?}; use csv, json or opensm"))),
+        _ => Err(wrong(format!("there is no table format {name:?}; use csv, parquet, json or opensm"))),
     }
 }
 

@@ -2,72 +2,17 @@
 
 use crate::build::{Built, build_only};
 use crate::faults;
-use crate::panics::shield;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
-use crate::workload::application::{ApplicationWorkload, options};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
-use pauseframe_apps::{Application, Fault, Job, RankReport, Stretch, Totals};
+use pauseframe_apps::{Fault, Job, RankReport, Totals};
 use pauseframe_engine::{Control, Limits};
 use pauseframe_fabric::Network;
+use pauseframe_results::{JobResult, JobTimeline, RankResult};
+use pauseframe_schema::panics::shield;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_workload::application::{ApplicationWorkload, options};
 use std::sync::Arc;
-
-/// What came of an application.
-#[derive(Clone, Debug)]
-pub(crate) struct JobResult {
-    /// Position of its workload.
-    pub workload: u16,
-    /// What it did.
-    pub application: Arc<Application>,
-    /// When it began.
-    pub start: Time,
-    /// When its last rank was through.
-    pub finish: Option<Time>,
-    /// On ideal hardware: lossless, no stacks, NICs that share nothing with others (cee §IV-D).
-    pub ideal: Option<Span>,
-    /// In the same network without the other workloads, if that was asked for.
-    pub alone: Option<Span>,
-    /// Messages over connections.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Connections that were opened.
-    pub connections: u32,
-    /// What the ranks that are not through wait for.
-    pub waits_for: Vec<Fault>,
-    /// One for each rank.
-    pub ranks: Vec<RankResult>,
-}
-
-/// What came of a rank.
-#[derive(Clone, Debug)]
-pub(crate) struct RankResult {
-    /// Node number of its host.
-    pub host: u32,
-    /// When it was through.
-    pub finished: Option<Time>,
-    /// Its time by activity, up to the end of the run.
-    pub totals: Totals,
-}
-
-/// What the ranks of an application did when.
-#[derive(Debug)]
-pub(crate) struct JobTimeline<'a> {
-    /// Position of its workload.
-    pub workload: u16,
-    /// What it did.
-    pub application: &'a Application,
-    /// For each rank its stretches, and the one that the end of the run cut off.
-    pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,
-}
-
-impl JobResult {
-    /// How long it took.
-    pub(crate) fn time(&self) -> Option<Span> {
-        self.finish.map(|finish| finish - self.start)
-    }
-}
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
     scenario.workload.iter().enumerate().filter_map(|(index, workload)| match &workload.kind {

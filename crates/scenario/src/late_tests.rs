@@ -1,13 +1,13 @@
 //! Scenarios found from outside in which packets outlived their flows, each with what went wrong.
 
 use crate::build::{Built, build};
-use crate::results::RunError;
 use crate::{Control, Input, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
 use pauseframe_engine::{Control as Go, Limits};
 use pauseframe_fabric::FrameContent;
+use pauseframe_results::RunError;
 use pauseframe_topology::NodeKind;
 use pauseframe_units::{PortId, Span, Time};
 use std::path::Path;
@@ -28,7 +28,7 @@ fn misrouted(text: &str) -> (usize, usize) {
     network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     let stop = Time::ZERO + scenario.stop.time.unwrap();
     let limits = Limits { time: stop, watch_every: u64::MAX };
-    network.run(limits, crate::panics::shield, |_, _| Go::Continue).unwrap();
+    network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
     let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
         FrameContent::Segment { destination, .. } => Some((topology.peer(frame.port), destination)),
         _ => None,

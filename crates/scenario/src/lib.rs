@@ -7,22 +7,22 @@ mod headroom;
 mod jobs;
 #[cfg(test)]
 mod late_tests;
-pub mod panics;
 pub mod presets;
 mod recovery;
 pub mod resolve;
-pub mod results;
 mod run;
 pub mod spec;
 pub mod stacks;
 pub mod switch_models;
 mod volume;
-pub mod workload;
 
 pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use headroom::{HeadroomRow, headroom};
 pub use pauseframe_engine::Control;
+pub use pauseframe_results as results;
 pub use pauseframe_schema::error::{self, Problem, ScenarioError};
+pub use pauseframe_schema::panics;
 pub use pauseframe_units::Time;
+pub use pauseframe_workload as workload;
 pub use resolve::{Input, Resolved, resolve};
 pub use run::{RunOptions, RunProgress, RunResults, run};

@@ -3,20 +3,21 @@
 use crate::build::{Built, build};
 use crate::faults;
 use crate::jobs;
-use crate::panics::{caught, shield};
 use crate::resolve::Resolved;
-use crate::results::jobs as tables_of_jobs;
-use crate::results::pcapng::{Agreement, PacketWriter};
-use crate::results::{
-    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
-    states, tables,
-};
 use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{FlowRecord, FlowStatus, Network, RunFailed, SamplePlan};
+use pauseframe_results::jobs as tables_of_jobs;
+use pauseframe_results::pcapng::{Agreement, PacketWriter};
+use pauseframe_results::{
+    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
+    states, tables,
+};
+use pauseframe_schema::panics::{caught, shield};
+use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
 use std::path::{Path, PathBuf};
@@ -359,7 +360,7 @@ fn tabulate(
         deadlocks: deadlocks.len() as u64,
         syn_drops_not_ect: built.network.syn_drops_not_ect(),
         fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
-        nic_queue: scenario.host.nic_queue,
+        nic_queue: scenario.host.nic_queue.name(),
         status: match (ending.interrupted, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,

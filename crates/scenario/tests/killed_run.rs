@@ -31,7 +31,7 @@ fn write_for_ever(path: &Path) -> ! {
         deadlocks: 0,
         syn_drops_not_ect: 0,
         fullest_switch: None,
-        nic_queue: pauseframe_scenario::spec::NicQueue::Fifo,
+        nic_queue: "fifo",
         status: RunStatus::Complete,
         warnings: Vec::new(),
         out: None,

@@ -10,16 +10,14 @@ use crate::short::Short;
 use crate::text::parent;
 use serde_json::{Map, Value, json};
 
-/// The schema, with its `title` and `$id`.
-pub fn schema(language: &'static Language, title: &str, id: &str) -> Value {
+/// The schema, with its `$id`; the document itself is what stands at its top.
+pub fn schema(language: &'static Language, id: &str) -> Value {
     let mut writer = Writer { language, found: language.documentation(), defs: Map::new() };
     let root = writer.table("", &[]);
-    let mut schema = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": id,
-        "title": title,
-    });
-    schema["allOf"] = json!([root]);
+    let name = root["$ref"].as_str().unwrap_or("").trim_start_matches("#/$defs/").to_owned();
+    let mut schema = writer.defs.remove(&name).unwrap_or(root);
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["$id"] = json!(id);
     schema["$defs"] = Value::Object(writer.defs);
     schema
 }
@@ -109,9 +107,13 @@ impl Writer {
             table["required"] = json!(required);
         }
         let kind = fixed.last().map_or("", |(_, kind)| kind);
-        let of_kind = format!("{name}.{kind}");
-        let plain = if is_own || choice.is_none() { name } else { of_kind.clone() };
-        self.define([plain.clone(), of_kind, format!("{plain}.{path}")], table)
+        let (of_kind, of_path) = (format!("{name}.{kind}"), format!("{name}.{path}"));
+        let names = match choice {
+            Some(_) if !is_own => [of_kind, of_path, name],
+            Some(_) => [name, of_kind, of_path],
+            None => [name, of_path, of_kind],
+        };
+        self.define(names, table)
     }
 
     /// Puts a table among the definitions; those of one name that differ are told apart by their kinds or by their paths.

@@ -13,6 +13,7 @@ pub mod language;
 pub mod ledger;
 pub mod nested;
 mod options;
+pub mod panics;
 pub mod reader;
 pub mod row;
 pub mod shape;

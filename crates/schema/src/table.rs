@@ -278,7 +278,7 @@ macro_rules! registry {
         pub enum $name:ident { $( $text:literal => $file:ident::$variant:ident($ty:ident); )+ }
         $($rest:tt)*
     ) => {
-        $( pub(crate) mod $file; pub use $file::$ty; )+
+        $( pub mod $file; pub use $file::$ty; )+
 
         $crate::kinds! {
             $(#[doc = $about])+

@@ -19,10 +19,10 @@ Source = Annotated[
     ),
 ]
 Format = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of the file [default: by name].")]
-Rate = Annotated[str, typer.Option("--rate", help="Of links, where a file does not say.")]
-Delay = Annotated[str, typer.Option("--delay", help="Of links, where a file does not say.")]
+Rate = Annotated[str, typer.Option("--rate", help="Rate of links, where the file does not say.")]
+Delay = Annotated[str, typer.Option("--delay", help="Delay of links, where the file does not say.")]
 HostsPerSwitch = Annotated[
-    int, typer.Option("--hosts-per-switch", min=0, help="Give every switch so many hosts, if the topology has none.")
+    int, typer.Option("--hosts-per-switch", min=0, help="Hosts to give every switch, if the topology has none.")
 ]
 
 
@@ -45,10 +45,13 @@ def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
 
 
 def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
-    """A topology that routes can be planned for: every host with one port."""
-    from pauseframe.topology import load_topology
+    """A topology that routes can be planned for: every host with one port, no link from a switch to itself."""
+    from pauseframe.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
+    if circular := loops(topology):
+        say(f"note: links from a switch to itself were left out: {', '.join(name for _, name in circular)}")
+        topology = topology.without([link for link, _ in circular])
     topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
     for note in topology.notes:
         say(f"note: {note}")

@@ -204,9 +204,9 @@ def headroom(
         Path | None, typer.Argument(metavar="[FILE]", help="Scenario file: each kind of link in it, in place of one.")
     ] = None,
     set_: Set = None,
-    rate: Annotated[str | None, typer.Option("--rate", help="Of the link: 100G, 25000M, 100 Gbps.")] = None,
-    cable: Annotated[str | None, typer.Option("--cable", help="Its length: 40m.")] = None,
-    mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="Of the port, bytes.")] = 9100,
+    rate: Annotated[str | None, typer.Option("--rate", help="Rate of the link: 100G, 25000M, 100 Gbps.")] = None,
+    cable: Annotated[str | None, typer.Option("--cable", help="Length of the cable: 40m.")] = None,
+    mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="MTU of the port, bytes.")] = 9100,
     lossless_mtu: Annotated[
         int | None,
         typer.Option(
@@ -291,7 +291,9 @@ def deploy(
     ] = None,
     priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
     cable: Annotated[str, typer.Option("--cable", help="Length of cables.")] = "5m",
-    mtu: Annotated[int, typer.Option("--mtu", min=576, max=9216, help="Of hosts; switches take 100 more.")] = 9000,
+    mtu: Annotated[
+        int, typer.Option("--mtu", min=576, max=9216, help="MTU of hosts, bytes; switches take 100 more.")
+    ] = 9000,
     buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
     as_json: AsJson = False,

@@ -24,7 +24,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
     lines: Annotated[
         str | None,
-        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows of such names ('leaf0:*')."),
+        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows whose names match ('leaf0:*')."),
     ] = None,
     open_: Open = False,
     as_json: AsJson = False,

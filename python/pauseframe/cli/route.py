@@ -30,6 +30,13 @@ class Protect(StrEnum):
     two_links = "two_links"
 
 
+class Tables(StrEnum):
+    """The format of a plan's tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+
+
 class Effort(StrEnum):
     """How long to look for good orders."""
 
@@ -44,12 +51,14 @@ def plan(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],
     engine: Annotated[str, typer.Option("--engine", help="See: pauseframe route engines.")] = "auto",
-    lanes: Annotated[int | None, typer.Option("--lanes", help="Lanes (priorities), at most.")] = None,
+    lanes: Annotated[int | None, typer.Option("--lanes", help="The most lanes (priorities).")] = None,
     vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs over all lanes.")] = None,
     sampled_vlans: Annotated[
         int | None, typer.Option("--sampled-vlans", help="order_pair: VLANs on a part of the links, for failures.")
     ] = None,
-    sample_percent: Annotated[int | None, typer.Option("--sample-percent", help="order_pair: that part.")] = None,
+    sample_percent: Annotated[
+        int | None, typer.Option("--sample-percent", help="order_pair: the size of that part.")
+    ] = None,
     backup_vlans: Annotated[
         int | None,
         typer.Option("--backup-vlans", help="auto, order_pair: VLANs for failures [default: a quarter of 8 or more]."),
@@ -60,12 +69,16 @@ def plan(
     ] = None,
     groups: Annotated[
         Path | None,
-        typer.Option("--groups", help="The same for links that fail together: CSV with the header group,port."),
+        typer.Option("--groups", help="As --protect, for links that fail together: CSV with the header group,port."),
     ] = None,
     effort: Annotated[
         Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
     ] = None,
     hosts_per_switch: HostsPerSwitch = 0,
+    tables: Annotated[
+        Tables | None,
+        typer.Option("--tables", help="Format of the tables [default: csv; parquet above a million rows]."),
+    ] = None,
     json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
     root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws orders, trees and ties.")] = 1,
@@ -73,7 +86,7 @@ def plan(
     rows: RowsBudget = None,
     by_switch: Annotated[
         bool,
-        typer.Option("--by-switch", help="Count one row for all hosts of a switch (address blocks), not each host."),
+        typer.Option("--by-switch", help="Count one row for all hosts of a switch (address blocks), not one per host."),
     ] = False,
     from_: Format = None,
     rate: Rate = "10 Gbps",
@@ -100,7 +113,7 @@ def plan(
         )  # fmt: skip
         summary = write_plan(
             routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
-            json_tables=json_tables, progress=display,
+            json_tables=json_tables, tables=None if tables is None else tables.value, progress=display,
         )  # fmt: skip
     if as_json:
         print_json(summary)
@@ -128,10 +141,13 @@ def check(
     tables: Annotated[
         Path,
         typer.Argument(
-            metavar="TABLES", help="Plan folder, .csv, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show)."
+            metavar="TABLES",
+            help="Plan folder, .csv, .parquet, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show).",
         ),
     ],
-    format: Annotated[str | None, typer.Option("--format", help="csv, json or opensm [default: by name].")] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="csv, parquet, json or opensm [default: by name].")
+    ] = None,
     addresses: Annotated[
         Path | None, typer.Option("--addresses", help="CSV with the header address,node: whose MAC is which.")
     ] = None,

@@ -1,4 +1,4 @@
-"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what may be in them."""
+"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def sweep(
         str | None, typer.Option("--on", metavar="ADDRESS", help="Dask scheduler, such as tcp://scheduler:8786.")
     ] = None,
     shard: Annotated[
-        str | None, typer.Option("--shard", metavar="I/N", help="Every N-th run only, from number I (1 to N).")
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Only every N-th run, beginning with number I (1 to N)."),
     ] = None,
     store: Annotated[
         Path | None, typer.Option("--store", help="Runs to reuse [default: .pauseframe-store beside the folder].")
@@ -81,7 +82,7 @@ def compare(
         list[str] | None,
         typer.Option("--metric", help="Entry of the summary, such as fct_us.p99. Repeatable."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Of confidence.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Level of confidence.")] = 0.95,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file.")] = None,
     latex: Annotated[Path | None, typer.Option("--latex", help="Write tables to this file (booktabs).")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
-from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, read_text, shown
+from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
@@ -187,13 +187,11 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 
 
 def _tables(folder: Path, topology: _core.Topology) -> Json:
-    """The tables of a plan as its `tables.json` has them; made of its `tables.csv` where it has no other."""
-    tables, rows = folder / "tables.json", folder / "tables.csv"
-    if tables.is_file():
-        return parse_json(read_text(tables), str(tables))
-    if not rows.is_file():
-        raise DeployError(f"{shown(rows)} is not there: give a folder of `pauseframe route plan`")
-    return parse_json(_core.read_routes(str(rows), topology).write("json"), str(rows))
+    """The tables of a plan, as the core reads its `tables.json` or `tables.csv`."""
+    file = next((folder / name for name in ("tables.json", "tables.csv") if (folder / name).is_file()), None)
+    if file is None:
+        raise DeployError(f"{shown(folder / 'tables.csv')} is not there: give a folder of `pauseframe route plan`")
+    return parse_json(_core.read_routes(str(file), topology).write("json"), str(file))
 
 
 def _links(

@@ -188,7 +188,7 @@ def _add_routes(host: Host, path: Path) -> None:
                 as_text(row.get("dev")),
                 congctl=as_text(metrics.get("congestion", metrics.get("congctl"))) or None,
                 initcwnd=whole_number(as_text(metrics.get("initcwnd"))),
-                rto_min_ms=float(as_text(rto)) if isinstance(rto, int | float) else _milliseconds(as_text(rto)),
+                rto_min_ms=_milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
                 ecn="ecn" in metrics,
             )

@@ -100,7 +100,7 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, 
         ("Slowdown: time over that on ideal hardware", "slowdown"),
         ("Interference: time over that of the job alone", "interference"),
     ]
-    drawn = found[:SHOWN]
+    drawn, until_us = found[:SHOWN], max(job.end_us for job in found)
     return {
         "alone": any(job.row["alone_us"] is not None for job in found),
         "tables": _tables(found),
@@ -109,7 +109,7 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, 
             (title, add(figure)) for title, key in references if (figure := reference_figure(found, key)) is not None
         ],
         "clocks": [
-            (run.label, add(clock_figure(mine)))
+            (run.label, add(clock_figure(mine, until_us)))
             for number, run in enumerate(runs)
             if (mine := [job for job in found if job.run == number])
         ],
@@ -185,10 +185,13 @@ def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
     return _figure(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
 
 
-def clock_figure(mine: Sequence[Job]) -> Figure:
-    """The jobs of one run on one clock: a bar each, and marks where it would have ended alone and on ideal hardware."""
+def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
+    """The jobs of one run on one clock: a bar each, and marks where it would have ended alone and on ideal hardware.
+
+    `until_us`, the end of the axis, is the same for all runs of a page.
+    """
     mine = mine[:BARS]
-    scale, x_axis = figures.time_axis(max(job.end_us for job in mine) / 1e6)
+    scale, x_axis = figures.time_axis(until_us / 1e6)
     per_us = scale / 1e6
     names = [job.name for job in mine]
     bars = {

@@ -1,8 +1,8 @@
 """A scenario as Python objects: the keys of a scenario file under the same names.
 
-Every class is a frozen dataclass and stands for one table of the file; `pauseframe options` prints what each key
-means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
-from the core, which alone validates.
+Every class is a frozen dataclass and stands for one table of the file (`tables`, made from the declarations of keys);
+`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB").
+What is left at None gets its default from the core, which alone validates.
 """
 
 from __future__ import annotations
@@ -15,20 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._plain import Part, part_from_plain, to_plain, toml_value
+from pauseframe._plain import part_from_plain, to_plain, toml_value
 from pauseframe._problems import failure, problem
-from pauseframe.scenario.network import Host, Qcn, Routing, Switch
-from pauseframe.scenario.record import Corruption, Failure, Record, Stop
-from pauseframe.scenario.topologies import Topology
-from pauseframe.scenario.transport import Transport
-from pauseframe.scenario.workloads import Workload
+from pauseframe._table_names import SCHEMA_URL
+from pauseframe.scenario.tables import ScenarioKeys
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario(Part):
+class Scenario(ScenarioKeys):
     """A scenario, to be given to `pauseframe.run`.
 
     >>> import pauseframe as pf
@@ -41,20 +38,6 @@ class Scenario(Part):
     True
     """
 
-    name: str | None = None
-    seed: int | None = None
-    stop: str | Stop | None = None
-    topology: Topology
-    routing: Routing | None = None
-    host: Host | None = None
-    switch: Switch | None = None
-    qcn: Qcn | str | bool | None = None
-    transport: Transport | None = None
-    transports: Mapping[str, Transport] | None = None
-    workload: Sequence[Workload] = ()
-    failure: Sequence[Failure] | None = None
-    corruption: Sequence[Corruption] | None = None
-    record: Record | None = None
     base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
     """Where files named in the scenario are looked for."""
 
@@ -62,7 +45,7 @@ class Scenario(Part):
         """The scenario as a file; keys that are None do not appear."""
         import tomli_w
 
-        return tomli_w.dumps(to_plain(self))
+        return f"#:schema {SCHEMA_URL}\n\n{tomli_w.dumps(to_plain(self))}"
 
     @classmethod
     def from_toml(cls, text: str, *, base_dir: str = ".") -> Scenario:

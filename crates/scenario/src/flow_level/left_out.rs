@@ -1,8 +1,8 @@
 //! What a scenario says and flows do not have: refused where flows would end another way, named in a warning where
 //! only their times or the records differ.
 
-use crate::results::RunError;
 use crate::spec::{Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
+use pauseframe_results::RunError;
 use std::collections::BTreeSet;
 
 /// # Errors

@@ -20,10 +20,10 @@ pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 
 use crate::resolve::{Resolved, build_topology};
-use crate::results::{ResultsFolder, RunError, RunStatus, VERSION};
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
+use pauseframe_results::{ResultsFolder, RunError, RunStatus, VERSION};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::watch::Watch;

@@ -5,17 +5,17 @@
 
 use super::Ways;
 use crate::build::overhead;
-use crate::results::RunError;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
-use crate::workload::{self, QueryNumbers, WorkloadContext};
 use pauseframe_fabric::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, Imported, PathError, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
+use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
+use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The rates of a static demand.
 
 use super::{Demand, Ways};
-use crate::results::RunError;
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{self, Imported};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
+use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::{NextHops, SwitchGraph};
 use pauseframe_topology::watch::Watch;

@@ -3,9 +3,9 @@
 use super::source::Record;
 use super::{Demand, Steady};
 use crate::resolve::Resolved;
-use crate::results::{CompletionTimes, RunStatus, Slowdowns, VERSION, peak_rss_bytes, percentile};
 use pauseframe_fabric::FlowStatus;
 use pauseframe_flowlevel::{Bounds, Outcome};
+use pauseframe_results::{CompletionTimes, RunStatus, Slowdowns, VERSION, peak_rss_bytes, percentile};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId};
 use serde::Serialize;

@@ -3,12 +3,12 @@
 use super::source::{Record, name};
 use super::summary::utilisation;
 use super::{Steady, Ways};
-use crate::results::Names;
-use crate::results::tables::{dictionary, f64s, optional, status_name, table, u64s};
 use crate::spec::Scenario;
 use arrow_array::{ArrayRef, RecordBatch, UInt16Array, UInt32Array};
 use pauseframe_fabric::FlowStatus;
 use pauseframe_flowlevel::{Outcome, Paths};
+use pauseframe_results::Names;
+use pauseframe_results::tables::{dictionary, f64s, optional, status_name, table, u64s};
 use pauseframe_topology::Topology;
 use pauseframe_units::PortId;
 use std::sync::Arc;

@@ -6,12 +6,12 @@ use crate::spec::{
     PfcSpec, QcnSpec, Red, RoutingSpec, Shared, Step, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead,
     WorkloadKind,
 };
-use crate::workload::Partial;
-use crate::workload::hosts::Hosts;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_workload::Partial;
+use pauseframe_workload::hosts::Hosts;
 
 /// A transport that was read.
 pub(crate) struct Named {
@@ -202,7 +202,7 @@ pub(crate) fn transports(
     let priorities: Vec<u8> = streams.map(|udp| udp.priority).collect();
     let pauses = |pfc: &PfcSpec| {
         let of_streams = priorities.iter().any(|priority| pfc.priorities.contains(priority));
-        pfc.whole_link || of_streams || transports.iter().any(|t| t.is_used && t.spec.lossless)
+        pfc.pauses_links() || of_streams || transports.iter().any(|t| t.is_used && t.spec.lossless)
     };
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
@@ -275,8 +275,10 @@ pub(crate) fn qcn(
         let message = "fifo, but QCN limits the queue of one destination";
         ledger.problem("host.nic_queue", message, "use per_destination, or qcn = false");
     }
-    let lossless =
-        switch.pfc.as_ref().is_some_and(|pfc| !pfc.whole_link && pfc.priorities.contains(&qcn.cnm_priority));
+    let lossless = switch
+        .pfc
+        .as_ref()
+        .is_some_and(|pfc| !pfc.pauses_links() && pfc.priorities.contains(&qcn.cnm_priority));
     if lossless && !ledger.failed("qcn.cnm_priority") {
         let message = format!("{} is lossless (switch.pfc.priorities)", qcn.cnm_priority);
         ledger.problem("qcn.cnm_priority", message, "a CNM must not wait behind a pause: take another");

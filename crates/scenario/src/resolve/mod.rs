@@ -21,13 +21,10 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    EcnName, Fabric, HostSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind, WorkloadSpec, faults,
-    graph, qcn, routing, topology,
+    EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind, WorkloadSpec,
+    faults, graph, qcn, routing, topology,
 };
 use crate::volume::{self, Asked};
-use crate::workload::context::Context;
-use crate::workload::hosts::Hosts;
-use crate::workload::{self, Partial};
 use checks::Named;
 use pauseframe_schema::document::{self, Item, Value};
 use pauseframe_schema::error::{Problem, ScenarioError};
@@ -39,6 +36,10 @@ use pauseframe_schema::value::Setting;
 use pauseframe_schema::{json, text};
 use pauseframe_topology::Topology;
 use pauseframe_units::Bytes;
+use pauseframe_workload::context::Context;
+use pauseframe_workload::hosts::Hosts;
+use pauseframe_workload::{self as workload, Partial};
+use serde_json::json;
 use std::path::Path;
 
 /// The keys of scenarios.
@@ -102,7 +103,10 @@ pub const SCHEMA_URL: &str =
 
 /// A JSON Schema (draft 2020-12) of scenario files, for editors and other checkers.
 pub fn schema() -> serde_json::Value {
-    json::schema(&SCENARIO, "A scenario of pauseframe", SCHEMA_URL)
+    let mut schema = json::schema(&SCENARIO, SCHEMA_URL);
+    let about = "Varies the scenario: for `pauseframe sweep`";
+    schema["properties"]["sweep"] = json!({ "type": "object", "description": about });
+    schema
 }
 
 /// Longest name of a scenario, bytes: with a seed behind it a file system takes it.
@@ -123,7 +127,7 @@ pub struct Resolved {
 impl Resolved {
     /// The scenario as TOML with every key, grouped by table; it resolves to an equal scenario.
     pub fn to_toml(&self) -> String {
-        text::to_toml(&self.entries)
+        format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
     }
 
     /// Every key with its value and where that came from, in the order of [`Resolved::to_toml`].
@@ -194,7 +198,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     }
     let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
     for Named { path, spec, priority, is_used, .. } in &mut transports {
-        let switches = (lossless.as_slice(), switch.priority_of_dscp.as_slice());
+        let switches = (lossless.as_slice(), &switch);
         transports::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
     checks::host_names(ledger, &host, hosts.as_ref());
@@ -238,7 +242,7 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
     let lanes = scenario.routing.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes());
     let lanes = &lossless[..lanes.min(lossless.len())];
     let transports = scenario.transport_specs().map(|spec| spec.priority);
-    let cnm = scenario.qcn.as_ref().map(|qcn| qcn.cnm_priority);
+    let cnm = scenario.qcn.as_ref().map(QcnSpec::priority);
     let priorities = volume::priorities(transports, &scenario.workload, lanes, cnm);
     let asked = Asked {
         record: &scenario.record,

@@ -2,7 +2,7 @@
 
 use super::SCENARIO;
 use super::checks::Named;
-use crate::spec::TransportSpec;
+use crate::spec::{SwitchSpec, TransportSpec};
 use pauseframe_schema::document::{Item, Place, parse_word};
 use pauseframe_schema::ledger::{Entry, Ledger, Origin};
 use pauseframe_schema::reader::Table;
@@ -36,11 +36,12 @@ pub(super) fn settle_priority(
     path: &str,
     spec: &mut TransportSpec,
     given: Option<u8>,
-    (lossless, priority_of_dscp): (&[u8], &[[u8; 2]]),
+    (lossless, switch): (&[u8], &SwitchSpec),
     is_used: bool,
 ) {
     let path = format!("{path}.priority");
-    let of_dscp = priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
+    let of_dscp =
+        switch.priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
     let other = of_dscp.filter(|of_dscp| is_used && Some(*of_dscp) != given);
     if let (Some(given), Some(of_dscp)) = (given, other) {
         let message =

@@ -23,16 +23,16 @@ pub(crate) mod switch;
 pub(crate) mod topology;
 pub(crate) mod transport;
 
-pub use crate::workload::{
+pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
+pub use faults::{CorruptionSpec, FailureSpec};
+pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use marker::{LengthSpec, MarkAt, MarkerSpec, NoMarker, NotEct, Red, Step};
+pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
     Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, Load, LogNormal, LogUniform,
     LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw, RequestsSpec,
     ScatterGatherSpec, SizesSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
 };
-pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
-pub use faults::{CorruptionSpec, FailureSpec};
-pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
-pub use marker::{LengthSpec, MarkAt, MarkerSpec, NoMarker, NotEct, Red, Step};
 pub use pfc::{PfcSpec, WatchdogActionName, WatchdogSpec};
 pub(crate) use planned::Fabric;
 pub use qcn::QcnSpec;

@@ -72,6 +72,13 @@ choices! {
     }
 }
 
+impl PfcSpec {
+    /// Whether a pause stops a whole link, with all its priorities.
+    pub(crate) fn pauses_links(&self) -> bool {
+        self.whole_link
+    }
+}
+
 pub(crate) fn pfc_or_none(t: &mut Table, key: &'static str, doc: &str, demands: &Demands) -> Option<PfcSpec> {
     let absent = match &demands.lossless {
         Some(why) => Absent::On(Origin::Computed(format!("because {why}"))),

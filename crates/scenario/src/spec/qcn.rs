@@ -55,6 +55,13 @@ table! {
     pub fn read(t);
 }
 
+impl QcnSpec {
+    /// The priority of its notifications.
+    pub(crate) fn priority(&self) -> u8 {
+        self.cnm_priority
+    }
+}
+
 /// `[qcn]`, or none.
 pub(crate) fn qcn_or_none(t: &mut Table) -> Option<QcnSpec> {
     let doc = "Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone is short \

@@ -1,8 +1,8 @@
 //! `stop`: when the run ends.
 
-use crate::workload::context::TIME_MAX;
 use pauseframe_schema::table;
 use pauseframe_units::Span;
+use pauseframe_workload::context::TIME_MAX;
 
 table! {
     /// When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false

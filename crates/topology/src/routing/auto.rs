@@ -2,12 +2,15 @@
 //!
 //! Clos networks and trees are planned in one lane by their levels. Elsewhere two orders are improved; if they give every
 //! pair a shortest route, that is the plan, since it has several routes a pair and backups. If not, LASH is tried, which
-//! needs no orders but has one route a pair; where the lanes do not suffice for it, the orders stay.
+//! needs no orders but has one route a pair; where the lanes do not suffice for it, or the graph is too large for it, the orders stay.
 
 use super::levels::rank_by_level;
 use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, SwitchGraph};
 use crate::Topology;
 use crate::watch::Watch;
+
+/// Switches times directed links up to which LASH is tried: at 700 switches of 32 links each it takes seconds.
+const LASH_MAX: usize = 1 << 24;
 
 /// Order pairs, or LASH where orders cost detours and its lanes suffice.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +33,12 @@ impl RoutingEngine for Auto {
                 None => "one lane gives every pair a shortest route",
             };
             plan.note(format!("auto chose order_pair: {why}"));
+            return Ok(plan);
+        }
+        if graph.len() * graph.port_count() > LASH_MAX {
+            plan.note(
+                "auto chose order_pair: the graph has no levels, and is too large to try lash too".to_owned(),
+            );
             return Ok(plan);
         }
         let detour = detour(&plan);

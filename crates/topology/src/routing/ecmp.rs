@@ -87,7 +87,11 @@ impl NextHops {
     fn fill(&mut self, topology: &Topology) -> Result<(), RoutingError> {
         let mut distance = vec![0; self.graph.len()];
         let mut queue = Vec::new();
-        for to in self.graph.attachments() {
+        for (done, to) in self.graph.attachments().iter().enumerate() {
+            // What is found so far tells how many rows there will be.
+            if done % 64 == 1 {
+                bound_rows(&[self.ports.len() / done, self.graph.attachments().len()])?;
+            }
             self.graph.distances(*to, &mut distance, &mut queue);
             if let Some(from) = self.graph.attachments().iter().find(|s| distance[**s as usize] == u32::MAX) {
                 let host = |switch: u32| topology.nodes()[self.graph.hosts(switch)[0]].name.clone();
@@ -97,7 +101,6 @@ impl NextHops {
                 let here = distance[at as usize];
                 let closer = self.graph.arcs(at).iter().filter(|arc| distance[arc.to as usize] < here);
                 self.ports.extend(closer.map(|arc| arc.port));
-                bound_rows(&[self.ports.len()])?;
                 self.first.push(self.ports.len() as u32);
             }
             self.distance.extend_from_slice(&distance);

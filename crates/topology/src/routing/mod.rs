@@ -124,8 +124,10 @@ pub enum RoutingError {
     },
     /// The tables would not fit.
     #[error(
-        "the tables would have {rows} rows, {} GiB of memory at four bytes each; at most {most} are allowed",
-        rows >> 28
+        "the tables would have about {rows} rows, {:.1} GiB of memory at four bytes each; there is room for {most}, {:.1} GiB: \
+         use fewer VLANs or switches, or a machine with more free memory",
+        *rows as f64 / f64::from(1 << 28),
+        *most as f64 / f64::from(1 << 28)
     )]
     TooLarge {
         /// Rows wanted.
@@ -178,12 +180,24 @@ fn first_left_over(pair: Option<&(String, String)>) -> String {
     pair.map_or(String::new(), text)
 }
 
-/// The most rows that a table may have: about two gigabytes of next hops.
-pub(crate) const ROWS_MAX: u64 = 1 << 28;
+/// The most rows that tables may have: eight gigabytes of next hops at four bytes each.
+pub(crate) const ROWS_MAX: u64 = 1 << 31;
 
+/// Refuses tables that are too large, or larger than half the memory that this machine has free: some are held twice.
 pub(crate) fn bound_rows(factors: &[usize]) -> Result<(), RoutingError> {
     let rows = factors.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor as u64));
-    if rows > ROWS_MAX { Err(RoutingError::TooLarge { rows, most: ROWS_MAX }) } else { Ok(()) }
+    // Small tables need no look at the memory.
+    let free = if rows < 1 << 24 { None } else { free_memory() };
+    let most = free.map_or(ROWS_MAX, |bytes| ROWS_MAX.min(bytes / 8));
+    if rows > most { Err(RoutingError::TooLarge { rows, most }) } else { Ok(()) }
+}
+
+/// Bytes that programs can have without swapping, where the system tells (Linux, proc(5)).
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
 }
 
 fn bound_parameter(

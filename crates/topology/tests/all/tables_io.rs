@@ -4,7 +4,7 @@ use crate::common::LINK;
 use pauseframe_topology::generate::{self, Jellyfish};
 use pauseframe_topology::interchange::{Defaults, Import, Labels, read_file};
 use pauseframe_topology::routing::tables_io::{
-    TableFormat, read, read_addresses, read_bridges, read_path, write,
+    TableFormat, read, read_addresses, read_bridges, read_path, write, write_to,
 };
 use pauseframe_topology::routing::verify::{Options, Tables, verify};
 use pauseframe_topology::routing::{Dfsssp, OrderPair, RoutingEngine, SwitchGraph};
@@ -43,6 +43,34 @@ fn plans_survive_csv_and_json() {
             assert_eq!(write(&again, format, &topology, &Labels::default()).unwrap(), text);
         }
     }
+}
+
+/// Plans with and without lists of senders, and one whose rows are for hosts.
+#[test]
+fn plans_survive_parquet() {
+    let topology = generate::named("jellyfish:switches=12,network_ports=5,hosts_per_switch=3").unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let order_pair = OrderPair { vlans: 4, ..OrderPair::default() }.plan(&topology, &graph).unwrap();
+    let dfsssp = Dfsssp { lanes_max: 8, seed: 1 }.plan(&topology, &graph).unwrap();
+    let by_host =
+        csv("switch,vlan,destination,port\ns0,7,host5,eth1\n\nswitch,vlan,lane\ns0,7,3\n", &topology);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plans_survive_parquet");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, labels) = (folder.join("tables.parquet"), Labels::default());
+    for tables in [Tables::of_plan(&order_pair, 100), Tables::of_plan(&dfsssp, 1), by_host.unwrap()] {
+        let mut out = std::fs::File::create(&file).unwrap();
+        write_to(&tables, TableFormat::Parquet, &topology, &labels, &mut out).unwrap();
+        let again = read_path(&folder, None, &topology, &labels).unwrap().tables;
+        let text = |tables| write(tables, TableFormat::Csv, &topology, &labels).unwrap();
+        assert_eq!(text(&again), text(&tables));
+    }
+    let other = generate::named("jellyfish:switches=5,network_ports=2,hosts_per_switch=1").unwrap();
+    let error = read_path(&file, None, &other, &labels).unwrap_err().to_string();
+    assert!(error.contains("tables.parquet, row 0: ") && error.contains("is not in the topology"), "{error}");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let error = read_path(&file, None, &topology, &labels).unwrap_err().to_string();
+    assert!(error.contains("this is not a table in Parquet"), "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Something wrong with a graph: path, message, hint.
-pub type Flaw = (String, String, String);
+pub(crate) type Flaw = (String, String, String);
 
 /// A family of graphs that parameters describe.
 pub trait Family {

@@ -6,7 +6,7 @@ use crate::routing::verify::{DELIVER, Tables, Tree, Vlan};
 use crate::{NodeKind, Topology};
 use pauseframe_units::{NodeId, PortId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The lanes that files may name: 0 to 7 on Ethernet, to 14 on InfiniBand.
 const LANE_MAX: u8 = 15;
@@ -50,18 +50,36 @@ pub(super) struct Sender {
     pub(super) to: String,
 }
 
-/// All that a file of tables says.
+/// What stands around the rows of tables.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Flat {
+pub(super) struct Around {
     #[serde(default)]
     pub(super) lanes: Vec<Lane>,
     #[serde(default)]
     pub(super) rewrites: Vec<Rewrite>,
-    pub(super) rows: Vec<Row>,
     /// If there are any, nobody else may send.
     #[serde(default)]
     pub(super) senders: Vec<Sender>,
+}
+
+impl Around {
+    /// Adds all of it.
+    pub(super) fn add_to(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
+        let at = |list: &str, i: usize, added: Result<(), String>| {
+            added.map_err(|message| Flaw::at(format!("{list}[{i}]"), message))
+        };
+        for (i, lane) in self.lanes.iter().enumerate() {
+            at("lanes", i, builder.lane(lane))?;
+        }
+        for (i, rewrite) in self.rewrites.iter().enumerate() {
+            at("rewrites", i, builder.rewrite(rewrite))?;
+        }
+        for (i, sender) in self.senders.iter().enumerate() {
+            at("senders", i, builder.sender(sender))?;
+        }
+        Ok(())
+    }
 }
 
 /// The port of every switch, with the place of the row.
@@ -73,7 +91,8 @@ pub(super) struct Builder<'a> {
     labels: &'a Labels,
     graph: SwitchGraph,
     names: BTreeMap<&'a str, NodeId>,
-    ports: Vec<BTreeMap<String, PortId>>,
+    /// By switch; of rows there are millions.
+    ports: Vec<HashMap<String, PortId>>,
     lanes: BTreeMap<u16, u8>,
     rewrites: BTreeMap<(u16, NodeId), u8>,
     columns: BTreeMap<(u16, NodeId), Column>,
@@ -87,7 +106,8 @@ impl<'a> Builder<'a> {
     pub(super) fn new(topology: &'a Topology, labels: &'a Labels) -> Result<Builder<'a>, Flaw> {
         let graph = SwitchGraph::new(topology).map_err(|error| Flaw::of_file(error.to_string()))?;
         let names = topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
-        let ports = (0..graph.len() as u32).map(|s| labels.ports_by_name(topology, graph.node(s))).collect();
+        let ports = |switch| labels.ports_by_name(topology, graph.node(switch)).into_iter().collect();
+        let ports = (0..graph.len() as u32).map(ports).collect();
         Ok(Builder {
             topology,
             labels,
@@ -124,8 +144,8 @@ impl<'a> Builder<'a> {
         let known = self.graph.number(switch).map(|number| &self.ports[number as usize]);
         known.and_then(|ports| ports.get(name)).copied().ok_or_else(|| {
             let node = &self.topology.nodes()[switch].name;
-            let known = known.into_iter().flat_map(BTreeMap::keys).filter(|name| !name.contains(':'));
-            let known: Vec<_> = known.map(String::as_str).collect();
+            let known = self.labels.ports_by_name(self.topology, switch);
+            let known: Vec<_> = known.keys().map(String::as_str).filter(|name| !name.contains(':')).collect();
             format!(
                 "{node:?} has no port {name:?}; its {} ports are called {}",
                 self.topology.nodes()[switch].ports.len(),
@@ -329,38 +349,35 @@ fn few(names: &[&str]) -> String {
 }
 
 /// The lanes, rewrites and senders of `tables` by name, without the rows.
-pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Flat {
+pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Around {
     let graph = tables.graph();
     let name = |node: NodeId| topology.nodes()[node].name.clone();
-    let mut flat = Flat::default();
+    let mut around = Around::default();
     for vlan in tables.vlans() {
-        flat.lanes.push(Lane { vlan: vlan.id, lane: vlan.lane });
+        around.lanes.push(Lane { vlan: vlan.id, lane: vlan.lane });
         let rewrite =
             |(switch, lane): (&NodeId, &u8)| Rewrite { switch: name(*switch), vlan: vlan.id, lane: *lane };
-        flat.rewrites.extend(vlan.lane_at.iter().map(rewrite));
+        around.rewrites.extend(vlan.lane_at.iter().map(rewrite));
     }
     if tables.trees.iter().any(|tree| tree.senders.is_some()) {
         let at = |row: u32| name(graph.node(graph.attachments()[row as usize]));
         for tree in &tables.trees {
             let vlan = tables.vlans()[tree.vlan].id;
             let senders = (0..graph.attachments().len() as u32).filter(|from| tree.allows(*from));
-            flat.senders.extend(senders.map(|from| Sender { vlan, from: at(from), to: at(tree.row) }));
+            around.senders.extend(senders.map(|from| Sender { vlan, from: at(from), to: at(tree.row) }));
         }
     }
-    flat
+    around
 }
 
-/// Shows every row by name: switch, VLAN, destination, port. All hosts of a switch that have the same rows are one
+/// Shows every row: switch, VLAN, destination, port. All hosts of a switch that have the same rows are one
 /// destination. A table of millions of rows is never in memory as text.
 pub(super) fn for_each_row(
     tables: &Tables,
     topology: &Topology,
-    labels: &Labels,
-    mut show: impl FnMut(&str, u16, &str, &str) -> Result<(), Flaw>,
+    mut show: impl FnMut(NodeId, u16, NodeId, PortId) -> Result<(), Flaw>,
 ) -> Result<(), Flaw> {
     let graph = tables.graph();
-    let name = |node: NodeId| topology.nodes()[node].name.as_str();
-    let port_names = port_names(topology, labels);
     for tree in &tables.trees {
         let vlan = tables.vlans()[tree.vlan].id;
         let attachment = graph.attachments()[tree.row as usize];
@@ -380,27 +397,15 @@ pub(super) fn for_each_row(
                     DELIVER => graph.uplink(*destination).reverse(),
                     port => port,
                 };
-                let switch = name(graph.node(number as u32));
-                show(switch, vlan, name(*destination), &port_names[port.0 as usize])?;
+                show(graph.node(number as u32), vlan, *destination, port)?;
             }
         }
     }
     Ok(())
 }
 
-/// Everything by name, the rows too.
-pub(super) fn flatten(tables: &Tables, topology: &Topology, labels: &Labels) -> Result<Flat, Flaw> {
-    let mut flat = around_rows(tables, topology);
-    for_each_row(tables, topology, labels, |switch, vlan, destination, port| {
-        let [switch, destination, port] = [switch, destination, port].map(str::to_owned);
-        flat.rows.push(Row { switch, vlan, destination, port });
-        Ok(())
-    })?;
-    Ok(flat)
-}
-
 /// What [`Labels::ports_by_name`] understands: the label; `eth1` ... where a switch has none; else the full name.
-fn port_names(topology: &Topology, labels: &Labels) -> Vec<String> {
+pub(super) fn port_names(topology: &Topology, labels: &Labels) -> Vec<String> {
     let mut names = vec![String::new(); topology.port_count()];
     for node in topology.nodes() {
         let labelled = node.ports.iter().any(|port| labels.port(*port).is_some());

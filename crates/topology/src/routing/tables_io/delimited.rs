@@ -1,7 +1,7 @@
 //! Tables as comma-separated values: blocks, each introduced by its header. Lines that begin with `#` and empty
 //! lines are skipped.
 
-use super::builder::{Builder, Flat, Lane, Rewrite, Row, Sender, around_rows, for_each_row};
+use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender, around_rows, for_each_row, port_names};
 use crate::Topology;
 use crate::interchange::{Flaw, Labels, did_you_mean};
 use crate::routing::verify::Tables;
@@ -26,8 +26,15 @@ const HEADERS: [(&[&str], Block); 4] = [
 
 fn reader(text: &str) -> csv::Reader<&[u8]> {
     let mut builder = csv::ReaderBuilder::new();
-    builder.has_headers(false).flexible(true).comment(Some(b'#')).trim(csv::Trim::All);
+    builder.has_headers(false).flexible(true).comment(Some(b'#'));
     builder.from_reader(text.as_bytes())
+}
+
+/// Takes spaces around fields away; the reader's own way to do so copies every record.
+fn trim(record: &mut csv::StringRecord) {
+    if record.iter().any(|field| field.trim().len() < field.len()) {
+        record.trim();
+    }
 }
 
 fn line_of(record: &csv::StringRecord) -> usize {
@@ -43,6 +50,7 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     let mut block: Option<(&[&str], Block)> = None;
     let (mut reader, mut record) = (reader(text), csv::StringRecord::new());
     while reader.read_record(&mut record).map_err(|error| not_csv(&error))? {
+        trim(&mut record);
         let line = line_of(&record);
         if let Some(found) = HEADERS.into_iter().find(|(header, _)| record.iter().eq(header.iter().copied()))
         {
@@ -109,7 +117,8 @@ fn fields<T: DeserializeOwned>(record: &csv::StringRecord, header: &[&str]) -> R
 
 pub(super) fn read_addresses(text: &str, topology: &Topology, labels: &mut Labels) -> Result<(), Flaw> {
     for (i, record) in reader(text).into_records().enumerate() {
-        let record = record.map_err(|error| not_csv(&error))?;
+        let mut record = record.map_err(|error| not_csv(&error))?;
+        trim(&mut record);
         let line = line_of(&record);
         let (Some(address), Some(name), 2) = (record.get(0), record.get(1), record.len()) else {
             return Err(Flaw::line(line, "a line is written address,node"));
@@ -135,7 +144,7 @@ pub(super) fn write(
     labels: &Labels,
     out: &mut dyn std::io::Write,
 ) -> Result<(), Flaw> {
-    let Flat { lanes, rewrites, senders, .. } = around_rows(tables, topology);
+    let Around { lanes, rewrites, senders } = around_rows(tables, topology);
     let flaw = |error: &dyn std::error::Error| Flaw::of_file(error.to_string());
     let before: Vec<String> = [block(&lanes)?, block(&rewrites)?].into_iter().flatten().collect();
     out.write_all(before.join("\n").as_bytes()).map_err(|error| flaw(&error))?;
@@ -144,11 +153,13 @@ pub(super) fn write(
     }
     let mut writer = csv::Writer::from_writer(&mut *out);
     let mut started = false;
-    for_each_row(tables, topology, labels, |switch, vlan, destination, port| {
+    let (name, ports) = (|node| topology.nodes()[node].name.as_str(), port_names(topology, labels));
+    for_each_row(tables, topology, |switch, vlan, destination, port| {
         if !std::mem::replace(&mut started, true) {
             writer.write_record(HEADERS[2].0).map_err(|error| flaw(&error))?;
         }
-        writer.write_record([switch, &vlan.to_string(), destination, port]).map_err(|error| flaw(&error))
+        let row = [name(switch), &vlan.to_string(), name(destination), &ports[port.0 as usize]];
+        writer.write_record(row).map_err(|error| flaw(&error))
     })?;
     writer.flush().map_err(|error| flaw(&error))?;
     drop(writer);

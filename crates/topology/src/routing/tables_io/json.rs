@@ -1,34 +1,46 @@
 //! Tables as JSON: an object with the lists `rows`, `lanes`, `rewrites` and `senders`.
 
-use super::builder::{Builder, Flat};
-use crate::interchange::Flaw;
+use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender, around_rows, for_each_row, port_names};
+use crate::Topology;
+use crate::interchange::{Flaw, Labels};
+use crate::routing::verify::Tables;
+use serde::{Deserialize, Serialize};
+
+/// All that a file of tables says.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flat {
+    #[serde(default)]
+    lanes: Vec<Lane>,
+    #[serde(default)]
+    rewrites: Vec<Rewrite>,
+    rows: Vec<Row>,
+    #[serde(default)]
+    senders: Vec<Sender>,
+}
 
 pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
-    let flat: Flat = serde_json::from_str(text)
+    let Flat { lanes, rewrites, rows, senders } = serde_json::from_str(text)
         .map_err(|error| Flaw::of_file(format!("this is not a table in JSON: {error}")))?;
-    let at = |list: &str, i: usize, added: Result<(), String>| {
-        added.map_err(|message| Flaw::at(format!("{list}[{i}]"), message))
-    };
-    for (i, lane) in flat.lanes.iter().enumerate() {
-        at("lanes", i, builder.lane(lane))?;
-    }
-    for (i, rewrite) in flat.rewrites.iter().enumerate() {
-        at("rewrites", i, builder.rewrite(rewrite))?;
-    }
-    for (i, row) in flat.rows.iter().enumerate() {
-        at(
-            "rows",
-            i,
-            builder.named_row(("row", i as u32), [&row.switch, &row.destination, &row.port], row.vlan),
-        )?;
-    }
-    for (i, sender) in flat.senders.iter().enumerate() {
-        at("senders", i, builder.sender(sender))?;
+    Around { lanes, rewrites, senders }.add_to(builder)?;
+    for (i, Row { switch, vlan, destination, port }) in rows.iter().enumerate() {
+        builder
+            .named_row(("row", i as u32), [switch, destination, port], *vlan)
+            .map_err(|message| Flaw::at(format!("rows[{i}]"), message))?;
     }
     Ok(())
 }
 
-pub(super) fn write(flat: &Flat) -> Result<String, Flaw> {
-    let text = serde_json::to_string_pretty(flat).map_err(|error| Flaw::of_file(error.to_string()))?;
-    Ok(text + "\n")
+pub(super) fn write(tables: &Tables, topology: &Topology, labels: &Labels) -> Result<String, Flaw> {
+    let Around { lanes, rewrites, senders } = around_rows(tables, topology);
+    let name = |node| topology.nodes()[node].name.clone();
+    let ports = port_names(topology, labels);
+    let mut rows = Vec::new();
+    for_each_row(tables, topology, |switch, vlan, destination, port| {
+        let (switch, destination) = (name(switch), name(destination));
+        rows.push(Row { switch, vlan, destination, port: ports[port.0 as usize].clone() });
+        Ok(())
+    })?;
+    let text = serde_json::to_string_pretty(&Flat { lanes, rewrites, rows, senders });
+    text.map(|text| text + "\n").map_err(|error| Flaw::of_file(error.to_string()))
 }

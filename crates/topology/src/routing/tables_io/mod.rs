@@ -1,4 +1,4 @@
-//! Forwarding tables from and to files: our own CSV and JSON, the LFT dump of InfiniBand fabrics, and the
+//! Forwarding tables from and to files: our own CSV, Parquet and JSON, the LFT dump of InfiniBand fabrics, and the
 //! `bridge -j fdb show` of Linux switches.
 //!
 //! Switches, ports and hosts must be those of the topology; an unknown one is an error with file, line and the
@@ -10,6 +10,7 @@ mod builder;
 mod delimited;
 mod json;
 mod opensm;
+mod parquet;
 
 use super::verify::Tables;
 use crate::Topology;
@@ -27,16 +28,19 @@ pub enum TableFormat {
     Csv,
     /// The same blocks as lists of objects: `rows`, `lanes`, `rewrites`, `senders`.
     Json,
+    /// The rows in columns, the rest in the metadata: small, for tables of any size. In files only, not as text.
+    Parquet,
     /// What `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`) print. With an LMC, LID offsets are VLANs.
     OpenSm,
 }
 
 impl TableFormat {
-    /// The format of a file by its extension: `.csv`, `.json`, and `.lft`, `.lfts`, `.dump`, `.txt` or `.fdbs`.
+    /// The format of a file by its extension: `.csv`, `.parquet`, `.json`, and `.lft`, `.lfts`, `.dump`, `.txt` or `.fdbs`.
     pub fn of(path: &Path) -> Option<TableFormat> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(TableFormat::Csv),
             "json" => Some(TableFormat::Json),
+            "parquet" => Some(TableFormat::Parquet),
             "lft" | "lfts" | "dump" | "txt" | "fdbs" => Some(TableFormat::OpenSm),
             _ => None,
         }
@@ -69,6 +73,7 @@ pub fn read(
         match format {
             TableFormat::Csv => delimited::read(text, &mut builder)?,
             TableFormat::Json => json::read(text, &mut builder)?,
+            TableFormat::Parquet => return Err(Flaw::of_file("Parquet is read from a file only")),
             TableFormat::OpenSm => opensm::read(text, labels, &mut builder)?,
         }
         builder.finish()
@@ -94,7 +99,7 @@ pub fn read_bridges(
     builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
 }
 
-/// Reads tables from a file, from a folder with `tables.csv` (a plan of ours), or from a folder of `SWITCH.json`
+/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet` (a plan of ours), or from a folder of `SWITCH.json`
 /// files with bridge tables.
 ///
 /// # Errors
@@ -107,9 +112,9 @@ pub fn read_path(
 ) -> Result<TableImport, InterchangeError> {
     let file = path.display().to_string();
     let wrong = |path: &Path, message: String| Flaw::of_file(message).in_file(&path.display().to_string());
-    let plan = path.join("tables.csv");
-    if path.is_dir() && plan.is_file() {
-        return read_path(&plan, Some(TableFormat::Csv), topology, labels);
+    let plan = ["tables.csv", "tables.parquet"].map(|name| path.join(name));
+    if let Some(plan) = plan.iter().find(|plan| plan.is_file()) {
+        return read_path(plan, None, topology, labels);
     }
     if !path.exists() {
         let message = "there is no such file or folder: name tables, or the folder of a plan";
@@ -120,9 +125,13 @@ pub fn read_path(
         let format = format.ok_or_else(|| {
             wrong(
                 path,
-                "the extension tells no format: use .csv, .json or .lft, or a folder of bridge tables".into(),
+                "the extension tells no format: use .csv, .parquet, .json or .lft, or a folder of bridge tables"
+                    .into(),
             )
         })?;
+        if format == TableFormat::Parquet {
+            return read_parquet(path, topology, labels).map_err(|flaw| flaw.in_file(&file));
+        }
         return read(&file, &read_text(path)?, format, topology, labels);
     }
     let mut outputs = BTreeMap::new();
@@ -138,6 +147,12 @@ pub fn read_path(
         return Err(wrong(path, "there is no SWITCH.json in this folder".into()));
     }
     read_bridges(&outputs, topology, labels)
+}
+
+fn read_parquet(path: &Path, topology: &Topology, labels: &Labels) -> Result<TableImport, Flaw> {
+    let mut builder = Builder::new(topology, labels)?;
+    parquet::read(path, &mut builder)?;
+    builder.finish()
 }
 
 /// Adds the addresses in `text` (CSV with the header `address,node`) to `labels`.
@@ -168,7 +183,7 @@ pub fn write(
     String::from_utf8(bytes).map_err(|error| Flaw::of_file(error.to_string()).in_file("tables"))
 }
 
-/// The same into a file or the like; CSV row by row, so that large tables need no further memory.
+/// The same into a file or the like, Parquet too; CSV and Parquet row by row, so that large tables need no further memory.
 ///
 /// # Errors
 /// As [`write()`], and if `out` takes no more.
@@ -177,15 +192,15 @@ pub fn write_to(
     format: TableFormat,
     topology: &Topology,
     labels: &Labels,
-    out: &mut dyn std::io::Write,
+    out: &mut (dyn std::io::Write + Send),
 ) -> Result<(), InterchangeError> {
     let written = match format {
         TableFormat::Csv => delimited::write(tables, topology, labels, out),
-        TableFormat::Json => builder::flatten(tables, topology, labels).and_then(|flat| {
-            let text = json::write(&flat)?;
+        TableFormat::Json => json::write(tables, topology, labels).and_then(|text| {
             out.write_all(text.as_bytes()).map_err(|error| Flaw::of_file(error.to_string()))
         }),
-        TableFormat::OpenSm => Err(Flaw::of_file("LFT dumps can be read only: write csv or json")),
+        TableFormat::Parquet => parquet::write(tables, topology, labels, out),
+        TableFormat::OpenSm => Err(Flaw::of_file("LFT dumps can be read only: write csv, parquet or json")),
     };
     written.map_err(|flaw| flaw.in_file("tables"))
 }

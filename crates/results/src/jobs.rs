@@ -1,0 +1,184 @@
+//! The tables `jobs`, `ranks` and `timeline`: applications, what their ranks did, and when.
+
+use super::rows::Names;
+use super::tables::{dictionary, f64s, optional, table, u64s};
+use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
+use pauseframe_apps::{Application, Fault, Program, Stretch, Totals};
+use pauseframe_units::{NodeId, Span, Time};
+use std::sync::Arc;
+
+/// What came of an application.
+#[derive(Clone, Debug)]
+pub struct JobResult {
+    /// Position of its workload.
+    pub workload: u16,
+    /// What it did.
+    pub application: Arc<Application>,
+    /// When it began.
+    pub start: Time,
+    /// When its last rank was through.
+    pub finish: Option<Time>,
+    /// On ideal hardware: lossless, no stacks, NICs that share nothing with others (cee §IV-D).
+    pub ideal: Option<Span>,
+    /// In the same network without the other workloads, if that was asked for.
+    pub alone: Option<Span>,
+    /// Messages over connections.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Connections that were opened.
+    pub connections: u32,
+    /// What the ranks that are not through wait for.
+    pub waits_for: Vec<Fault>,
+    /// One for each rank.
+    pub ranks: Vec<RankResult>,
+}
+
+/// What came of a rank.
+#[derive(Clone, Debug)]
+pub struct RankResult {
+    /// Node number of its host.
+    pub host: u32,
+    /// When it was through.
+    pub finished: Option<Time>,
+    /// Its time by activity, up to the end of the run.
+    pub totals: Totals,
+}
+
+/// What the ranks of an application did when.
+#[derive(Debug)]
+pub struct JobTimeline<'a> {
+    /// Position of its workload.
+    pub workload: u16,
+    /// What it did.
+    pub application: &'a Application,
+    /// For each rank its stretches, and the one that the end of the run cut off.
+    pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,
+}
+
+impl JobResult {
+    /// How long it took.
+    pub fn time(&self) -> Option<Span> {
+        self.finish.map(|finish| finish - self.start)
+    }
+}
+
+/// The `jobs` table: a row an application.
+pub fn jobs(jobs: &[JobResult], names: &Names) -> RecordBatch {
+    let us = |value: fn(&JobResult) -> Option<Span>| {
+        optional(jobs.iter().map(move |job| value(job).map(Span::as_us_f64)))
+    };
+    let mean = |value: fn(&pauseframe_apps::Totals) -> Span| {
+        f64s(jobs.iter().map(move |job| {
+            let sum: f64 = job.ranks.iter().map(|rank| value(&rank.totals).as_us_f64()).sum();
+            sum / job.ranks.len().max(1) as f64
+        }))
+    };
+    let text =
+        |value: fn(&JobResult) -> String| Arc::new(StringArray::from_iter_values(jobs.iter().map(value)));
+    table(vec![
+        ("job", dictionary(jobs, |job| job.workload, |w| names.workloads[w as usize].clone()), false),
+        ("application", text(|job| job.application.name.clone()), false),
+        (
+            "ranks",
+            Arc::new(UInt32Array::from_iter_values(jobs.iter().map(|job| job.ranks.len() as u32))),
+            false,
+        ),
+        ("start_us", f64s(jobs.iter().map(|job| job.start.as_us_f64())), false),
+        ("finish_us", optional(jobs.iter().map(|job| job.finish.map(Time::as_us_f64))), true),
+        ("time_us", us(JobResult::time), true),
+        ("ideal_us", us(|job| job.ideal), true),
+        ("slowdown", optional(jobs.iter().map(|job| ratio(job.time(), job.ideal))), true),
+        ("alone_us", us(|job| job.alone), true),
+        ("interference", optional(jobs.iter().map(|job| ratio(job.time(), job.alone))), true),
+        ("compute_us", mean(|totals| totals.compute), false),
+        ("waiting_us", mean(|totals| totals.waiting), false),
+        ("sending_us", mean(|totals| totals.sending), false),
+        ("messages", u64s(jobs.iter().map(|job| job.messages)), false),
+        ("message_bytes", u64s(jobs.iter().map(|job| job.bytes)), false),
+        (
+            "connections",
+            Arc::new(UInt32Array::from_iter_values(jobs.iter().map(|job| job.connections))),
+            false,
+        ),
+        (
+            "waits_for",
+            text(|job| job.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+            false,
+        ),
+    ])
+}
+
+fn ratio(time: Option<Span>, reference: Option<Span>) -> Option<f64> {
+    let (time, reference) = (time?, reference.filter(|reference| *reference > Span::ZERO)?);
+    Some(time.0 as f64 / reference.0 as f64)
+}
+
+/// A rank of a job.
+struct Row<'a> {
+    job: &'a JobResult,
+    rank: u32,
+}
+
+/// The `ranks` table: a row a rank of each application.
+pub fn ranks(jobs: &[JobResult], names: &Names) -> RecordBatch {
+    let rows: Vec<Row> =
+        jobs.iter().flat_map(|job| (0..job.ranks.len() as u32).map(move |rank| Row { job, rank })).collect();
+    let of = |row: &Row| row.job.ranks[row.rank as usize].clone();
+    let us = |value: fn(&pauseframe_apps::Totals) -> Span| {
+        f64s(rows.iter().map(|row| value(&of(row).totals).as_us_f64()).collect::<Vec<_>>().into_iter())
+    };
+    table(vec![
+        ("job", dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone()), false),
+        ("rank", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.rank))), false),
+        ("host", dictionary(&rows, |row| NodeId(of(row).host), |node| names.node(node)), false),
+        ("finish_us", optional(rows.iter().map(|row| of(row).finished.map(Time::as_us_f64))), true),
+        ("compute_us", us(|totals| totals.compute), false),
+        ("waiting_us", us(|totals| totals.waiting), false),
+        ("sending_us", us(|totals| totals.sending), false),
+    ])
+}
+
+/// A rank did one thing for a while.
+struct Slice<'a> {
+    workload: u16,
+    program: &'a Program,
+    rank: u32,
+    stretch: Stretch,
+}
+
+/// The `timeline` table: a row for each stretch of time that a rank spent on one thing, rank by rank.
+pub fn timeline(jobs: &[JobTimeline], names: &Names) -> RecordBatch {
+    let rows: Vec<Slice> = jobs.iter().flat_map(slices).collect();
+    let lines = rows.iter().map(|row| row.program.line(row.stretch.step as usize));
+    let lines: UInt32Array = lines.map(|line| (line > 0).then_some(line)).collect();
+    table(vec![
+        ("job", dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone()), false),
+        ("rank", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.rank))), false),
+        ("activity", dictionary(&rows, |row| row.stretch.activity, |it| it.name().to_owned()), false),
+        ("start_us", f64s(rows.iter().map(|row| row.stretch.start.as_us_f64())), false),
+        ("end_us", f64s(rows.iter().map(|row| row.stretch.end.as_us_f64())), false),
+        ("step", steps(&rows), false),
+        ("line", Arc::new(lines), true),
+    ])
+}
+
+fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {
+    let ranks = (0_u32..).zip(&job.ranks);
+    ranks.flat_map(move |(rank, (stretches, last))| {
+        let program = &job.application.programs[rank as usize];
+        let stretches = stretches.iter().chain(last).copied();
+        stretches.map(move |stretch| Slice { workload: job.workload, program, rank, stretch })
+    })
+}
+
+/// Steps in words; most occur many times.
+fn steps(rows: &[Slice]) -> ArrayRef {
+    let mut steps = StringDictionaryBuilder::<Int32Type>::new();
+    for row in rows {
+        steps.append_value(row.program.describe(row.stretch.step));
+    }
+    Arc::new(steps.finish())
+}

@@ -1,0 +1,26 @@
+//! What a run leaves behind: names, tables, the summary, and the results folder (docs/reference/results.md).
+
+mod error;
+mod folder;
+pub mod jobs;
+mod lock;
+pub mod lossless;
+pub mod pcapng;
+mod read;
+mod rows;
+mod series;
+pub mod states;
+mod summary;
+pub mod tables;
+
+pub use error::RunError;
+pub use folder::{Manifest, PendingFile, ResultsFolder, TableWriter};
+pub use jobs::{JobResult, JobTimeline, RankResult};
+pub use read::read_table;
+pub use rows::{DropsByReason, Names};
+pub use series::Series;
+pub use summary::percentile;
+pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
+
+/// The version that results are marked with.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,137 @@
+//! The tables of pauses and deadlocks: who pauses whom and why, and who waits for whom for good.
+
+use super::rows::Names;
+use super::tables::{dictionary, f64s, optional, table, u64s};
+use arrow_array::builder::{ListBuilder, UInt32Builder};
+use arrow_array::{ArrayRef, RecordBatch, UInt8Array, UInt32Array};
+use pauseframe_fabric::{Deadlock, DeadlockedQueue, PauseInterval};
+use pauseframe_units::Time;
+use std::sync::Arc;
+
+/// The `pause_tree` table: a row a pause, its number being its position in `intervals`.
+pub fn pause_tree(intervals: &[PauseInterval], names: &Names) -> RecordBatch {
+    let topology = names.topology;
+    let times = |value: fn(&PauseInterval) -> Time| f64s(intervals.iter().map(|i| value(i).as_us_f64()));
+    table(vec![
+        ("interval", Arc::new(UInt32Array::from_iter_values(0..intervals.len() as u32)), false),
+        ("port", dictionary(intervals, |i| i.port, |port| topology.port_name(port)), false),
+        ("node", dictionary(intervals, |i| topology.owner(i.port), |node| names.node(node)), false),
+        ("by_port", dictionary(intervals, |i| i.port.reverse(), |port| topology.port_name(port)), false),
+        ("by_node", dictionary(intervals, |i| topology.peer(i.port), |node| names.node(node)), false),
+        (
+            "priority",
+            Arc::new(UInt8Array::from_iter_values(intervals.iter().map(|i| i.priority.code_point()))),
+            false,
+        ),
+        ("asked_us", times(|i| i.asked), false),
+        ("start_us", times(|i| i.start), false),
+        ("end_us", optional(intervals.iter().map(|i| i.end.map(Time::as_us_f64))), true),
+        ("depth", Arc::new(UInt32Array::from_iter_values(intervals.iter().map(|i| i.depth))), false),
+        ("parents", lists(intervals.iter().map(|i| i.parents.as_slice())), false),
+    ])
+}
+
+/// The `deadlocks` table: a row a queue of each circle.
+pub fn deadlocks(found: &[Deadlock], names: &Names) -> RecordBatch {
+    let topology = names.topology;
+    let rows: Vec<(u32, u32, &Deadlock, &DeadlockedQueue)> = found
+        .iter()
+        .enumerate()
+        .flat_map(|(number, deadlock)| {
+            let queues = deadlock.cycle.iter().enumerate();
+            queues.map(move |(position, queue)| (number as u32, position as u32, deadlock, queue))
+        })
+        .collect();
+    table(vec![
+        ("deadlock", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.0))), false),
+        ("position", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|r| r.1))), false),
+        ("found_us", f64s(rows.iter().map(|r| r.2.found.as_us_f64())), false),
+        ("victims", u64s(rows.iter().map(|r| r.2.victims)), false),
+        ("port", dictionary(&rows, |r| r.3.port, |port| topology.port_name(port)), false),
+        ("node", dictionary(&rows, |r| topology.owner(r.3.port), |node| names.node(node)), false),
+        ("peer", dictionary(&rows, |r| topology.peer(r.3.port), |node| names.node(node)), false),
+        (
+            "priority",
+            Arc::new(UInt8Array::from_iter_values(rows.iter().map(|r| r.3.priority.code_point()))),
+            false,
+        ),
+        ("paused_since_us", f64s(rows.iter().map(|r| r.3.since.as_us_f64())), false),
+        ("packets", u64s(rows.iter().map(|r| r.3.packets)), false),
+        ("bytes", u64s(rows.iter().map(|r| r.3.bytes)), false),
+        ("flows", lists(rows.iter().map(|r| r.3.flows.as_slice())), false),
+    ])
+}
+
+/// A deadlock in a sentence: who waits for whom, and who holds it.
+pub fn describe(deadlock: &Deadlock, names: &Names, ends_run: bool) -> String {
+    let queue = |q: &DeadlockedQueue| format!("{}/p{}", names.topology.port_name(q.port), q.priority);
+    let around: Vec<String> = deadlock.cycle.iter().chain(deadlock.cycle.first()).map(queue).collect();
+    let packets: u64 = deadlock.cycle.iter().map(|q| q.packets).sum();
+    let mut flows: Vec<u32> = deadlock.cycle.iter().flat_map(|q| q.flows.iter().copied()).collect();
+    flows.sort_unstable();
+    flows.dedup();
+    let shown: Vec<String> = flows.iter().take(8).map(ToString::to_string).collect();
+    let more = if flows.len() > shown.len() { ", ..." } else { "" };
+    format!(
+        "deadlock since {}, found at {}: {} can never send again; {packets} packets of flows {}{more} hold it, \
+         {} further queues wait for it{}",
+        deadlock.since(),
+        deadlock.found,
+        around.join(" -> "),
+        shown.join(", "),
+        deadlock.victims,
+        if ends_run { ". The run ends here (stop.on_deadlock)" } else { "" }
+    )
+}
+
+fn lists<'a>(rows: impl Iterator<Item = &'a [u32]>) -> ArrayRef {
+    let mut lists = ListBuilder::new(UInt32Builder::new());
+    for row in rows {
+        lists.append_value(row.iter().map(|number| Some(*number)));
+    }
+    Arc::new(lists.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pauseframe_topology::{Channel, NodeKind, Topology};
+    use pauseframe_units::{BitRate, PortId, Priority, Span};
+
+    #[test]
+    fn the_columns_are_those_of_the_reference_and_a_deadlock_reads_well() {
+        let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
+        let mut topology = Topology::new();
+        let [s, t] = ["s", "t"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+        topology.add_link(s, t, channel);
+        let names = Names { topology: &topology, workloads: &[], transports: &[] };
+        let reference = include_str!("../../../docs/reference/results.md");
+        for (section, batch) in
+            [("## pause_tree", pause_tree(&[], &names)), ("## deadlocks", deadlocks(&[], &names))]
+        {
+            let mut rest = reference.split(section).nth(1).unwrap().split("\n## ").next().unwrap();
+            for field in batch.schema().fields() {
+                let found = rest.find(field.name().as_str());
+                let position = found.unwrap_or_else(|| panic!("{section}: no {} in order", field.name()));
+                rest = &rest[position + field.name().len()..];
+            }
+        }
+        let at = |us| Time::ZERO + Span::from_us(us);
+        let queue = |port, since, flows: &[u32]| DeadlockedQueue {
+            port: PortId(port),
+            priority: Priority::new(3).unwrap(),
+            since: at(since),
+            packets: 4,
+            bytes: 6088,
+            flows: flows.to_vec(),
+        };
+        let deadlock =
+            Deadlock { found: at(1500), cycle: vec![queue(0, 80, &[1, 7]), queue(1, 90, &[1])], victims: 2 };
+        assert_eq!(
+            describe(&deadlock, &names, true),
+            "deadlock since 90 us, found at 1.5 ms: s:0/p3 -> t:0/p3 -> s:0/p3 can never send again; 8 packets of \
+             flows 1, 7 hold it, 2 further queues wait for it. The run ends here (stop.on_deadlock)"
+        );
+        assert_eq!(deadlocks(&[deadlock], &names).num_rows(), 2);
+    }
+}

@@ -1,0 +1,230 @@
+//! The `series` table, filled while the run goes on: at its end there is little left to do, however long it is.
+
+use super::rows::{Names, metric_name};
+use super::tables::table;
+use super::{ResultsFolder, RunError, TableWriter};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray};
+use pauseframe_fabric::{Entity, Metric, Sample};
+use pauseframe_units::Time;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rows that go to the file at a time: a row group.
+const PART: usize = 1 << 20;
+const FILE: &str = "series.parquet";
+
+/// Things by the number of their first row.
+#[derive(Debug)]
+struct Numbers<K> {
+    of: BTreeMap<K, i32>,
+    in_order: Vec<K>,
+}
+
+impl<K: Ord + Copy> Numbers<K> {
+    fn new() -> Numbers<K> {
+        Numbers { of: BTreeMap::new(), in_order: Vec::new() }
+    }
+
+    fn number(&mut self, key: K) -> i32 {
+        *self.of.entry(key).or_insert_with(|| {
+            self.in_order.push(key);
+            self.in_order.len() as i32 - 1
+        })
+    }
+
+    fn column(&self, numbers: Vec<i32>, name: impl Fn(K) -> String) -> ArrayRef {
+        let names: StringArray = self.in_order.iter().map(|key| Some(name(*key))).collect();
+        let column = DictionaryArray::<Int32Type>::try_new(Int32Array::from(numbers), Arc::new(names));
+        Arc::new(column.expect("every number is a position among the names"))
+    }
+}
+
+/// The samples of a run, a column each.
+#[derive(Debug)]
+pub struct Series {
+    time_us: Vec<f64>,
+    metric: Vec<i32>,
+    entity: Vec<i32>,
+    value: Vec<f64>,
+    metrics: Numbers<Metric>,
+    entities: Numbers<Entity>,
+    /// Rows that are kept.
+    limit: usize,
+    /// When the first row beyond the limit came.
+    full: Option<Time>,
+    file: Option<(TableWriter, usize)>,
+}
+
+impl Series {
+    /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
+    ///
+    /// # Errors
+    /// If the file can not be begun.
+    pub fn begin(folder: Option<&ResultsFolder>, names: &Names, limit: usize) -> Result<Series, RunError> {
+        let mut series = Series {
+            time_us: Vec::new(),
+            metric: Vec::new(),
+            entity: Vec::new(),
+            value: Vec::new(),
+            metrics: Numbers::new(),
+            entities: Numbers::new(),
+            limit,
+            full: None,
+            file: None,
+        };
+        let schema = series.part(0..0, names).schema();
+        series.file = folder.map(|folder| Ok((folder.begin_table(FILE, schema)?, 0))).transpose()?;
+        Ok(series)
+    }
+
+    /// Adds samples, in the order of their times.
+    pub fn add(&mut self, samples: &[Sample]) {
+        let room = self.limit - self.value.len();
+        if let Some(first) = samples.get(room) {
+            self.full.get_or_insert(first.time);
+        }
+        for sample in samples.iter().take(room) {
+            self.time_us.push(sample.time.as_us_f64());
+            self.metric.push(self.metrics.number(sample.metric));
+            self.entity.push(self.entities.number(sample.entity));
+            self.value.push(sample.value);
+        }
+    }
+
+    /// Writes what makes whole row groups.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_parts(&mut self, names: &Names) -> std::io::Result<()> {
+        self.write(names, PART)
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_rest(&mut self, names: &Names) -> std::io::Result<()> {
+        self.write(names, 1)
+    }
+
+    fn write(&mut self, names: &Names, least: usize) -> std::io::Result<()> {
+        let Some((mut file, mut written)) = self.file.take() else { return Ok(()) };
+        while self.value.len() - written >= least {
+            let end = self.value.len().min(written + PART);
+            file.write(&self.part(written..end, names))?;
+            written = end;
+        }
+        self.file = Some((file, written));
+        Ok(())
+    }
+
+    /// The file, to be put in its place.
+    pub fn take_file(&mut self) -> Option<TableWriter> {
+        self.file.take().map(|(file, _)| file)
+    }
+
+    /// When rows began to be left out.
+    pub fn full(&self) -> Option<Time> {
+        self.full
+    }
+
+    fn part(&self, rows: std::ops::Range<usize>, names: &Names) -> RecordBatch {
+        let [time, value] = [&self.time_us, &self.value].map(|column| column[rows.clone()].to_vec());
+        let [metric, entity] = [&self.metric, &self.entity].map(|column| column[rows.clone()].to_vec());
+        self.batch(time, metric, entity, value, names)
+    }
+
+    fn batch(
+        &self,
+        time: Vec<f64>,
+        metric: Vec<i32>,
+        entity: Vec<i32>,
+        value: Vec<f64>,
+        names: &Names,
+    ) -> RecordBatch {
+        table(vec![
+            ("time_us", Arc::new(Float64Array::from(time)), false),
+            ("metric", self.metrics.column(metric, |metric| metric_name(metric).to_owned()), false),
+            ("entity", self.entities.column(entity, |entity| names.entity(entity)), false),
+            ("value", Arc::new(Float64Array::from(value)), false),
+        ])
+    }
+
+    /// The whole table: a row a sample.
+    pub fn into_table(mut self, names: &Names) -> RecordBatch {
+        let [time, value] = [&mut self.time_us, &mut self.value].map(std::mem::take);
+        let [metric, entity] = [&mut self.metric, &mut self.entity].map(std::mem::take);
+        self.batch(time, metric, entity, value, names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Manifest, read_table};
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Float64Type;
+    use pauseframe_topology::{Channel, NodeKind, Topology};
+    use pauseframe_units::{BitRate, PortId, Priority, Span};
+
+    fn topology() -> Topology {
+        let mut topology = Topology::new();
+        let [a, b] = ["s", "t"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+        topology.add_link(a, b, Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) });
+        topology
+    }
+
+    fn sample(row: u64) -> Sample {
+        let port = Entity::PortPriority(PortId(1), Priority::new(5).unwrap());
+        let (metric, entity) =
+            if row == 0 { (Metric::Backlog, port) } else { (Metric::Alpha, Entity::Flow(row as u32 % 3)) };
+        Sample { time: Time(row * 2_500_000), metric, entity, value: row as f64 }
+    }
+
+    fn texts(batch: &RecordBatch, column: &str) -> Vec<String> {
+        let column = batch.column_by_name(column).unwrap().as_dictionary::<Int32Type>();
+        let column = column.downcast_dict::<StringArray>().unwrap();
+        column.into_iter().map(|text| text.unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn series_name_what_they_sample() {
+        let topology = topology();
+        let names = Names { topology: &topology, workloads: &[], transports: &[] };
+        let mut series = Series::begin(None, &names, 3).unwrap();
+        series.add(&[sample(0), sample(1)]);
+        series.add(&[sample(4)]);
+        assert_eq!(series.full(), None);
+        series.add(&[sample(5), sample(6)]);
+        assert_eq!(series.full(), Some(sample(5).time));
+        let batch = series.into_table(&names);
+        assert_eq!(texts(&batch, "entity"), ["t:0/p5", "flow 1", "flow 1"]);
+        assert_eq!(texts(&batch, "metric"), ["backlog_bytes", "alpha", "alpha"]);
+        let times = batch.column_by_name("time_us").unwrap().as_primitive::<Float64Type>();
+        assert_eq!(times.values(), &[0.0, 2.5, 10.0]);
+    }
+
+    /// Written in parts, with names that turn up later: the file is the table.
+    #[test]
+    fn the_file_is_the_table() {
+        let (home, topology) = (tempfile::tempdir().unwrap(), topology());
+        let names = Names { topology: &topology, workloads: &[], transports: &[] };
+        let mut folder = ResultsFolder::create(home.path(), false, &Manifest::running("test", 5)).unwrap();
+        let mut series = Series::begin(Some(&folder), &names, usize::MAX).unwrap();
+        let rows = 2 * PART as u64 + 10;
+        for begin in (0..rows).step_by(400_000) {
+            series.add(&(begin..rows.min(begin + 400_000)).map(sample).collect::<Vec<_>>());
+            series.write_parts(&names).unwrap();
+        }
+        series.write_rest(&names).unwrap();
+        folder.commit_table(series.take_file().unwrap()).unwrap();
+        let (table, back) =
+            (series.into_table(&names), read_table(&home.path().join("series.parquet")).unwrap());
+        assert_eq!((back.num_rows() as u64, back.schema()), (rows, table.schema()));
+        assert_eq!(back.column(3), table.column(3));
+        for column in ["metric", "entity"] {
+            assert!(texts(&back, column) == texts(&table, column), "{column}");
+        }
+    }
+}

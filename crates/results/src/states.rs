@@ -1,0 +1,105 @@
+//! The `states` table: the log that a run is played back from.
+
+use super::rows::Names;
+use super::tables::{dictionary, f64s, table};
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, DictionaryArray, Int32Array, RecordBatch, StringArray, UInt8Array};
+use pauseframe_fabric::{State, StateChange};
+use std::sync::Arc;
+
+/// The texts of the `kind` column, in the order of [`number`].
+const KINDS: [&str; 7] = ["backlog", "load", "marks", "drops", "asked", "paused", "resumed"];
+
+fn number(state: State) -> i32 {
+    match state {
+        State::Backlog(_) => 0,
+        State::Load(_) => 1,
+        State::Marked(_) => 2,
+        State::Dropped(_) => 3,
+        State::Asked(_) => 4,
+        State::Paused => 5,
+        State::Resumed => 6,
+    }
+}
+
+fn value(state: State) -> Option<f64> {
+    match state {
+        State::Backlog(count) | State::Marked(count) | State::Dropped(count) => Some(count as f64),
+        State::Load(share) => Some(share),
+        State::Asked(_) | State::Paused | State::Resumed => None,
+    }
+}
+
+/// A row a change, in the order of time.
+pub fn states(changes: &[StateChange], names: &Names) -> RecordBatch {
+    let topology = names.topology;
+    let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));
+    let kinds = DictionaryArray::<Int32Type>::try_new(kinds, Arc::new(StringArray::from(KINDS.to_vec())));
+    let cause = |change: &StateChange| match change.state {
+        State::Asked(cause) => cause,
+        _ => None,
+    };
+    let causes: Vec<_> = changes.iter().filter_map(cause).collect();
+    let named = dictionary(&causes, |port| *port, |port| topology.port_name(port));
+    let named = named.as_any().downcast_ref::<DictionaryArray<Int32Type>>().expect("just made");
+    let mut next = named.keys().values().iter().copied();
+    let numbers: Int32Array = changes.iter().map(|change| cause(change).and_then(|_| next.next())).collect();
+    let causes = DictionaryArray::<Int32Type>::try_new(numbers, Arc::clone(named.values()));
+    table(vec![
+        ("time_us", f64s(changes.iter().map(|change| change.time.as_us_f64())), false),
+        ("kind", Arc::new(kinds.expect("every kind has a name")), false),
+        ("port", dictionary(changes, |change| change.port, |port| topology.port_name(port)), false),
+        (
+            "priority",
+            Arc::new(UInt8Array::from_iter_values(changes.iter().map(|change| change.priority.code_point()))),
+            false,
+        ),
+        ("value", super::tables::optional(changes.iter().map(|change| value(change.state))), true),
+        ("because_of", Arc::new(causes.expect("every number is a position among the names")), true),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use pauseframe_topology::{Channel, NodeKind, Topology};
+    use pauseframe_units::{BitRate, PortId, Priority, Span, Time};
+
+    #[test]
+    fn the_columns_are_those_of_the_reference_and_causes_have_names() {
+        let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
+        let mut topology = Topology::new();
+        let [s, t] = ["s", "t"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+        topology.add_link(s, t, channel);
+        let names = Names { topology: &topology, workloads: &[], transports: &[] };
+        let change = |us, state| StateChange {
+            time: Time::ZERO + Span::from_us(us),
+            port: PortId(0),
+            priority: Priority::new(3).unwrap(),
+            state,
+        };
+        let batch = states(
+            &[
+                change(1, State::Backlog(1500)),
+                change(2, State::Asked(Some(PortId(1)))),
+                change(2, State::Asked(None)),
+                change(3, State::Asked(Some(PortId(1)))),
+            ],
+            &names,
+        );
+        let causes = batch.column_by_name("because_of").unwrap().as_dictionary::<Int32Type>();
+        let causes: Vec<_> = causes.downcast_dict::<StringArray>().unwrap().into_iter().collect();
+        assert_eq!(causes, [None, Some("t:0"), None, Some("t:0")]);
+        let kinds = batch.column_by_name("kind").unwrap().as_dictionary::<Int32Type>();
+        let kinds: Vec<_> = kinds.downcast_dict::<StringArray>().unwrap().into_iter().flatten().collect();
+        assert_eq!(kinds, ["backlog", "asked", "asked", "asked"]);
+        let reference = include_str!("../../../docs/reference/results.md");
+        let mut rest = reference.split("## states").nth(1).unwrap().split("\n## ").next().unwrap();
+        for field in batch.schema().fields() {
+            let found = rest.find(field.name().as_str());
+            let position = found.unwrap_or_else(|| panic!("no {} in order", field.name()));
+            rest = &rest[position + field.name().len()..];
+        }
+    }
+}

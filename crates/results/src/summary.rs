@@ -1,0 +1,335 @@
+//! The run in one object: what `--json` prints and the manifest keeps.
+
+use super::VERSION;
+use super::rows::DropsByReason;
+use super::tables::{completion_time, flow_slowdown, query_time};
+use pauseframe_fabric::{FlowRecord, FlowStatus, PortReport, QueryRecord};
+use pauseframe_units::{Span, Time};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Not at its end: a folder that says so after the process is gone is partial.
+    Running,
+    /// At the end that the scenario asked for.
+    Complete,
+    /// Stopped by a signal: what was recorded until then is kept.
+    Interrupted,
+    /// Ended by a deadlock before the end that the scenario asked for (`stop.on_deadlock`).
+    Deadlock,
+}
+
+/// What only the runner knows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunFacts {
+    /// Name of the scenario.
+    pub name: String,
+    /// Master seed.
+    pub seed: u64,
+    /// Fingerprint of the trajectory.
+    pub fingerprint: u64,
+    /// When the run ended.
+    pub sim_time: Time,
+    /// Seconds that it took.
+    pub wall_s: f64,
+    /// Threads that it ran on.
+    pub threads: usize,
+    /// Events handled.
+    pub events: u64,
+    /// Packets carried over a link, ACKs included, pause frames not.
+    pub packet_hops: u64,
+    /// Deadlocks found.
+    pub deadlocks: u64,
+    /// SYNs among the packets dropped for not being ECN-capable.
+    pub syn_drops_not_ect: u64,
+    /// The switch that held the most bytes at once, and how many.
+    pub fullest_switch: Option<(String, u64)>,
+    /// How NICs queue what their host sends.
+    pub nic_queue: &'static str,
+    /// How it ended.
+    pub status: RunStatus,
+    /// What the user should look at before trusting the results.
+    pub warnings: Vec<String>,
+    /// The results folder.
+    pub out: Option<PathBuf>,
+}
+
+/// Mean and percentiles in microseconds; null without values.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct CompletionTimes {
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+}
+
+/// Percentiles; null without values.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Slowdowns {
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+}
+
+/// The summary; docs/reference/results.md says what each field means.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/reference/results.md")]
+pub struct Summary {
+    pub name: String,
+    pub seed: u64,
+    pub version: String,
+    pub fingerprint: String,
+    pub sim_time_s: f64,
+    pub wall_s: f64,
+    pub threads: usize,
+    pub events: u64,
+    pub packet_hops: u64,
+    pub packet_hops_per_s: f64,
+    /// Null where the system does not tell.
+    pub peak_rss_bytes: Option<u64>,
+    pub flows_total: u64,
+    pub flows_finished: u64,
+    pub flows_failed: u64,
+    pub queries_total: u64,
+    pub queries_finished: u64,
+    pub drops: u64,
+    pub drops_by_reason: DropsByReason,
+    pub syn_drops_not_ect: u64,
+    pub ecn_marks: u64,
+    pub pfc_pauses: u64,
+    pub watchdog_storms: u64,
+    pub deadlocks: u64,
+    pub retransmits: u64,
+    pub timeouts: u64,
+    pub cnms: u64,
+    /// Null without a switch.
+    pub fullest_switch: Option<String>,
+    pub switch_held_max_bytes: u64,
+    pub nic_queue: &'static str,
+    pub datagrams_sent: u64,
+    pub datagrams_lost: u64,
+    pub fct_us: CompletionTimes,
+    pub slowdown: Slowdowns,
+    pub query_fct_us: CompletionTimes,
+    pub status: RunStatus,
+    pub warnings: Vec<String>,
+    pub out: Option<String>,
+}
+
+impl Summary {
+    /// Sums up a run: all its flows, queries, ports and priorities, recorded as tables or not.
+    pub fn new(
+        facts: RunFacts,
+        flows: &[FlowRecord],
+        queries: &[QueryRecord],
+        ports: &[PortReport],
+    ) -> Summary {
+        let with_status = |status| flows.iter().filter(|flow| flow.status == status).count() as u64;
+        let mut drops_by_reason = DropsByReason::default();
+        for port in ports {
+            drops_by_reason.add(port);
+        }
+        Summary {
+            version: VERSION.into(),
+            fingerprint: format!("{:016x}", facts.fingerprint),
+            sim_time_s: facts.sim_time.as_secs_f64(),
+            packet_hops_per_s: if facts.wall_s > 0.0 { facts.packet_hops as f64 / facts.wall_s } else { 0.0 },
+            peak_rss_bytes: peak_rss_bytes(),
+            flows_total: flows.len() as u64,
+            flows_finished: with_status(FlowStatus::Finished),
+            flows_failed: with_status(FlowStatus::Failed),
+            queries_total: queries.len() as u64,
+            queries_finished: queries.iter().filter(|query| query.finish.is_some()).count() as u64,
+            drops: drops_by_reason.total(),
+            drops_by_reason,
+            syn_drops_not_ect: facts.syn_drops_not_ect,
+            ecn_marks: ports.iter().map(|port| port.ecn_marks).sum(),
+            pfc_pauses: ports.iter().map(|port| port.pauses_sent).sum(),
+            watchdog_storms: ports.iter().map(|port| port.watchdog_storms).sum(),
+            deadlocks: facts.deadlocks,
+            retransmits: flows.iter().map(|flow| u64::from(flow.retransmits)).sum(),
+            timeouts: flows.iter().map(|flow| u64::from(flow.timeouts)).sum(),
+            cnms: ports.iter().map(|port| port.cnms_sent).sum(),
+            switch_held_max_bytes: facts.fullest_switch.as_ref().map_or(0, |(_, bytes)| *bytes),
+            fullest_switch: facts.fullest_switch.map(|(name, _)| name),
+            nic_queue: facts.nic_queue,
+            datagrams_sent: flows.iter().map(|flow| flow.datagrams.sent).sum(),
+            datagrams_lost: flows.iter().map(|flow| flow.datagrams.lost).sum(),
+            fct_us: completion_times(flows.iter().filter_map(completion_time)),
+            slowdown: slowdowns(flows),
+            query_fct_us: completion_times(queries.iter().filter_map(query_time)),
+            name: facts.name,
+            seed: facts.seed,
+            wall_s: facts.wall_s,
+            threads: facts.threads,
+            events: facts.events,
+            packet_hops: facts.packet_hops,
+            status: facts.status,
+            warnings: facts.warnings,
+            out: facts.out.map(|path| path.display().to_string()),
+        }
+    }
+}
+
+fn completion_times(times: impl Iterator<Item = Span>) -> CompletionTimes {
+    let mut us: Vec<f64> = times.map(Span::as_us_f64).collect();
+    us.sort_unstable_by(f64::total_cmp);
+    let mean = (!us.is_empty()).then(|| us.iter().sum::<f64>() / us.len() as f64);
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|p| percentile(&us, p));
+    CompletionTimes { mean, p50, p99, p999 }
+}
+
+fn slowdowns(flows: &[FlowRecord]) -> Slowdowns {
+    let mut slowdowns: Vec<f64> = flows.iter().filter_map(flow_slowdown).collect();
+    slowdowns.sort_unstable_by(f64::total_cmp);
+    let [p50, p99] = [0.5, 0.99].map(|p| percentile(&slowdowns, p));
+    Slowdowns { p50, p99 }
+}
+
+/// The quantile `p` of ascending values, linear between order statistics (Hyndman and Fan 1996, type 7), in
+/// the arithmetic of `numpy.percentile`: the two agree to the last bit.
+pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
+    let position = (sorted.len().checked_sub(1)?) as f64 * p;
+    let low = sorted[position.floor() as usize];
+    let high = sorted[position.ceil() as usize];
+    let weight = position - position.floor();
+    // From the nearer end, so that the result is monotone in p.
+    Some(if weight < 0.5 { low + (high - low) * weight } else { high - (high - low) * (1.0 - weight) })
+}
+
+/// The most memory that this process has held, where the system tells (Linux: `VmHWM` of proc(5)).
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these values are exact")]
+mod tests {
+    use super::super::rows::idle_report;
+    use super::*;
+    use pauseframe_fabric::FlowSpec;
+    use pauseframe_units::NodeId;
+    use proptest::prelude::*;
+
+    fn facts() -> RunFacts {
+        RunFacts {
+            name: "incast".into(),
+            seed: 7,
+            fingerprint: 0xabc,
+            sim_time: Time::ZERO + Span::from_ms(5),
+            wall_s: 0.5,
+            threads: 1,
+            events: 10,
+            packet_hops: 100,
+            deadlocks: 1,
+            syn_drops_not_ect: 2,
+            fullest_switch: Some(("leaf0".into(), 1500)),
+            nic_queue: "per_destination",
+            status: RunStatus::Complete,
+            warnings: vec!["look".into()],
+            out: Some("out".into()),
+        }
+    }
+
+    fn flow(us: u64, status: FlowStatus) -> FlowRecord {
+        let spec = FlowSpec {
+            source: NodeId(0),
+            destination: NodeId(1),
+            size: 1000,
+            reply: 0,
+            start: Time::ZERO,
+            stop: None,
+            transport: 0,
+            workload: 0,
+            query: None,
+            kept: None,
+            reply_delay: Span::ZERO,
+        };
+        let end = Time::ZERO + Span::from_us(us);
+        FlowRecord {
+            spec,
+            status,
+            end,
+            delivered: 1000,
+            ideal: Span::from_us(2),
+            retransmits: 1,
+            timeouts: 2,
+            loss_probes: 0,
+            undone: 0,
+            ce_packets: 0,
+            datagrams: pauseframe_fabric::Datagrams::default(),
+            connected: None,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_numpy() {
+        // numpy.percentile([1, 2, 4, 8.5, 100], [0, 10, 50, 90, 99, 100]), NumPy 2.4.
+        let values = [1.0, 2.0, 4.0, 8.5, 100.0];
+        let found = [0.0, 0.1, 0.5, 0.9, 0.99, 1.0].map(|p| percentile(&values, p).unwrap());
+        assert_eq!(found, [1.0, 1.4, 4.0, 63.400_000_000_000_006, 96.34, 100.0]);
+        assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_monotone_and_within_the_values(mut values in prop::collection::vec(0.0..1e9f64, 1..50)) {
+            values.sort_by(f64::total_cmp);
+            let all: Vec<f64> = (0..=100).map(|p| percentile(&values, f64::from(p) / 100.0).unwrap()).collect();
+            prop_assert!(all.is_sorted());
+            prop_assert_eq!((all[0], all[100]), (values[0], values[values.len() - 1]));
+        }
+    }
+
+    #[test]
+    fn a_run_is_summed_up() {
+        let flows =
+            [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
+        let port = PortReport { drops: [1, 2, 4], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+        let summary = Summary::new(facts(), &flows, &[], &[port, port]);
+        assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (3, 2, 1));
+        assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));
+        assert_eq!(summary.pfc_pauses, 6);
+        assert_eq!((summary.retransmits, summary.timeouts), (3, 6));
+        assert_eq!((summary.fct_us.mean, summary.fct_us.p50), (Some(20.0), Some(20.0)));
+        assert_eq!(summary.slowdown.p50, Some(10.0));
+        assert_eq!(summary.query_fct_us, CompletionTimes::default());
+        assert_eq!(summary.packet_hops_per_s, 200.0);
+        assert_eq!(summary.fingerprint, "0000000000000abc");
+    }
+
+    #[test]
+    fn the_json_has_the_fields_of_the_reference_in_its_order() {
+        let reference = include_str!("../../../docs/reference/results.md");
+        let section = reference.split("## summary").nth(1).unwrap().split("Statistics over").next().unwrap();
+        let quoted: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
+        let json = serde_json::to_string(&Summary::new(facts(), &[], &[], &[])).unwrap();
+        let mut rest = json.as_str();
+        for name in quoted.into_iter().filter(|name| *name != "--json") {
+            let key = format!("\"{name}\":");
+            let position = rest.find(&key).unwrap_or_else(|| panic!("{name} is not in {rest}"));
+            rest = &rest[position + key.len()..];
+        }
+        assert!(
+            json.contains("\"fct_us\":{\"mean\":null,\"p50\":null,\"p99\":null,\"p999\":null}"),
+            "{json}"
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_memory_is_plausible() {
+        let block = vec![1u8; 64 << 20];
+        let peak = peak_rss_bytes().unwrap();
+        assert!(peak > block.iter().map(|b| u64::from(*b)).sum::<u64>() && peak < 1 << 40, "{peak}");
+    }
+}

@@ -1,0 +1,272 @@
+//! A parallel application: ranks on hosts, each pair that talks on a connection of its own.
+
+use super::context::{Context, SIZE_MAX, TIMES, known_host};
+use super::maker::{Maker, Source};
+use super::trace::{choices, what};
+use pauseframe_apps::{Application, Choices, Job, Options, Placement, Rooms};
+use pauseframe_fabric::{FlowSpec, Message, Workload};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::Setting;
+use pauseframe_schema::{choices, table};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+table! {
+    /// Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`
+    pub struct ApplicationSpec {
+        /// What the ranks do
+        application: ApplicationSource = try_from(what(t, context).map(ApplicationSource));
+        /// Compute times are multiplied by this
+        compute_scale: f64 = or_in(1.0, 0.0..=1e6);
+        /// Messages of at most this size are sent without asking whether their receive is posted
+        eager_limit: Bytes = or_in(Bytes(65_536), Bytes::ZERO..=SIZE_MAX);
+        /// Bytes that go before each message; a message that asks or answers has only these
+        envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
+        /// Collective algorithms that do not go by size, as in ["allreduce = ring"]
+        algorithms: Vec<String> = or(Vec::new());
+        /// The same, understood
+        choices: Choices = try_from(choices(t, &algorithms));
+        /// Ranks that share a host
+        ranks_per_host: u32 = or_in(1, 1..=4096);
+        /// Which rank runs where: hosts in order, a rack after the other in turn, by lot, or as hosts says
+        placement: PlacementName = by(placement);
+        /// Host of each rank
+        hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
+            let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
+            check_places(t, context, ranks, ranks_per_host, placement, hosts.as_deref());
+        };
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Run it alone as well, and tell how much longer it takes beside the others
+        alone: bool = or(false);
+        /// Keep a time line of each rank: the table timeline, drawn by the report
+        timeline: bool = or(false);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+choices! {
+    /// Patterns instead of a trace
+    pub enum PatternName {
+        /// A sum to all
+        AllReduce = "all_reduce",
+        /// A block from each to each
+        AllToAll = "all_to_all",
+        /// From rank to rank
+        Pipeline = "pipeline",
+        /// Centres to all, sums to one
+        KMeans = "k_means",
+        /// Neighbours on a grid
+        Stencil = "stencil",
+    }
+}
+
+choices! {
+    /// Where ranks go
+    pub enum PlacementName {
+        /// The next free hosts in the order of the topology
+        Packed = "packed",
+        /// A host of each rack in turn
+        RoundRobin = "round_robin",
+        /// Free hosts by lot
+        Random = "random",
+        /// As listed
+        Hosts = "hosts",
+    }
+}
+
+/// By default as `hosts` says, if it does.
+fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
+    let listed = t.has("hosts") || t.has("hosts_file");
+    let (default, origin) = if listed {
+        (PlacementName::Hosts, Origin::Computed("hosts".to_owned()))
+    } else {
+        (PlacementName::Packed, Origin::Default)
+    };
+    t.or_because(key, default, origin, "\"packed\"; \"hosts\" with hosts", doc)
+}
+
+fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
+    let file: Option<String> =
+        t.source("hosts_file", "none: see hosts", "File with the name of a host in each line");
+    let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
+    if let Some(file) = file {
+        match std::fs::read_to_string(context.base_dir.join(&file)) {
+            Ok(text) => hosts = Some(text.split_whitespace().map(str::to_owned).collect()),
+            Err(error) => t.check(false, "hosts_file", || format!("{file}: {error}"), ""),
+        }
+    }
+    if let Some(hosts) = &hosts {
+        let read = Origin::Computed("read".to_owned());
+        let origin = if t.has(key) { t.origin_of(key) } else { read };
+        t.ledger.entry(t.at(key), hosts.toml(), origin);
+        for name in hosts {
+            known_host(t, key, name, context);
+        }
+    }
+    hosts
+}
+
+/// Every rank has its place.
+fn check_places(
+    t: &mut Table,
+    context: &Context,
+    ranks: Option<u32>,
+    ranks_per_host: u32,
+    placement: PlacementName,
+    hosts: Option<&[String]>,
+) {
+    let listed = placement == PlacementName::Hosts;
+    t.check(!listed || hosts.is_some(), "hosts", || "is required: the host of each rank".to_owned(), "");
+    t.check(listed || hosts.is_none(), "placement", || "hosts are listed".to_owned(), "remove one of them");
+    let Some(ranks) = ranks else { return };
+    if let Some(names) = hosts {
+        let message = || format!("names {} hosts for {ranks} ranks", names.len());
+        t.check(names.len() == ranks as usize, "hosts", message, "");
+    }
+    let room = context.hosts.map_or(u64::MAX, |hosts| hosts.count() as u64 * u64::from(ranks_per_host));
+    let message = || format!("{ranks} ranks have no room on hosts for {room}");
+    t.check(listed || u64::from(ranks) <= room, "ranks_per_host", message, "enlarge the topology");
+}
+
+/// The steps of all ranks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ApplicationSource(pub Arc<Application>);
+
+impl Source for ApplicationSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let placed = maker.context.placed.get(&usize::from(maker.workload));
+        let hosts = placed.cloned().expect("all applications are placed");
+        Box::new(ApplicationWorkload::new(self, hosts, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, _: u64) -> u64 {
+        u64::from(self.application.0.ranks()) * 8
+    }
+}
+
+/// A job in the network.
+#[derive(Debug)]
+pub struct ApplicationWorkload {
+    /// What its ranks do.
+    pub job: Job,
+    transport: u16,
+}
+
+impl ApplicationWorkload {
+    fn new(spec: &ApplicationSpec, hosts: Vec<NodeId>, maker: &Maker) -> ApplicationWorkload {
+        let options = options(spec);
+        let hosts = hosts.into_iter().map(|host| host.0).collect();
+        let start = Time::ZERO + spec.start;
+        let job = Job::new(Arc::clone(&spec.application.0), options, hosts, start);
+        ApplicationWorkload { job, transport: maker.transport }
+    }
+}
+
+/// How the application of `spec` is replayed.
+pub fn options(spec: &ApplicationSpec) -> Options {
+    Options {
+        compute_scale: spec.compute_scale,
+        eager_limit: spec.eager_limit.0,
+        envelope: spec.envelope.0,
+        algorithms: spec.choices.clone(),
+        timeline: spec.timeline,
+    }
+}
+
+impl Workload for ApplicationWorkload {
+    fn next_start(&self) -> Option<Time> {
+        self.job.next_time()
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        unreachable!("an application sends messages; after `wake` its next start is later")
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.job.on_time(now);
+    }
+
+    fn next_message(&mut self) -> Option<Message> {
+        let transfer = self.job.next_transfer()?;
+        Some(Message {
+            connection: transfer.connection,
+            from: NodeId(transfer.from),
+            to: NodeId(transfer.to),
+            bytes: transfer.bytes,
+            token: transfer.token,
+            notify: transfer.notify,
+            transport: self.transport,
+        })
+    }
+
+    fn on_delivered(&mut self, token: u32, now: Time) {
+        self.job.on_delivered(token, now);
+    }
+
+    fn on_sent(&mut self, token: u32, now: Time) {
+        self.job.on_sent(token, now);
+    }
+
+    fn is_over(&self) -> bool {
+        self.job.is_over()
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their order and
+/// share no place.
+///
+/// # Errors
+/// Position of the workload, and why its ranks have no place.
+pub fn place<'a>(
+    workloads: impl Iterator<Item = Option<&'a ApplicationSpec>>,
+    topology: &Topology,
+    seed: u64,
+) -> Result<BTreeMap<usize, Vec<NodeId>>, (usize, String)> {
+    let mut placed = BTreeMap::new();
+    let mut rooms = rooms(topology);
+    for (index, spec) in workloads.enumerate() {
+        let Some(spec) = spec else { continue };
+        let rule = match spec.placement {
+            PlacementName::Packed => Placement::Packed,
+            PlacementName::RoundRobin => Placement::RoundRobin,
+            PlacementName::Random => Placement::Random,
+            PlacementName::Hosts => {
+                let find = |name: &String| topology.find(name).map_or(0, |node| node.0);
+                Placement::Hosts(spec.hosts.iter().flatten().map(find).collect())
+            }
+        };
+        let mut lots = pauseframe_engine::stream(seed, "application/placement", index as u64);
+        let ranks = spec.application.0.ranks();
+        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.below(below));
+        let hosts = hosts.map_err(|reason| (index, reason))?;
+        placed.insert(index, hosts.into_iter().map(NodeId).collect());
+    }
+    Ok(placed)
+}
+
+/// The hosts of a topology, rack by rack.
+fn rooms(topology: &Topology) -> Rooms {
+    let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
+    for host in topology.hosts() {
+        let leaf = topology.peer(topology.nodes()[host].ports[0]);
+        match racks.iter_mut().find(|(known, _)| *known == leaf) {
+            Some((_, hosts)) => hosts.push(host.0),
+            None => racks.push((leaf, vec![host.0])),
+        }
+    }
+    let racks = racks.into_iter().map(|(_, hosts)| hosts).collect();
+    Rooms::new(racks, topology.nodes().len() as u32)
+}

@@ -1,0 +1,407 @@
+//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed one (every
+//! host keeps a number of flows going, as bolt §IV-A3 has it with one).
+//!
+//! The offered load counts application bytes against the rate of the sender's link: headers come on top.
+//! In the closed loop, each of a host's first flows starts at a uniformly random moment within the time that
+//! a flow of mean size takes on its link, so that the run does not begin with all hosts in step; it is
+//! never later than `stop`. A later flow starts when the one before it has ended.
+
+use super::arrivals::{Agenda, Poisson};
+use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
+use super::incast::RATES;
+use super::maker::{Maker, Source, at};
+use super::sizes::SizesSpec;
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowRecord, FlowSpec, Workload};
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{kinds, table};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+table! {
+    /// Single flows between random hosts
+    pub struct BackgroundSpec {
+        /// How large flows are
+        sizes: SizesSpec = try_section(|t| {
+            SizesSpec::read(t, "kind", None, SIZES_DOC, context)
+        }) => { two_hosts(t, context); };
+        /// When they start
+        arrivals: ArrivalsSpec = try_section(arrivals);
+        /// Share of the flows that stay in the sender's rack
+        intra_rack: Option<f64> = optional_in(0.0..=1.0, "none: the destination is uniform over all other hosts");
+        /// Hosts that send and receive
+        hosts: Option<Vec<String>> = by(some_hosts, context) => {
+            let two = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() >= 2;
+            let several = hosts.as_ref().is_none_or(two);
+            t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
+        };
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+/// What the kind of sizes means.
+pub(crate) const SIZES_DOC: &str =
+    "Distribution; a text alone is short for a fixed size, or for the source of a cdf";
+
+kinds! {
+    /// When background flows start
+    #[derive(Copy)]
+    pub enum ArrivalsSpec {
+        "load" => Load(Load);
+        "rate" => Rate(Rate);
+        "concurrency" => Concurrency(Concurrency);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// Poisson arrivals such that hosts send this share of their link rate on average
+    #[derive(Copy)]
+    pub struct Load {
+        /// Offered load: share of its link rate that a host sends on average
+        load: f64 = required_in(Above(0.0, 1.0, "a share, not per cent: 0.4 is 40 %"));
+    }
+    pub fn try_read(t);
+}
+
+table! {
+    /// Poisson arrivals, this many flows a second and host
+    #[derive(Copy)]
+    pub struct Rate {
+        /// Flows a second and host
+        per_host: f64 = required_in(RATES);
+    }
+    pub fn try_read(t);
+}
+
+table! {
+    /// Closed loop: every host keeps this many flows going
+    #[derive(Copy)]
+    pub struct Concurrency {
+        /// Flows that every host keeps going; the next starts when one ends
+        per_host: u32 = required_in(1..=100_000);
+    }
+    pub fn try_read(t);
+}
+
+fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {
+    ArrivalsSpec::read(t, "kind", None, "When flows start: Poisson by load or by rate, or in a closed loop")
+}
+
+impl Source for BackgroundSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let among = Among { hosts: maker.named(self.hosts.as_deref()), intra_rack: self.intra_rack };
+        let window = at(self.start)..at(self.stop);
+        Box::new(Background::new(self.sizes.clone(), self.arrivals, among, window, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, hosts: u64) -> u64 {
+        let hosts = self.hosts.as_ref().map_or(hosts, |some| some.len() as u64);
+        match self.arrivals {
+            ArrivalsSpec::Concurrency(Concurrency { per_host }) => hosts * u64::from(per_host),
+            ArrivalsSpec::Load(_) | ArrivalsSpec::Rate(_) => hosts,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Arrivals {
+    Open(Poisson),
+    Closed(Agenda),
+}
+
+/// Who sends to whom.
+#[derive(Debug)]
+struct Among {
+    /// Ascending.
+    hosts: Vec<NodeId>,
+    /// Share of the flows that stay in the rack; `None`: the destination is uniform over all others.
+    intra_rack: Option<f64>,
+}
+
+/// The workload.
+#[derive(Debug)]
+struct Background {
+    sizes: SizesSpec,
+    arrivals: Arrivals,
+    destinations: Destinations,
+    /// What the flows have in common.
+    template: FlowSpec,
+    size_streams: Vec<Rng>,
+    destination_streams: Vec<Rng>,
+}
+
+impl Background {
+    /// Flows that start within `window`.
+    fn new(
+        sizes: SizesSpec,
+        arrivals: ArrivalsSpec,
+        among: Among,
+        window: Range<Time>,
+        maker: &Maker,
+    ) -> Background {
+        let topology = maker.context.topology;
+        let Among { hosts, intra_rack } = among;
+        assert!(hosts.len() > 1, "background: a flow needs two hosts");
+        let mean_time = |host: NodeId| sizes.mean() * 8.0 / link_rate(topology, host);
+        let arrivals = match arrivals {
+            ArrivalsSpec::Load(Load { load }) => {
+                let rates = hosts.iter().map(|host| load / mean_time(*host));
+                Arrivals::Open(Poisson::new(rates, maker.streams("arrivals", hosts.len()), window))
+            }
+            ArrivalsSpec::Rate(Rate { per_host }) => {
+                let rates = hosts.iter().map(|_| per_host);
+                Arrivals::Open(Poisson::new(rates, maker.streams("arrivals", hosts.len()), window))
+            }
+            ArrivalsSpec::Concurrency(Concurrency { per_host }) => {
+                let mut agenda = Agenda::until(window.end);
+                for (index, host) in hosts.iter().enumerate() {
+                    let mut rng = maker.stream("arrivals", index);
+                    for _ in 0..per_host {
+                        let delay = Span::from_secs_f64(rng.unit() * mean_time(*host));
+                        agenda.enter(first_start(&window, delay), index);
+                    }
+                }
+                Arrivals::Closed(agenda)
+            }
+        };
+        Background {
+            arrivals,
+            size_streams: maker.streams("sizes", hosts.len()),
+            destination_streams: maker.streams("destinations", hosts.len()),
+            template: maker.flow(hosts[0], hosts[0], Bytes::ZERO, at(Span::ZERO)),
+            destinations: Destinations::new(topology, &hosts, intra_rack),
+            sizes,
+        }
+    }
+}
+
+/// `delay` into `window`, folded back where a short window ends before that.
+fn first_start(window: &Range<Time>, delay: Span) -> Time {
+    let length = window.end.saturating_since(window.start);
+    window.start.saturating_add(Span(delay.0.checked_rem(length.0).unwrap_or(0)))
+}
+
+/// Bits a second that `host` can send, over all its links.
+fn link_rate(topology: &Topology, host: NodeId) -> f64 {
+    topology.nodes()[host].ports.iter().map(|port| topology.channel(*port).rate.0 as f64).sum()
+}
+
+impl Workload for Background {
+    fn next_start(&self) -> Option<Time> {
+        match &self.arrivals {
+            Arrivals::Open(poisson) => poisson.next(),
+            Arrivals::Closed(agenda) => agenda.next(),
+        }
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        let next = match &mut self.arrivals {
+            Arrivals::Open(poisson) => poisson.take(),
+            Arrivals::Closed(agenda) => agenda.take(),
+        };
+        let (start, host) = next.expect("asked for a flow only while next_start gives a time");
+        FlowSpec {
+            source: self.destinations.hosts[host],
+            destination: self.destinations.draw(host, &mut self.destination_streams[host]),
+            size: self.sizes.draw(&mut self.size_streams[host]),
+            start,
+            ..self.template
+        }
+    }
+
+    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+        if let Arrivals::Closed(agenda) = &mut self.arrivals {
+            let host = self.destinations.hosts.binary_search(&flow.spec.source);
+            agenda.enter(now, host.expect("the flow is of this workload, its source one of the hosts"));
+        }
+    }
+}
+
+/// Who receives: any other host, or one of the same rack with a given probability.
+#[derive(Debug)]
+struct Destinations {
+    /// All hosts, ascending.
+    hosts: Vec<NodeId>,
+    intra_rack: Option<f64>,
+    /// All hosts, rack by rack. A rack is what hangs at one switch: that of the host's first link.
+    by_rack: Vec<NodeId>,
+    /// For each host: its place in `by_rack`, and that of its rack.
+    places: Vec<(usize, Range<usize>)>,
+}
+
+impl Destinations {
+    fn new(topology: &Topology, hosts: &[NodeId], intra_rack: Option<f64>) -> Destinations {
+        let rack = |host: usize| topology.nodes()[hosts[host]].ports.first().map(|port| topology.peer(*port));
+        let mut order: Vec<usize> = (0..hosts.len()).collect();
+        order.sort_by_key(|host| rack(*host));
+        let mut places = vec![(0, 0..0); hosts.len()];
+        let mut begin = 0;
+        for members in order.chunk_by(|a, b| rack(*a) == rack(*b)) {
+            for (offset, host) in members.iter().enumerate() {
+                places[*host] = (begin + offset, begin..begin + members.len());
+            }
+            begin += members.len();
+        }
+        let by_rack = order.into_iter().map(|host| hosts[host]).collect();
+        Destinations { hosts: hosts.to_vec(), intra_rack, by_rack, places }
+    }
+
+    /// A host other than `host`. Where the rack has no other host (or there is no other rack), all flows
+    /// leave it (or stay).
+    fn draw(&self, host: usize, rng: &mut Rng) -> NodeId {
+        let (place, rack) = &self.places[host];
+        let outside = self.hosts.len() - rack.len();
+        let Some(share) = self.intra_rack else {
+            let other = rng.below(self.hosts.len() as u64 - 1) as usize;
+            return self.hosts[other + usize::from(other >= host)];
+        };
+        let stay = rng.unit() < share;
+        if outside == 0 || (stay && rack.len() > 1) {
+            let other = rack.start + rng.below(rack.len() as u64 - 1) as usize;
+            self.by_rack[other + usize::from(other >= *place)]
+        } else {
+            let other = rng.below(outside as u64) as usize;
+            self.by_rack[other + if other >= rack.start { rack.len() } else { 0 }]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{assert_within, drain, ended, make, racks};
+    use super::super::sizes::{LogUniform, Uniform, Cdf};
+    use super::*;
+    use crate::WorkloadKind;
+    use pauseframe_fabric::FlowStatus;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn uniform() -> SizesSpec {
+        SizesSpec::Uniform(Uniform { min: Bytes::kb(1), max: Bytes::kb(39) })
+    }
+
+    fn kind(sizes: SizesSpec, arrivals: ArrivalsSpec, intra_rack: Option<f64>, ms: u64) -> WorkloadKind {
+        let (start, stop) = (Span::from_ms(2), Span::from_ms(2 + ms));
+        WorkloadKind::Background(BackgroundSpec { sizes, arrivals, intra_rack, hosts: None, start, stop })
+    }
+
+    #[test]
+    fn hosts_offer_the_load_asked_for() {
+        let log_uniform = SizesSpec::LogUniform(LogUniform { min: Bytes::kb(2), max: Bytes::kb(64) });
+        let web_search = SizesSpec::Cdf(Cdf {
+            source: "web_search".into(),
+            points: super::super::builtin("web_search").unwrap().to_vec(),
+        });
+        // Long enough that three per cent is at least four standard errors of the bytes offered.
+        for (sizes, load, ms) in [(uniform(), 0.6, 100), (log_uniform, 0.2, 300), (web_search, 0.8, 20_000)] {
+            let topology = racks(2, 8);
+            let kind = kind(sizes, ArrivalsSpec::Load(Load { load }), None, ms);
+            let flows = drain(&mut *make(kind, &topology));
+            let bits = flows.iter().map(|flow| flow.size as f64 * 8.0).sum::<f64>();
+            assert_within(bits / (16.0 * 10e9 * ms as f64 * 1e-3) / load, 1.0, 0.03);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_flows_a_second_and_host() {
+        let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 5000.0 }), None, 1000);
+        let flows = drain(&mut *make(kind, &racks(1, 4)));
+        assert_within(flows.len() as f64, 20_000.0, 4.0 * 20_000f64.sqrt());
+    }
+
+    #[test]
+    fn destinations_are_uniform_over_the_others() {
+        let topology = racks(2, 3);
+        let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), None, 1000);
+        let flows = drain(&mut *make(kind, &topology));
+        let mut pairs = BTreeMap::new();
+        for flow in &flows {
+            *pairs.entry((flow.source, flow.destination)).or_insert(0u32) += 1;
+        }
+        assert_eq!(pairs.len(), 30);
+        for count in pairs.values() {
+            assert_within(f64::from(*count), 2000.0, 5.0 * 2000f64.sqrt());
+        }
+    }
+
+    #[test]
+    fn the_share_in_the_rack_is_kept() {
+        // cee: 30 % intra-rack.
+        let topology = racks(3, 4);
+        let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), Some(0.3), 500);
+        let flows = drain(&mut *make(kind, &topology));
+        let rack = |host: NodeId| topology.peer(topology.nodes()[host].ports[0]);
+        let inside = flows.iter().filter(|flow| rack(flow.source) == rack(flow.destination)).count();
+        let n = flows.len() as f64;
+        assert_within(inside as f64, 0.3 * n, 4.0 * (0.21 * n).sqrt());
+        let to: std::collections::BTreeSet<_> = flows.iter().map(|f| (f.source, f.destination)).collect();
+        assert_eq!(to.len(), 12 * 11);
+    }
+
+    #[test]
+    fn a_rack_of_one_sends_out_and_a_single_rack_stays() {
+        for (topology, share) in [(racks(3, 1), 1.0), (racks(1, 3), 0.0)] {
+            let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 1000.0 }), Some(share), 100);
+            assert!(!drain(&mut *make(kind, &topology)).is_empty());
+        }
+    }
+
+    #[test]
+    fn the_closed_loop_keeps_its_flows_going() {
+        let topology = racks(1, 4);
+        let stop = at(Span::from_ms(4));
+        let mut workload =
+            make(kind(uniform(), ArrivalsSpec::Concurrency(Concurrency { per_host: 2 }), None, 2), &topology);
+        let first = drain(&mut *workload);
+        assert_eq!(first.len(), 8);
+        // 20 KB at 10 Gb/s: 16 us.
+        let latest = at(Span::from_ms(2) + Span::from_us(16));
+        assert!(first.iter().all(|flow| flow.start >= at(Span::from_ms(2)) && flow.start < latest));
+        assert!(first.iter().any(|flow| flow.start != first[0].start));
+        for status in [FlowStatus::Finished, FlowStatus::Failed] {
+            let now = stop.saturating_add(Span::ZERO).min(at(Span::from_ms(3)));
+            workload.on_finished(&ended(first[5], status, now, 0), now);
+            let next = drain(&mut *workload);
+            assert_eq!((next.len(), next[0].source, next[0].start), (1, first[5].source, now));
+        }
+        workload.on_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
+        assert_eq!(workload.next_start(), None);
+    }
+
+    #[test]
+    fn a_further_host_moves_no_start_and_no_size_of_the_others() {
+        let flows = |hosts| {
+            let kind = kind(uniform(), ArrivalsSpec::Load(Load { load: 0.5 }), None, 5);
+            let flows = drain(&mut *make(kind, &racks(1, hosts)));
+            // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first six stay.
+            flows.iter().map(|f| (f.source, f.start, f.size)).filter(|f| f.0.0 <= 6).collect::<Vec<_>>()
+        };
+        assert_eq!(flows(6), flows(7));
+        assert!(flows(6).len() > 100);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn starts_never_go_back(load in 0.01f64..1.0, racks_ in 1usize..4, hosts in 2usize..5, intra: bool) {
+            let share = intra.then_some(load);
+            let kind = kind(uniform(), ArrivalsSpec::Load(Load { load }), share, 1);
+            // `drain` asserts the order and that nobody sends to itself.
+            let flows = drain(&mut *make(kind, &racks(racks_, hosts)));
+            let window = at(Span::from_ms(2))..at(Span::from_ms(3));
+            prop_assert!(flows.iter().all(|flow| window.contains(&flow.start)));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Flows that wait for others: one starts when all in its `after` have finished, and its `compute` has passed since.
+
+use super::flow_list::{FlowEntry, node_by_name};
+use super::maker::{Maker, at};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_units::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// The flows that each flow waits for, by position.
+type Needs = Vec<Vec<u32>>;
+
+/// What each flow waits for; the position of a flow that can not be, and why: two of one id, an unknown id, flows that wait
+/// for each other.
+///
+/// # Errors
+/// Position and reason.
+pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
+    let mut by_id: BTreeMap<&str, u32> = BTreeMap::new();
+    for (index, id) in flows.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.id.as_deref()?)))
+    {
+        if by_id.insert(id, index as u32).is_some() {
+            return Err((index, format!("id {id:?} names an earlier flow too")));
+        }
+    }
+    let mut needs = Vec::with_capacity(flows.len());
+    for (index, flow) in flows.iter().enumerate() {
+        let find = |id: &String| {
+            by_id
+                .get(id.as_str())
+                .copied()
+                .ok_or_else(|| (index, format!("no flow has the id {id:?} that it is after")))
+        };
+        needs.push(flow.after.iter().map(find).collect::<Result<Vec<u32>, _>>()?);
+    }
+    let (later, mut open) = successors(&needs);
+    let mut ready: Vec<u32> = (0..open.len() as u32).filter(|&flow| open[flow as usize] == 0).collect();
+    while let Some(flow) = ready.pop() {
+        for &next in &later[flow as usize] {
+            open[next as usize] -= 1;
+            if open[next as usize] == 0 {
+                ready.push(next);
+            }
+        }
+    }
+    match open.iter().position(|&open| open > 0) {
+        Some(flow) => Err((flow, "waits for itself, through the flows that it is after".to_owned())),
+        None => Ok(needs),
+    }
+}
+
+/// Who waits for each flow, and for how many flows each waits.
+fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
+    let mut later = vec![Vec::new(); needs.len()];
+    for (flow, needed) in (0..).zip(needs) {
+        for &needed in needed {
+            later[needed as usize].push(flow);
+        }
+    }
+    (later, needs.iter().map(|needed| needed.len() as u32).collect())
+}
+
+/// The list at work.
+#[derive(Debug)]
+pub(crate) struct FlowDag {
+    flows: Vec<FlowSpec>,
+    compute: Vec<pauseframe_units::Span>,
+    later: Vec<Vec<u32>>,
+    open: Vec<u32>,
+    /// (start, position), the next first.
+    ready: BinaryHeap<Reverse<(Time, u32)>>,
+}
+
+impl FlowDag {
+    /// # Panics
+    /// If the flows can not be: `resolve` refuses such lists.
+    pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
+        let node = node_by_name(maker);
+        // The number of a connection that is used once tells the flow when it has finished.
+        let kept = |number| Some(Kept { number, first: true, last: true });
+        let flow = |(number, e): (u32, &FlowEntry)| {
+            let start = at(e.start + e.compute);
+            FlowSpec { kept: kept(number), ..maker.flow(node(&e.src), node(&e.dst), e.size, start) }
+        };
+        let flows: Vec<FlowSpec> = (0..).zip(entries).map(flow).collect();
+        let needs = needs(entries).expect("resolve has checked what flows are after");
+        let (later, open) = successors(&needs);
+        let free = (0..).zip(&open).filter(|(_, open)| **open == 0);
+        let ready = free.map(|(flow, _)| Reverse((flows[flow as usize].start, flow))).collect();
+        let compute = entries.iter().map(|entry| entry.compute).collect();
+        FlowDag { flows, compute, later, open, ready }
+    }
+}
+
+impl Workload for FlowDag {
+    fn next_start(&self) -> Option<Time> {
+        self.ready.peek().map(|Reverse((start, _))| *start)
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        let Reverse((start, flow)) =
+            self.ready.pop().expect("asked for a flow while next_start gives a time");
+        FlowSpec { start, ..self.flows[flow as usize] }
+    }
+
+    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+        let Some(kept) = flow.spec.kept.filter(|_| flow.status == FlowStatus::Finished) else { return };
+        for &next in &self.later[kept.number as usize] {
+            let open = &mut self.open[next as usize];
+            *open -= 1;
+            if *open == 0 {
+                let start = (now + self.compute[next as usize]).max(self.flows[next as usize].start);
+                self.ready.push(Reverse((start, next)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pauseframe_units::{Bytes, Span};
+
+    fn flow(id: &str, after: &[&str]) -> FlowEntry {
+        FlowEntry {
+            src: "a".to_owned(),
+            dst: "b".to_owned(),
+            size: Bytes(1),
+            start: Span::ZERO,
+            id: (!id.is_empty()).then(|| id.to_owned()),
+            after: after.iter().map(|&id| id.to_owned()).collect(),
+            compute: Span::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_flows_are_after_is_checked() {
+        let good = [flow("x", &["y"]), flow("y", &[]), flow("", &["x", "y"])];
+        assert_eq!(needs(&good), Ok(vec![vec![1], vec![], vec![0, 1]]));
+        let unknown = needs(&[flow("x", &["z"])]);
+        assert_eq!(unknown, Err((0, "no flow has the id \"z\" that it is after".to_owned())));
+        assert_eq!(needs(&[flow("x", &[]), flow("x", &[])]).unwrap_err().0, 1);
+        let cycle = needs(&[flow("w", &[]), flow("x", &["y"]), flow("y", &["x"])]);
+        assert_eq!(
+            cycle.unwrap_err(),
+            (1, "waits for itself, through the flows that it is after".to_owned())
+        );
+    }
+}

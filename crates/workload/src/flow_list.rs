@@ -1,0 +1,404 @@
+//! Flows as listed: in the scenario itself, or in a CSV or Parquet file with the columns `src`, `dst`,
+//! `size_bytes` and `start_us`. `id`, `after` (ids of flows that must have
+//! finished, with spaces between) and `compute_us` may be there too. Further columns are ignored. Times are rounded to the nearest
+//! picosecond.
+
+use super::context::{Context, SIZES, TIMES, host};
+use super::maker::Maker;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use pauseframe_schema::panics::caught;
+use pauseframe_schema::table;
+use pauseframe_topology::files;
+use pauseframe_units::{Bytes, NodeId, Span};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Those that must be there, and those that may.
+const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after", "compute_us"];
+const REQUIRED: usize = 4;
+
+table! {
+    /// One flow of a list; it can wait for others, by their `id`, and for `compute` after them
+    pub struct FlowEntry as "Flow" {
+        /// Sending host
+        src: String = try_by(host, context);
+        /// Receiving host
+        dst: String = try_by(host, context) => {
+            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+        };
+        /// Size of each flow
+        size: Bytes = required_in(SIZES);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        // Lists without an order are recorded without the keys of an order.
+        /// What other flows name it by
+        id: Option<String> = optional_if_given("none");
+        /// Ids of flows that must have finished before it starts
+        after: Vec<String> = or_if_given(Vec::new());
+        /// From the end of those, or from start, to its first byte
+        compute: Span = or_if_given_in(Span::ZERO, TIMES);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+/// From names, which `resolve` has checked, to nodes.
+pub(crate) fn node_by_name<'a>(maker: &Maker<'a>) -> impl Fn(&str) -> NodeId + use<'a> {
+    let nodes = maker.context.topology.nodes().iter_enumerated();
+    let by_name: BTreeMap<&str, NodeId> = nodes.map(|(id, node)| (node.name.as_str(), id)).collect();
+    move |name| *by_name.get(name).expect("resolve has checked that every flow names hosts of the topology")
+}
+
+/// A flow list as it was read: the rows that are flows, and what is wrong with the others.
+#[derive(Debug, Default)]
+pub struct FlowList {
+    /// The rows that are flows.
+    pub flows: Vec<FlowEntry>,
+    /// The place of each of `flows` in the file.
+    places: Vec<u64>,
+    /// (place, message), in the order of the file.
+    pub mistakes: Vec<(u64, String)>,
+    /// What `places` count: "line" or "row".
+    unit: &'static str,
+}
+
+impl FlowList {
+    /// Where flow `index` stands.
+    pub fn place(&self, index: usize) -> u64 {
+        self.places[index]
+    }
+
+    /// "flows.csv, line 12" of a place in the file `name`.
+    pub fn show(&self, name: &str, place: u64) -> String {
+        format!("{name}, {} {place}", self.unit)
+    }
+
+    fn add(&mut self, place: u64, entry: Result<FlowEntry, Problem>) {
+        match entry {
+            Ok(entry) => {
+                self.flows.push(entry);
+                self.places.push(place);
+            }
+            Err((column, message)) => {
+                self.mistakes.push((place, format!("column {}: {message}", COLUMNS[column])));
+            }
+        }
+    }
+}
+
+/// Reads a flow list, in the order of its rows. `.csv` and `.parquet` are known.
+///
+/// # Errors
+/// Why the file as a whole is no flow list; what is wrong with single rows is in the list.
+pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => read_csv(path),
+        Some("parquet") => {
+            // The decoder asserts what damaged files do not keep.
+            let read = caught(|| read_parquet(path));
+            read.unwrap_or_else(|panic| Err(format!("this is not whole Parquet: {}", panic.message)))
+        }
+        _ => Err("expected a name that ends in .csv or .parquet".into()),
+    }
+}
+
+fn read_csv(path: &Path) -> Result<FlowList, String> {
+    let text = files::read_text(path).map_err(|error| error.to_string())?;
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .comment(Some(b'#'))
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+    let index = positions(headers.iter())?;
+    let optional = optional_positions(headers.iter());
+    let mut list = FlowList { unit: "line", ..FlowList::default() };
+    for record in reader.records() {
+        let record = record.map_err(|error| error.to_string())?;
+        let line = record.position().map_or(0, |position| line_of(&text, position));
+        if record.len() == headers.len() {
+            let text = |column: usize| record[column].to_owned();
+            let entry = csv_entry(index.map(|column| &record[column]));
+            list.add(
+                line,
+                entry.and_then(|entry| with_order(entry, optional.map(|column| column.map(text)))),
+            );
+        } else {
+            let message = format!("{} columns; the header has {}", record.len(), headers.len());
+            list.mistakes.push((line, message));
+        }
+    }
+    Ok(list)
+}
+
+/// The line of a record, from 1. Its position is where the search for it began: comments and empty lines come first.
+fn line_of(text: &str, position: &csv::Position) -> u64 {
+    let rest = text.get(position.byte() as usize..).unwrap_or("");
+    let passed = rest.lines().take_while(|line| line.is_empty() || line.starts_with('#')).count();
+    position.line() + passed as u64
+}
+
+fn csv_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> {
+    let (src, dst) = named(src, dst)?;
+    let size = size.parse().map_err(|_| (2, format!("{size:?} is not a whole number of bytes")))?;
+    let start = start.parse().map_err(|_| (3, format!("{start:?} is not a number")))?;
+    checked(src, dst, size, start)
+}
+
+fn read_parquet(path: &Path) -> Result<FlowList, String> {
+    let file = files::open(path).map_err(|error| error.to_string())?;
+    let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    let schema = reader.metadata().file_metadata().schema();
+    let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
+    let optional = optional_positions(schema.get_fields().iter().map(|field| field.name()));
+    let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
+    let mut list = FlowList { unit: "row", ..FlowList::default() };
+    for (number, row) in (1..).zip(rows) {
+        let row = row.map_err(|error| error.to_string())?;
+        let entry = parquet_entry(&row, index);
+        list.add(number, entry.and_then(|entry| with_order(entry, parquet_texts(&row, optional))));
+    }
+    Ok(list)
+}
+
+fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
+    let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
+    let [src, dst, size, start] = index.map(|column| fields[column]);
+    let text = |column, field: &Field| match field {
+        Field::Str(text) => Ok(text.clone()),
+        other => Err((column, format!("{other} is not a text"))),
+    };
+    let size = integer(size).ok_or_else(|| (2, format!("{size} is not a whole number of bytes")));
+    let start = match start {
+        Field::Double(us) => Ok(*us),
+        Field::Float(us) => Ok(f64::from(*us)),
+        other => integer(other).map(|us| us as f64).ok_or_else(|| (3, format!("{other} is not a number"))),
+    };
+    let (src, dst) = (text(0, src)?, text(1, dst)?);
+    let (src, dst) = named(&src, &dst)?;
+    checked(src, dst, size?, start?)
+}
+
+fn integer(field: &Field) -> Option<u64> {
+    match *field {
+        Field::Byte(n) => n.try_into().ok(),
+        Field::Short(n) => n.try_into().ok(),
+        Field::Int(n) => n.try_into().ok(),
+        Field::Long(n) => n.try_into().ok(),
+        Field::UByte(n) => Some(n.into()),
+        Field::UShort(n) => Some(n.into()),
+        Field::UInt(n) => Some(n.into()),
+        Field::ULong(n) => Some(n),
+        _ => None,
+    }
+}
+
+/// A column (index into `COLUMNS`) and what is wrong there.
+type Problem = (usize, String);
+
+/// Where the four columns are.
+fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], String> {
+    let names: Vec<&str> = names.collect();
+    let mut index = [0; 4];
+    for (position, column) in index.iter_mut().zip(&COLUMNS[..REQUIRED]) {
+        *position = names.iter().position(|name| name == column).ok_or_else(|| {
+            format!(
+                "there is no column {column}; expected {}, found {}",
+                COLUMNS[..REQUIRED].join(", "),
+                names.join(", ")
+            )
+        })?;
+    }
+    Ok(index)
+}
+
+/// Where the columns are that may be missing.
+fn optional_positions<'a>(names: impl Iterator<Item = &'a str>) -> [Option<usize>; 3] {
+    let names: Vec<&str> = names.collect();
+    let find = |column: &str| names.iter().position(|name| *name == column);
+    [find(COLUMNS[4]), find(COLUMNS[5]), find(COLUMNS[6])]
+}
+
+/// The texts of those columns; numbers as people write them.
+fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] {
+    let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
+    columns.map(|column| match fields[column?] {
+        Field::Null => None,
+        Field::Str(text) => Some(text.clone()),
+        field => integer(field).map_or_else(|| Some(field.to_string()), |number| Some(number.to_string())),
+    })
+}
+
+/// Adds what a flow is after.
+fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Result<FlowEntry, Problem> {
+    let id = id.filter(|id| !id.is_empty());
+    if id.as_ref().is_some_and(|id| id.contains(char::is_whitespace)) {
+        return Err((4, "an id has no spaces: they stand between those in after".to_owned()));
+    }
+    let after = after.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let compute = match compute.as_deref() {
+        None | Some("") => 0.0,
+        Some(text) => text.parse().map_err(|_| (6, format!("{text:?} is not a number")))?,
+    };
+    Ok(FlowEntry { id, after, compute: span(6, compute)?, ..entry })
+}
+
+/// Microseconds of a column.
+fn span(column: usize, us: f64) -> Result<Span, Problem> {
+    let ps = (us * 1e6).round();
+    if (0.0..u64::MAX as f64).contains(&ps) {
+        return Ok(Span(ps as u64));
+    }
+    Err((column, format!("{us} us; expected at least 0 and at most 213 days")))
+}
+
+fn named<'a>(src: &'a str, dst: &'a str) -> Result<(&'a str, &'a str), Problem> {
+    for (column, name) in [(0, src), (1, dst)] {
+        if name.is_empty() {
+            return Err((column, "the name is empty".into()));
+        }
+    }
+    Ok((src, dst))
+}
+
+fn checked(src: &str, dst: &str, size: u64, start_us: f64) -> Result<FlowEntry, Problem> {
+    if size == 0 || size == u64::MAX {
+        return Err((
+            2,
+            format!("{size} bytes; expected at least 1 (an endless flow is a long_flows workload)"),
+        ));
+    }
+    let (src, dst, start) = (src.into(), dst.into(), span(3, start_us)?);
+    Ok(FlowEntry { src, dst, size: Bytes(size), start, id: None, after: Vec::new(), compute: Span::ZERO })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flows::FlowsSpec;
+    use super::super::test_support::{drain, make, racks};
+    use super::*;
+    use crate::WorkloadKind;
+    use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::Compression;
+    use parquet::file::properties::WriterProperties;
+    use std::fs::File;
+    use std::sync::Arc;
+
+    fn entry(src: &str, dst: &str, size: u64, start: Span) -> FlowEntry {
+        let (src, dst, size) = (src.into(), dst.into(), Bytes(size));
+        FlowEntry { src, dst, size, start, id: None, after: Vec::new(), compute: Span::ZERO }
+    }
+
+    fn csv(content: &str) -> Result<FlowList, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flows.csv");
+        std::fs::write(&path, content).unwrap();
+        read_flow_list(&path)
+    }
+
+    #[test]
+    fn csv_rows_become_flows() {
+        let list =
+            csv("start_us, dst,src,note,size_bytes\n# two flows\n0.1,h1,h0,x,1000\n12,h2,h1,,1\n").unwrap();
+        let expected = [entry("h0", "h1", 1000, Span(100_000)), entry("h1", "h2", 1, Span::from_us(12))];
+        assert_eq!(list.flows, expected);
+        assert_eq!((list.place(0), list.show("f", list.place(1))), (3, "f, line 4".to_owned()));
+        let windows = csv("src,dst,size_bytes,start_us\r\n\r\n# two\r\nh0,h1,1,0\r\nh1,h0,1,0\r\n").unwrap();
+        assert_eq!([0, 1].map(|index| windows.place(index)), [4, 5]);
+        assert!(csv("src,dst,size_bytes,start_us\n").unwrap().flows.is_empty());
+    }
+
+    /// All at once, by the lines of the file: comments, blank lines and texts with line breaks count.
+    #[test]
+    fn csv_mistakes_name_line_and_column() {
+        let list = csv("src,dst,size_bytes,start_us\nh0,h1,10,0\n# a comment\n\nh0,h1,1.5,0\nh0,h1,,0\n\
+                        \"h\n0\",h1,5,soon\nh0,h1,5,-1\nh0,h1,5\nh0,h1,7,1\nh0,h1,5,NaN\n,h1,5,0\nh0,h1,0,0\n")
+        .unwrap();
+        let expected = [
+            (5, "column size_bytes: \"1.5\" is not a whole number of bytes"),
+            (6, "column size_bytes: \"\" is not a whole number of bytes"),
+            (7, "column start_us: \"soon\" is not a number"),
+            (9, "column start_us: -1 us; expected at least 0 and at most 213 days"),
+            (10, "3 columns; the header has 4"),
+            (12, "column start_us: NaN us; expected at least 0 and at most 213 days"),
+            (13, "column src: the name is empty"),
+            (
+                14,
+                "column size_bytes: 0 bytes; expected at least 1 (an endless flow is a long_flows workload)",
+            ),
+        ];
+        assert_eq!(list.mistakes, expected.map(|(line, message)| (line, message.to_owned())));
+        assert_eq!((list.flows.len(), list.place(1)), (2, 11));
+        assert!(csv("src,dst,size\nh0,h1,5\n").unwrap_err().starts_with("there is no column size_bytes"));
+    }
+
+    #[test]
+    fn parquet_rows_become_flows() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, sizes: Vec<Option<i64>>, compression| {
+            let starts = vec![0.1; sizes.len()];
+            let batch = RecordBatch::try_from_iter_with_nullable([
+                ("start_us", Arc::new(Float64Array::from(starts)) as ArrayRef, true),
+                ("src", Arc::new(StringArray::from(vec!["h0"; sizes.len()])), true),
+                ("dst", Arc::new(StringArray::from(vec!["h1"; sizes.len()])), true),
+                ("size_bytes", Arc::new(Int64Array::from(sizes)), true),
+            ])
+            .unwrap();
+            let path = folder.path().join(name);
+            let properties = WriterProperties::builder().set_compression(compression).build();
+            let file = File::create(&path).unwrap();
+            let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+            read_flow_list(&path)
+        };
+        // Snappy is what pandas and pyarrow write unless told otherwise.
+        let rows = write("good.parquet", vec![Some(7), Some(8)], Compression::SNAPPY).unwrap();
+        assert_eq!(rows.flows, [entry("h0", "h1", 7, Span(100_000)), entry("h0", "h1", 8, Span(100_000))]);
+        let wrong = |list: FlowList| list.mistakes.into_iter().next().unwrap();
+        let null = write("null.parquet", vec![Some(7), None], Compression::UNCOMPRESSED).unwrap();
+        assert_eq!(wrong(null), (2, "column size_bytes: null is not a whole number of bytes".to_owned()));
+        let negative = write("negative.parquet", vec![Some(-7)], Compression::UNCOMPRESSED).unwrap();
+        assert!(wrong(negative).1.contains("-7 is not"));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert!(read_flow_list(Path::new("flows.txt")).unwrap_err().contains(".csv or .parquet"));
+        assert!(read_flow_list(Path::new("missing.csv")).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("no.parquet");
+        std::fs::write(&path, "src,dst").unwrap();
+        assert!(read_flow_list(&path).is_err());
+    }
+
+    #[test]
+    fn columns_of_an_order_may_be_there() {
+        let list =
+            csv("src,dst,size_bytes,start_us,after,id,compute_us\nh0,h1,1,0,,a,\nh1,h0,1,0,a  b,,2.5\n")
+                .unwrap();
+        assert_eq!(list.flows[0].id.as_deref(), Some("a"));
+        assert_eq!(
+            (list.flows[1].after.join("+"), list.flows[1].compute),
+            ("a+b".to_owned(), Span(2_500_000))
+        );
+        let list =
+            csv("src,dst,size_bytes,start_us,id,compute_us\nh0,h1,1,0,a b,\nh1,h0,1,0,c,long\n").unwrap();
+        assert!(list.mistakes[0].1.starts_with("column id: an id has no spaces"));
+        assert_eq!(list.mistakes[1].1, "column compute_us: \"long\" is not a number");
+    }
+
+    #[test]
+    fn flows_start_in_order_and_ties_keep_the_order_of_the_list() {
+        let us = Span::from_us;
+        let flows = vec![
+            entry("h2", "h0", 3, us(5)),
+            entry("h0", "h1", 1, us(0)),
+            entry("h1", "h0", 4, us(5)),
+            entry("h1", "h2", 2, us(1)),
+        ];
+        let flows = drain(&mut *make(WorkloadKind::Flows(FlowsSpec { flows }), &racks(1, 3)));
+        assert_eq!(flows.iter().map(|flow| flow.size).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    }
+}

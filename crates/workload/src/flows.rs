@@ -1,0 +1,132 @@
+//! `kind = "flows"`: flows as listed in the scenario, or in a file.
+
+use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX};
+use super::flow_dag::{FlowDag, needs};
+use super::flow_list::{FlowEntry, node_by_name, read_flow_list};
+use super::maker::{Listed, Maker, Source, at};
+use pauseframe_fabric::Workload;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::list_of_rows;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::{Setting, quoted};
+use pauseframe_units::Span;
+
+/// After so many mistakes in a file no nearest name is looked for.
+const HINTS_MAX: usize = 10;
+
+/// Flows as listed, or read from a file at load.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowsSpec {
+    /// The flows.
+    pub flows: Vec<FlowEntry>,
+}
+
+impl FlowsSpec {
+    pub(crate) fn read(t: &mut Table, context: &Context) -> Option<FlowsSpec> {
+        t.about("Flows", "Flows as listed, or read from `file` (CSV or Parquet)");
+        let listed = t.rows("flows", "none: see file", "The flows themselves", |t| FlowEntry::read(t, context));
+        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted";
+        let file = t.source::<String>("file", "none: see flows", doc);
+        let flows = match file {
+            Some(file) if !t.has("flows") => from_file(t, &file, context)?,
+            Some(_) => {
+                t.check(false, "file", || "flows are listed too".to_owned(), "keep one of file and flows");
+                return None;
+            }
+            None => {
+                let given = t.has("flows") || t.has("file") || t.is_documenting();
+                t.check(given, "flows", || "is required: list of tables, or file".to_owned(), "");
+                listed?
+            }
+        };
+        let key = if t.has("file") { "file" } else { "flows" };
+        t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "");
+        if let Err((index, message)) = needs(&flows) {
+            t.check(false, key, || format!("flow {}: {message}", index + 1), "");
+        }
+        Some(FlowsSpec { flows })
+    }
+}
+
+impl Source for FlowsSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let entries = &self.flows;
+        if entries.iter().any(|entry| !entry.after.is_empty() || entry.compute > Span::ZERO) {
+            return Box::new(FlowDag::new(entries, maker));
+        }
+        let node = node_by_name(maker);
+        let flow = |e: &FlowEntry| maker.flow(node(&e.src), node(&e.dst), e.size, at(e.start));
+        Box::new(Listed::new(entries.iter().map(flow).collect()))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        self.flows.iter().map(|flow| flow.start).collect()
+    }
+
+    fn at_once(&self, hosts: u64) -> u64 {
+        hosts.min(self.flows.len() as u64)
+    }
+}
+
+/// Reads a flow list and records it as if the scenario had it, so that the resolved one stands alone.
+fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEntry>> {
+    let list = match read_flow_list(&context.base_dir.join(file)) {
+        Ok(list) => list,
+        Err(message) => {
+            t.check(false, "file", || format!("{file}: {message}"), "");
+            return None;
+        }
+    };
+    let mut mistakes: Vec<(u64, String, String)> =
+        list.mistakes.iter().map(|(place, message)| (*place, message.clone(), String::new())).collect();
+    for (index, flow) in list.flows.iter().enumerate() {
+        // A list from another topology is wrong in all rows, and looking for near names takes its time.
+        let is_listed = mistakes.len() < HINTS_MAX;
+        mistakes.extend(
+            wrong_row(flow, context, is_listed).map(|(message, hint)| (list.place(index), message, hint)),
+        );
+    }
+    mistakes.sort_by_key(|(place, ..)| *place);
+    let path = t.at("file");
+    for (place, message, hint) in mistakes {
+        t.ledger.problem(&path, format!("{}: {message}", list.show(file, place)), hint);
+    }
+    let text = |flow: &FlowEntry| {
+        let (src, dst) = (quoted(&flow.src), quoted(&flow.dst));
+        let mut text =
+            format!("src = {src}, dst = {dst}, size = {}, start = {}", flow.size.toml(), flow.start.toml());
+        if let Some(id) = &flow.id {
+            text = format!("{text}, id = {}", quoted(id));
+        }
+        if !flow.after.is_empty() {
+            text = format!("{text}, after = {}", flow.after.toml());
+        }
+        if flow.compute > Span::ZERO {
+            text = format!("{text}, compute = {}", flow.compute.toml());
+        }
+        format!("{{ {text} }}")
+    };
+    let rows: Vec<String> = list.flows.iter().map(text).collect();
+    let origin = Origin::Computed(format!("read from {file}"));
+    t.ledger.entry(t.at("flows"), list_of_rows(&rows), origin);
+    Some(list.flows)
+}
+
+/// What is wrong with a row of a file: the message and a hint.
+fn wrong_row(flow: &FlowEntry, context: &Context, with_hint: bool) -> Option<(String, String)> {
+    let unknown = |name: &&String| context.hosts.is_some_and(|hosts| !hosts.contains(name));
+    if let Some((hosts, name)) = context.hosts.zip([&flow.src, &flow.dst].into_iter().find(unknown)) {
+        let hint = if with_hint { hosts.suggestion(name) } else { String::new() };
+        return Some((hosts.complaint(name), hint));
+    }
+    let message = if flow.src == flow.dst {
+        "src and dst are the same host".to_owned()
+    } else if !SIZES.contains(&flow.size) {
+        format!("{} is outside 1 B to {SIZE_MAX}", flow.size)
+    } else if flow.start > TIME_MAX {
+        format!("{} is more than {TIME_MAX}", flow.start)
+    } else {
+        return None;
+    };
+    Some((message, String::new()))
+}

@@ -1,0 +1,51 @@
+//! The hosts of a topology by name, for workloads that name them.
+
+use pauseframe_schema::value::did_you_mean;
+use pauseframe_topology::{NodeKind, Topology};
+use std::collections::BTreeMap;
+
+/// Names of nodes.
+pub struct Hosts {
+    kinds: BTreeMap<String, NodeKind>,
+    first: Option<String>,
+    count: usize,
+}
+
+impl Hosts {
+    /// Those of a topology.
+    pub fn of(topology: &Topology) -> Hosts {
+        let kinds = topology.nodes().iter().map(|node| (node.name.clone(), node.kind)).collect();
+        let first = topology.hosts().next().map(|host| topology.nodes()[host].name.clone());
+        Hosts { kinds, first, count: topology.hosts().count() }
+    }
+
+    /// How many hosts.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The first host.
+    pub fn first(&self) -> Option<&str> {
+        self.first.as_deref()
+    }
+
+    /// Whether there is a host of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.kinds.get(name) == Some(&NodeKind::Host)
+    }
+
+    /// Why `name` is not a host.
+    pub fn complaint(&self, name: &str) -> String {
+        let first = self.first().unwrap_or("");
+        match self.kinds.get(name) {
+            Some(NodeKind::Switch) => format!("{name:?} is a switch; expected a host"),
+            _ => format!("there is no host {name:?} among the {} (the first is {first:?})", self.count),
+        }
+    }
+
+    /// The nearest name as a question, or "".
+    pub fn suggestion(&self, name: &str) -> String {
+        let hosts = self.kinds.iter().filter(|(_, kind)| **kind == NodeKind::Host);
+        did_you_mean(name, hosts.map(|(name, _)| name.as_str()))
+    }
+}

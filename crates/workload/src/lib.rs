@@ -1,0 +1,142 @@
+//! Workloads: what makes flows. One file for each story, which declares its keys and makes its flows; all are pulled lazily, in the
+//! order of starts.
+//!
+//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
+//! so that another workload, another transport or a further host shifts no other draw: variants of a
+//! scenario that share a seed see the same traffic (common random numbers).
+
+mod arrivals;
+pub mod cdf;
+pub mod context;
+mod distributions;
+pub mod flow_dag;
+pub mod flow_list;
+pub mod hosts;
+pub mod maker;
+mod queries;
+mod random;
+mod sizes;
+#[cfg(test)]
+mod test_support;
+mod trace;
+
+pub use application::{ApplicationSource, PatternName, PlacementName};
+pub use background::{ArrivalsSpec, Concurrency, Load, Rate};
+pub use cdf::{builtin, builtin_names, read_cdf};
+pub use context::Context;
+pub use flow_list::FlowEntry;
+pub use long_flows::LongFlowEntry;
+pub use maker::nothing;
+pub use maker::{IdealOfQuery, Maker, QueryNumbers, Source, WorkloadContext};
+pub use requests::ReplyLaw;
+pub use scatter_gather::{Exponential, GapsSpec, LogNormal};
+pub use sizes::{Cdf, Fixed, LogUniform, SizesSpec, Uniform};
+pub use udp::BurstSpec;
+
+use pauseframe_fabric::Workload;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::registry;
+use pauseframe_schema::value::did_you_mean;
+
+registry! {
+    /// The workloads
+    pub enum WorkloadKind {
+        "flows" => flows::Flows(FlowsSpec);
+        "permutation" => permutation::Permutation(Permutation);
+        "n_to_1" => n_to_one::NToOne(NToOne);
+        "long_flows" => long_flows::LongFlows(LongFlows);
+        "incast" => incast::Incast(IncastSpec);
+        "requests" => requests::Requests(RequestsSpec);
+        "background" => background::Background(BackgroundSpec);
+        "scatter_gather" => scatter_gather::ScatterGather(ScatterGatherSpec);
+        "hotspot" => hotspot::Hotspot(HotspotSpec);
+        "udp" => udp::Udp(UdpSpec);
+        "application" => application::Application(ApplicationSpec);
+    }
+    pub fn read(t, context: &Context);
+    impl Source;
+}
+
+/// `[[workload]]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkloadSpec {
+    /// Names it in the tables; unique. Default: its kind.
+    pub name: String,
+    /// Name of the transport: "default" is `[transport]`, "udp" none.
+    pub transport: String,
+    /// What it does.
+    pub kind: WorkloadKind,
+}
+
+/// A workload as far as it could be read.
+pub struct Partial {
+    /// Its name in the tables.
+    pub name: String,
+    /// Name of its transport.
+    pub transport: String,
+    /// `None` where a problem was recorded.
+    pub kind: Option<WorkloadKind>,
+}
+
+/// Reads one workload; `taken` holds all names that are given, so that no default is one of them. `is_preset` tells the
+/// names of presets, which are no transports by themselves.
+pub fn workload(
+    t: &mut Table,
+    context: &Context,
+    taken: &mut Vec<String>,
+    is_preset: fn(&str) -> bool,
+) -> Partial {
+    let chosen = WorkloadKind::choose(t, "kind", None, "What it does");
+    let kind = chosen.unwrap_or("workload");
+    let mut default = kind.to_owned();
+    let mut why = Origin::Default;
+    for count in 2.. {
+        if !taken.contains(&default) {
+            break;
+        }
+        default = format!("{kind}_{count}");
+        why = Origin::Computed("the kind, numbered".to_owned());
+    }
+    let name: String =
+        t.or_because("name", default, why, "the kind, numbered if it occurs again", "Its name in the tables");
+    t.check(
+        !name.is_empty() && name.len() <= 64,
+        "name",
+        || format!("{name:?} is empty or longer than 64 bytes"),
+        "",
+    );
+    taken.push(name.clone());
+    let transport = if kind == "udp" { "udp".to_owned() } else { transport_name(t, context, is_preset) };
+    let kind = chosen.and_then(|chosen| WorkloadKind::read_as(chosen, t, context));
+    Partial { name, transport, kind }
+}
+
+fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool) -> String {
+    let doc = "Name of its transport: one of [transports.NAME], or \"default\" for [transport]";
+    let transport: String = t.or("transport", "default".to_owned(), doc);
+    let message =
+        || format!("there is no transport {transport:?}; there are {}", context.transports.join(", "));
+    let hint = if is_preset(&transport) {
+        format!("for the preset add [transports.{transport}] with preset = {transport:?}")
+    } else {
+        did_you_mean(&transport, context.transports.iter().map(String::as_str))
+    };
+    t.check(context.transports.contains(&transport), "transport", message, &hint);
+    transport
+}
+
+/// Makes the workload that `spec` describes. `index` is its position in the scenario, `transport` that of
+/// its transport in the network; both are copied into every [`pauseframe_fabric::FlowSpec`].
+///
+/// # Panics
+/// If `spec` names a host that the topology has not, or needs more hosts than there are: `resolve` refuses
+/// such scenarios.
+pub fn build(
+    spec: &WorkloadSpec,
+    index: u16,
+    transport: u16,
+    context: &WorkloadContext,
+) -> Box<dyn Workload> {
+    spec.kind.build(&Maker { context, name: &spec.name, workload: index, transport })
+}

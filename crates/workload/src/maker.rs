@@ -1,0 +1,140 @@
+//! What the workloads share: who makes them, in which network, and what a kind of workload has to do.
+
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowSpec, Workload};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a kind of workload has to do.
+pub trait Source: Debug {
+    /// Makes it.
+    fn build(&self, maker: &Maker) -> Box<dyn Workload>;
+
+    /// The starts of flows that are known beforehand, or when the first can be.
+    fn starts(&self) -> Vec<Span>;
+
+    /// How many flows there are at once, about, among `hosts` hosts: what a recording of their state has room for.
+    fn at_once(&self, hosts: u64) -> u64 {
+        hosts
+    }
+}
+
+/// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
+pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
+
+/// What a workload may know of the rest of the scenario.
+pub struct WorkloadContext<'a> {
+    /// The graph: hosts, their racks and link rates.
+    pub topology: &'a Topology,
+    /// The master seed.
+    pub seed: u64,
+    /// The hosts of each application's ranks, by position of the workload.
+    pub placed: BTreeMap<usize, Vec<NodeId>>,
+    /// Asked once for every partition-aggregate job.
+    pub ideal_of_query: IdealOfQuery,
+    /// Where all workloads of a run take the numbers of their queries from.
+    pub query_numbers: QueryNumbers,
+}
+
+/// Numbers queries in the order in which they begin, over all workloads of a run.
+#[derive(Clone, Debug, Default)]
+pub struct QueryNumbers(Arc<AtomicU32>);
+
+impl QueryNumbers {
+    /// The next number.
+    pub fn take(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A workload that never has a flow.
+pub fn nothing() -> Box<dyn Workload> {
+    Box::new(Listed::new(Vec::new()))
+}
+
+/// What the constructors of this folder share: who is asking, and in which network.
+#[derive(Clone, Copy)]
+pub struct Maker<'a> {
+    /// The network.
+    pub context: &'a WorkloadContext<'a>,
+    /// Name of the workload.
+    pub name: &'a str,
+    /// Its position in the scenario.
+    pub workload: u16,
+    /// That of its transport in the network.
+    pub transport: u16,
+}
+
+impl Maker<'_> {
+    /// A one-way flow of this workload.
+    pub fn flow(&self, source: NodeId, destination: NodeId, size: Bytes, start: Time) -> FlowSpec {
+        FlowSpec {
+            source,
+            destination,
+            size: size.0,
+            reply: 0,
+            start,
+            stop: None,
+            transport: self.transport,
+            workload: self.workload,
+            query: None,
+            kept: None,
+            reply_delay: Span::ZERO,
+        }
+    }
+
+    /// All hosts.
+    pub fn hosts(&self) -> Vec<NodeId> {
+        self.context.topology.hosts().collect()
+    }
+
+    /// The hosts of these names, ascending, each once; all for `None`.
+    pub fn named(&self, names: Option<&[String]>) -> Vec<NodeId> {
+        let Some(names) = names else { return self.hosts() };
+        let find = |name: &String| self.context.topology.find(name).expect("resolve knows its hosts");
+        names.iter().map(find).collect::<BTreeSet<NodeId>>().into_iter().collect()
+    }
+
+    /// The stream for one purpose of one host (by its position among the hosts).
+    pub fn stream(&self, purpose: &str, host: usize) -> Rng {
+        pauseframe_engine::stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
+    }
+
+    /// One stream a host.
+    pub fn streams(&self, purpose: &str, hosts: usize) -> Vec<Rng> {
+        (0..hosts).map(|host| self.stream(purpose, host)).collect()
+    }
+}
+
+/// The moment `since_start` into the run.
+pub fn at(since_start: Span) -> Time {
+    Time::ZERO + since_start
+}
+
+/// Flows that are known in full before the run.
+#[derive(Debug)]
+pub struct Listed {
+    flows: std::vec::IntoIter<FlowSpec>,
+}
+
+impl Listed {
+    /// Sorts by start; flows that start together keep their order.
+    pub fn new(mut flows: Vec<FlowSpec>) -> Listed {
+        flows.sort_by_key(|flow| flow.start);
+        Listed { flows: flows.into_iter() }
+    }
+}
+
+impl Workload for Listed {
+    fn next_start(&self) -> Option<Time> {
+        self.flows.as_slice().first().map(|flow| flow.start)
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        self.flows.next().expect("asked for a flow only while next_start gives a time")
+    }
+}

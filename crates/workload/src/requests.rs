@@ -1,0 +1,435 @@
+//! A client that asks a server again and again, one request at a time (repro: 20 KB responses in sequence on a persistent
+//! connection beside long flows); or several servers at once, round after round, each when the last response of the one before
+//! is in: synchronised incast.
+//!
+//! A request is a flow with a reply. On a persistent connection the window, RTT estimate and everything else of TCP go on from
+//! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
+//! table. Left out: pipelining.
+
+use super::random::exponential;
+use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
+use super::maker::{Maker, QueryNumbers, Source, at};
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::{Bytes, Span, Time};
+use std::fmt;
+
+table! {
+    /// A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds
+    // repro: 20 KB responses in sequence on a persistent connection.
+    pub struct RequestsSpec {
+        /// Host that asks
+        client: String = try_by(asking, context);
+        /// Host that answers
+        server: Option<String> = optional("none: see servers");
+        /// Hosts that answer, all asked at once: the next round begins when the last response is in
+        servers: Vec<String> = or(Vec::new()) => {
+            check_servers(t, client.as_deref(), server.as_deref(), &servers, context);
+        };
+        /// Size of a request
+        request: Bytes = or_in(Bytes(100), SIZES);
+        /// Size of a response
+        response: Bytes = or_in(Bytes::kb(20), SIZES);
+        /// How many requests, one after the other
+        count: u32 = or_in(1000, 1..=100_000_000);
+        /// From the end of a response to the next request
+        pause: Span = or_in(Span::ZERO, TIMES);
+        /// All on one connection, or each on its own
+        persistent: bool = or(true);
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// How long before that kept connections are opened, so that the first request needs no handshake
+        connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
+            let message = || "needs connections that are kept".to_owned();
+            let able = connect_ahead == Span::ZERO || persistent;
+            t.check(able, "connect_ahead", message, "set persistent = true");
+            let message = || format!("{connect_ahead} is more than start ({start})");
+            t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
+        };
+        /// From the request to one of several servers to that to the next
+        spacing: Span = or_in(Span::ZERO, TIMES);
+        /// From a request to its response: see reply_law
+        reply_delay: Span = or_in(Span::ZERO, TIMES);
+        /// What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
+        /// server to the next (staggered)
+        reply_law: ReplyLaw = or(ReplyLaw::Constant);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+choices! {
+    /// The law of a reply delay
+    pub enum ReplyLaw {
+        /// Always the same
+        Constant = "constant",
+        /// From zero to `time`, all as likely
+        Uniform = "uniform",
+        /// Exponential with mean `time`
+        Exponential = "exponential",
+        /// The first server at once, each further one `time` later
+        Staggered = "staggered",
+    }
+}
+
+/// How long an application takes for its reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ReplyDelay {
+    law: ReplyLaw,
+    /// The constant, the largest, the mean, or the step.
+    time: Span,
+}
+
+fn asking(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
+    two_hosts(t, context);
+    host(t, key, doc, context)
+}
+
+/// `server` or `servers`: other hosts than the client, each once.
+fn check_servers(
+    t: &mut Table,
+    client: Option<&str>,
+    server: Option<&str>,
+    servers: &[String],
+    context: &Context,
+) {
+    let either = server.is_some() == servers.is_empty();
+    t.check(either, "server", || "needs either server or servers".to_owned(), "name the host that answers");
+    let listed = servers.iter().map(String::as_str).enumerate();
+    let all: Vec<(String, &str)> = listed
+        .map(|(index, name)| (format!("servers.{index}"), name))
+        .chain(server.map(|name| ("server".to_owned(), name)))
+        .collect();
+    for (index, (key, name)) in all.iter().enumerate() {
+        known_host(t, key, name, context);
+        let itself = client == Some(*name);
+        t.check(!itself, key, || "client and server are the same host".to_owned(), "");
+        let twice = all[..index].iter().any(|(_, other)| other == name);
+        t.check(!twice, key, || format!("{name:?} is there twice"), "name each host once");
+    }
+}
+
+impl RequestsSpec {
+    /// All that answer.
+    pub fn all_servers(&self) -> Vec<String> {
+        self.servers.iter().chain(&self.server).cloned().collect()
+    }
+}
+
+impl Source for RequestsSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        let exchange = Exchange {
+            request: self.request,
+            response: self.response,
+            pause: self.pause,
+            reply_delay: ReplyDelay { law: self.reply_law, time: self.reply_delay },
+            spacing: self.spacing,
+        };
+        let &RequestsSpec { count, persistent, connect_ahead, .. } = self;
+        let series = Series { exchange, count, persistent, connect_ahead };
+        Box::new(Requests::new(series, &self.client, &self.all_servers(), at(self.start), maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, _: u64) -> u64 {
+        self.all_servers().len() as u64
+    }
+}
+
+/// One request and its response.
+#[derive(Debug)]
+struct Exchange {
+    request: Bytes,
+    response: Bytes,
+    /// From the response to the next request.
+    pause: Span,
+    /// From the request to one server to that to the next.
+    spacing: Span,
+    /// From the request to the response.
+    reply_delay: ReplyDelay,
+}
+
+/// All of them.
+#[derive(Debug)]
+struct Series {
+    exchange: Exchange,
+    count: u32,
+    persistent: bool,
+    /// How long before the first request the connections are opened.
+    connect_ahead: Span,
+}
+
+/// The workload.
+struct Requests {
+    series: Series,
+    /// One a server, as they are sent in each round.
+    templates: Vec<FlowSpec>,
+    /// Rounds that have begun.
+    rounds: u32,
+    /// The round that is being asked, or is next; `None` while responses are awaited and after the last.
+    start: Option<Time>,
+    /// Flows of this round that have been asked for, and those that have ended.
+    asked: usize,
+    ended: usize,
+    failed: bool,
+    /// The round as a query, where there are several servers.
+    query: Option<QueryRecord>,
+    /// Of a round after the first: on connections that are kept there is no handshake any more.
+    later_ideal: Span,
+    next_query: QueryNumbers,
+    /// Draws reply delays, one stream a server.
+    delays: Vec<Rng>,
+    finished: Vec<QueryRecord>,
+}
+
+impl Requests {
+    fn new(
+        series: Series,
+        client: &str,
+        servers: &[String],
+        start: Time,
+        maker: &Maker,
+    ) -> Requests {
+        let host =
+            |name: &str| maker.context.topology.find(name).expect("resolve has checked the host's name");
+        let template = |server: &String| {
+            let flow = maker.flow(host(client), host(server), series.exchange.request, start);
+            let ReplyDelay { law, time } = series.exchange.reply_delay;
+            let reply_delay = if law == ReplyLaw::Constant { time } else { Span::ZERO };
+            FlowSpec { reply: series.exchange.response.0, reply_delay, ..flow }
+        };
+        let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
+        let ideal_of_round = |first: bool| {
+            let kept = |number| series.persistent.then_some(Kept { number, first, last: false });
+            let flow = |(number, flow): (usize, &FlowSpec)| FlowSpec { kept: kept(number as u32), ..*flow };
+            let flows: Vec<FlowSpec> = templates.iter().enumerate().map(flow).collect();
+            if flows.len() > 1 { (maker.context.ideal_of_query)(&flows) } else { Span::ZERO }
+        };
+        let (first_ideal, later_ideal) =
+            (ideal_of_round(series.connect_ahead == Span::ZERO), ideal_of_round(false));
+        let query = (templates.len() > 1).then(|| QueryRecord {
+            query: 0,
+            workload: maker.workload,
+            aggregator: host(client),
+            fan_in: templates.len() as u32,
+            response: series.exchange.response.0,
+            start,
+            finish: None,
+            ideal: first_ideal,
+            timeouts: 0,
+        });
+        Requests {
+            start: (series.count > 0).then_some(start),
+            delays: maker.streams("reply delay", templates.len()),
+            series,
+            templates,
+            rounds: 0,
+            asked: 0,
+            ended: 0,
+            failed: false,
+            query,
+            later_ideal,
+            next_query: maker.context.query_numbers.clone(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// How long server `number` takes for its next reply.
+    fn reply_delay(&mut self, number: usize) -> Span {
+        let ReplyDelay { law, time } = self.series.exchange.reply_delay;
+        match law {
+            _ if time == Span::ZERO => Span::ZERO,
+            ReplyLaw::Constant => time,
+            ReplyLaw::Uniform => Span(self.delays[number].below(time.0 + 1)),
+            ReplyLaw::Exponential => {
+                Span((exponential(&mut self.delays[number]) * time.0 as f64).round() as u64)
+            }
+            ReplyLaw::Staggered => time * number as u64,
+        }
+    }
+
+    /// All flows of the round have ended. A client that was refused or gave up asks no more.
+    fn end_round(&mut self, now: Time) {
+        if let Some(query) = &mut self.query {
+            let finish = (!self.failed).then_some(now);
+            self.finished.push(QueryRecord { finish, ..*query });
+            query.ideal = self.later_ideal;
+        }
+        (self.asked, self.ended) = (0, 0);
+        if self.rounds < self.series.count && !self.failed {
+            self.start = Some(now + self.series.exchange.pause);
+        }
+    }
+}
+
+impl Workload for Requests {
+    fn next_start(&self) -> Option<Time> {
+        let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
+        let offset = self.series.exchange.spacing * self.asked as u64;
+        self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        let start = self.start.expect("asked for a flow only while next_start gives a time");
+        let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
+        let number = self.asked;
+        // Opened earlier: none of its requests pays for the handshake.
+        let first = first && self.series.connect_ahead == Span::ZERO;
+        let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
+        let reply_delay = self.reply_delay(number);
+        if let Some(query) = self.query.as_mut().filter(|_| number == 0) {
+            (query.start, query.query) = (start, self.next_query.take());
+        }
+        self.asked += 1;
+        if self.asked == self.templates.len() {
+            self.rounds += 1;
+            self.start = None;
+        }
+        let query = self.query.map(|query| query.query);
+        let start = start + self.series.exchange.spacing * number as u64;
+        FlowSpec { start, kept, query, reply_delay, ..self.templates[number] }
+    }
+
+    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+        self.ended += 1;
+        self.failed |= flow.status != FlowStatus::Finished;
+        if self.ended == self.templates.len() {
+            self.end_round(now);
+        }
+    }
+
+    fn take_queries(&mut self) -> Vec<QueryRecord> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn unfinished_queries(&self) -> Vec<QueryRecord> {
+        self.query.filter(|_| self.asked > 0).into_iter().collect()
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests")
+            .field("series", &self.series)
+            .field("rounds", &self.rounds)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{ended, make, racks};
+    use super::*;
+    use crate::WorkloadKind;
+
+    fn requests(persistent: bool) -> WorkloadKind {
+        WorkloadKind::Requests(RequestsSpec {
+            client: "h1".into(),
+            servers: vec!["h0".into()],
+            request: Bytes(100),
+            response: Bytes::kb(20),
+            count: 3,
+            pause: Span::from_us(5),
+            persistent,
+            start: Span::from_us(10),
+            connect_ahead: Span::ZERO,
+            spacing: Span::ZERO,
+            reply_delay: Span::ZERO,
+            reply_law: ReplyLaw::Constant,
+            server: None,
+        })
+    }
+
+    #[test]
+    fn each_request_waits_for_the_response_before_it() {
+        let topology = racks(1, 2);
+        let mut workload = make(requests(true), &topology);
+        let mut now = Time::ZERO + Span::from_us(10);
+        for i in 0..3 {
+            assert_eq!(workload.next_start(), Some(now), "request {i}");
+            let flow = workload.next_flow();
+            assert_eq!((flow.size, flow.reply), (100, 20_000));
+            assert_eq!(flow.kept, Some(Kept { number: 0, first: i == 0, last: i == 2 }));
+            assert_eq!(workload.next_start(), None, "one at a time");
+            let end = now + Span::from_us(100);
+            workload.on_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
+            now = end + Span::from_us(5);
+        }
+        assert_eq!(workload.next_start(), None);
+    }
+
+    #[test]
+    fn connections_of_their_own_are_not_kept_and_a_failure_ends_the_series() {
+        let topology = racks(1, 2);
+        let mut workload = make(requests(false), &topology);
+        let flow = workload.next_flow();
+        assert_eq!(flow.kept, None);
+        workload.on_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
+        assert_eq!(workload.next_start(), None);
+    }
+
+    /// A round waits for the last response, however late, and is one query.
+    #[test]
+    fn rounds_of_several_servers_do_not_overlap() {
+        let topology = racks(1, 4);
+        let WorkloadKind::Requests(RequestsSpec { client, request, response, pause, reply_delay, .. }) = requests(true)
+        else {
+            panic!()
+        };
+        let (connect_ahead, spacing) = (Span::from_us(4), Span::from_us(1));
+        let servers: Vec<String> = ["h0", "h2", "h3"].map(String::from).into();
+        let (count, persistent, start) = (2, true, Span::from_us(10));
+        let kind = WorkloadKind::Requests(RequestsSpec {
+            client,
+            servers,
+            request,
+            response,
+            count,
+            pause,
+            persistent,
+            start,
+            connect_ahead,
+            spacing,
+            reply_delay,
+            reply_law: ReplyLaw::Constant,
+            server: None,
+        });
+        let mut workload = make(kind, &topology);
+        let mut now = Time::ZERO + Span::from_us(10);
+        for round in 0..2 {
+            let flows: Vec<FlowSpec> = (0..3)
+                .map(|number| {
+                    // The connections of the first round are there earlier.
+                    let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
+                    let due = now + spacing * u64::from(number);
+                    assert_eq!(workload.next_start(), Some(Time(due.0 - ahead.0)));
+                    let flow = workload.next_flow();
+                    assert_eq!(flow.start, due);
+                    assert_eq!(flow.kept, Some(Kept { number, first: false, last: round == 1 }));
+                    assert_eq!(flow.query, Some(round));
+                    flow
+                })
+                .collect();
+            assert_eq!(workload.unfinished_queries().len(), 1);
+            for (flow, us) in flows.iter().zip([100, 30, 900]) {
+                assert_eq!(workload.next_start(), None);
+                workload.on_finished(
+                    &ended(*flow, FlowStatus::Finished, now + Span::from_us(us), 1),
+                    now + Span::from_us(us),
+                );
+            }
+            let queries = workload.take_queries();
+            assert_eq!(queries.len(), 1);
+            let query = queries[0];
+            assert_eq!((query.query, query.fan_in, query.start), (round, 3, now));
+            assert_eq!(query.finish, Some(now + Span::from_us(900)));
+            now += Span::from_us(905);
+        }
+        assert_eq!(workload.next_start(), None);
+        assert!(workload.unfinished_queries().is_empty());
+    }
+}

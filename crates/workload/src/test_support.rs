@@ -1,0 +1,90 @@
+//! What the tests of the workloads share.
+
+use super::{QueryNumbers, WorkloadContext, build};
+use crate::{WorkloadKind, WorkloadSpec};
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_units::{BitRate, Span, Time};
+use std::sync::Arc;
+
+/// A stream of the tests' own.
+pub(crate) fn rng(purpose: &str) -> Rng {
+    pauseframe_engine::stream(12, purpose, 0)
+}
+
+/// Asserts |value - expected| <= band.
+#[track_caller]
+pub(crate) fn assert_within(value: f64, expected: f64, band: f64) {
+    assert!((value - expected).abs() <= band, "{value} is not within {band} of {expected}");
+}
+
+/// `racks` switches with `hosts` hosts each, in a line; hosts "h0", "h1", ... at 10 Gb/s.
+pub(crate) fn racks(racks: usize, hosts: usize) -> Topology {
+    let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
+    let mut topology = Topology::new();
+    let mut previous = None;
+    for rack in 0..racks {
+        let switch = topology.add_node(format!("s{rack}"), NodeKind::Switch, None);
+        for host in 0..hosts {
+            let host = topology.add_node(format!("h{}", rack * hosts + host), NodeKind::Host, None);
+            topology.add_link(host, switch, channel);
+        }
+        if let Some(previous) = previous.replace(switch) {
+            topology.add_link(previous, switch, channel);
+        }
+    }
+    topology
+}
+
+/// The workload `kind` under the name "w", workload 3, transport 2, seed 9; a query's ideal is a microsecond
+/// a flow.
+pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload> {
+    let spec = WorkloadSpec { name: "w".into(), transport: "default".into(), kind };
+    let ideal_of_query = Arc::new(|flows: &[FlowSpec]| Span::from_us(flows.len() as u64));
+    build(
+        &spec,
+        3,
+        2,
+        &WorkloadContext {
+            topology,
+            seed: 9,
+            ideal_of_query,
+            query_numbers: QueryNumbers::default(),
+            placed: std::collections::BTreeMap::new(),
+        },
+    )
+}
+
+/// All flows of an open workload.
+pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
+    let mut flows = Vec::new();
+    while let Some(start) = workload.next_start() {
+        let flow = workload.next_flow();
+        assert_eq!(flow.start, start);
+        assert!(flow.source != flow.destination && flow.size > 0);
+        assert_eq!((flow.workload, flow.transport), (3, 2));
+        flows.push(flow);
+    }
+    assert!(flows.is_sorted_by_key(|flow| flow.start), "starts go back in time");
+    flows
+}
+
+/// The record of `spec` when it ends at `end` with `timeouts` time-outs.
+pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32) -> FlowRecord {
+    FlowRecord {
+        spec,
+        status,
+        end,
+        delivered: spec.size,
+        ideal: Span::from_us(1),
+        retransmits: timeouts,
+        timeouts,
+        loss_probes: 0,
+        undone: 0,
+        ce_packets: 0,
+        datagrams: pauseframe_fabric::Datagrams::default(),
+        connected: None,
+        failure: None,
+    }
+}

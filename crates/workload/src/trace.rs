@@ -1,0 +1,196 @@
+//! What the ranks of an application do: a trace, from a file or in the scenario, or a pattern.
+
+use super::application::PatternName;
+use super::context::{Context, SIZE_MAX, TIMES};
+use pauseframe_apps::generate::{Pattern, Shape, generate};
+use pauseframe_apps::read::{Bundle, Format, ReadOptions};
+use pauseframe_apps::{Algorithm, Application, Choices, Kind};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::{Setting, did_you_mean};
+use pauseframe_units::{Bytes, Span};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// The longest packed trace that the resolved scenario keeps; longer ones stay in their file.
+const PACKED_MAX: usize = 8 << 20;
+const RANKS_MAX: u32 = 65_536;
+
+/// From a trace (a file, packed text, plain text) or from a pattern.
+pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
+    let given: Vec<&str> =
+        ["trace", "packed", "program", "pattern"].into_iter().filter(|key| t.has(key)).collect();
+    if t.is_documenting() {
+        trace(t, context);
+        t.under("workload.pattern", |t| {
+            pattern(t);
+        });
+        return None;
+    }
+    match given.as_slice() {
+        ["pattern"] => pattern(t),
+        ["trace" | "packed" | "program"] | ["trace", "packed"] => trace(t, context),
+        [] => {
+            t.check(false, "trace", || "is required: a trace file, or pattern".to_owned(), "");
+            None
+        }
+        [.., last] => {
+            let message = || format!("{} is given too", given[0]);
+            t.check(false, last, message, "keep one of them");
+            None
+        }
+    }
+}
+
+fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
+    let doc =
+        "Trace file, or folder with a file for each rank, relative to the scenario; zstd and gzip are read";
+    let path: Option<String> = t.optional("trace", "none: see packed, program, pattern", doc);
+    let doc = "The trace, packed into text: how the resolved scenario keeps it";
+    let packed: Option<String> = t.source("packed", "none: see trace", doc);
+    let doc = "The trace itself, in the form pmpi";
+    let program: Option<String> = t.source("program", "none: see trace", doc);
+    let format = t.optional::<String>("format", "recognised", "pmpi, simgrid, goal or chakra");
+    let doc = "Floating-point operations a second of a rank, for traces that count these";
+    let flops = t.or_in("flops", 1e9, 1.0..=1e18, doc);
+    if t.is_documenting() {
+        digest(t, None);
+        return None;
+    }
+    let names = Format::ALL.map(|(_, name)| name);
+    let known = format.as_deref().map(Format::named);
+    let message = || format!("there is no format {:?}; there are {}", format, names.join(", "));
+    let hint = did_you_mean(format.as_deref().unwrap_or(""), names.into_iter());
+    t.check(known != Some(None), "format", message, &hint);
+    let (key, bundle) = match (&path, &packed, &program) {
+        (_, Some(packed), _) => ("packed", Bundle::from_text(packed)),
+        (_, _, Some(program)) => ("program", Ok(Bundle::of_text("program", program))),
+        (Some(path), ..) => ("trace", Bundle::open(&context.base_dir.join(path))),
+        _ => return None,
+    };
+    let read = bundle.and_then(|bundle| {
+        let format = if key == "program" { Some(Format::Pmpi) } else { known.flatten() };
+        let application = bundle.read(format, ReadOptions { flops })?;
+        Ok((bundle, application))
+    });
+    let (bundle, application) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            t.check(false, key, || error.to_string(), "");
+            return None;
+        }
+    };
+    digest(t, Some(&bundle))?;
+    keep(t, &bundle, key);
+    for note in &application.notes {
+        t.ledger.warn(format!("{}: {note}", t.at(key)));
+    }
+    Some(Arc::new(application))
+}
+
+/// The resolved scenario has the trace in it, so that it can be run elsewhere.
+fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
+    let origin = match key {
+        "packed" => t.origin_of("packed"),
+        _ => Origin::Computed(format!("from {key}")),
+    };
+    match bundle.to_text() {
+        Ok(text) if text.len() <= PACKED_MAX => t.ledger.entry(t.at("packed"), text.toml(), origin),
+        Ok(_) => t.ledger.warn(format!("{}: too long to be kept in the resolved scenario", t.at(key))),
+        Err(error) => t.check(false, key, || error.to_string(), ""),
+    }
+}
+
+/// The digest, which must be that of the trace if the file gives one.
+fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
+    let mut hash = Sha256::new();
+    if let Some(bundle) = bundle {
+        bundle.digest(|bytes| hash.update(bytes));
+    }
+    let hex: Vec<String> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = format!("sha256:{}", hex.concat());
+    let origin = Origin::Computed("of the trace".to_owned());
+    let doc = "SHA-256 of the trace; if given, another trace is refused";
+    let wanted = t.or_because("digest", found.clone(), origin, "computed", doc);
+    let message = || format!("the trace has the digest {found}: it is not the one that was meant");
+    t.check(wanted == found || bundle.is_none(), "digest", message, "restore the file, or remove digest");
+    (wanted == found).then_some(())
+}
+
+fn pattern(t: &mut Table) -> Option<Arc<Application>> {
+    let pattern: Option<PatternName> =
+        t.optional("pattern", "none: see trace", "A pattern instead of a trace");
+    let ranks = t.required_in("ranks", 1..=RANKS_MAX, "How many ranks");
+    let doc = "Of the vector, of the block for one rank, or of a message";
+    let size = t.required_in("size", Bytes::ZERO..=SIZE_MAX, doc);
+    let doc = "Compute time of each rank in each iteration";
+    let compute = t.or_in("compute", Span::ZERO, TIMES, doc);
+    let iterations = t.or_in("iterations", 1, 1..=1_000_000, "How often; batches of a pipeline");
+    let doc = "Algorithm of an all_reduce or all_to_all, as in \"ring\"; binomial is a tree";
+    let algorithm: Option<String> = t.optional("algorithm", "by size", doc);
+    let grid: Option<Vec<u32>> = t.optional("grid", "a row", "Extents of a stencil");
+    let (pattern, ranks, size) = (pattern?, ranks?, size?);
+    let algorithm = match algorithm {
+        None => None,
+        Some(name) => {
+            let kind = if pattern == PatternName::AllToAll { Kind::Alltoall } else { Kind::Allreduce };
+            Some(known_algorithm(t, "algorithm", kind, &name)?)
+        }
+    };
+    let pattern = match pattern {
+        PatternName::AllReduce => Pattern::AllReduce(algorithm),
+        PatternName::AllToAll => Pattern::AllToAll(algorithm),
+        PatternName::Pipeline => Pattern::Pipeline,
+        PatternName::KMeans => Pattern::KMeans,
+        PatternName::Stencil => Pattern::Stencil(grid.unwrap_or_else(|| vec![ranks])),
+    };
+    match generate(&pattern, Shape { ranks, bytes: size.0, compute, iterations }) {
+        Ok(application) => Some(Arc::new(application)),
+        Err(message) => {
+            t.check(false, "grid", || message, "");
+            None
+        }
+    }
+}
+
+fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> Option<Algorithm> {
+    let mut choices = Choices::default();
+    let wanted = name.parse::<Algorithm>().ok();
+    let known = match wanted.map(|algorithm| choices.set(kind, algorithm)) {
+        Some(Ok(())) => return wanted,
+        Some(Err(known)) => known,
+        None => choices.known(kind),
+    };
+    let names: Vec<&str> = known.iter().map(|algorithm| algorithm.name()).collect();
+    let hint = did_you_mean(name, names.iter().copied());
+    let message = || format!("{kind} has no algorithm {name:?}; it has {}", names.join(", "));
+    t.check(false, key, message, &hint);
+    None
+}
+
+/// `"allreduce = ring"`.
+pub(crate) fn choices(t: &mut Table, algorithms: &[String]) -> Option<Choices> {
+    let mut choices = Choices::default();
+    for text in algorithms {
+        let Some((kind, algorithm)) = text.split_once('=') else {
+            t.check(
+                false,
+                "algorithms",
+                || format!("{text:?} has no ="),
+                "write it as in \"allreduce = ring\"",
+            );
+            return None;
+        };
+        let Ok(kind) = kind.trim().parse::<Kind>() else {
+            let names = Kind::ALL.iter().map(|kind| kind.name());
+            let hint = did_you_mean(kind.trim(), names.clone());
+            let all: Vec<&str> = names.collect();
+            let message = || format!("there is no operation {:?}; there are {}", kind.trim(), all.join(", "));
+            t.check(false, "algorithms", message, &hint);
+            return None;
+        };
+        let algorithm = known_algorithm(t, "algorithms", kind, algorithm.trim())?;
+        let _ = choices.set(kind, algorithm);
+    }
+    Some(choices)
+}

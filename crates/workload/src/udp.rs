@@ -1,0 +1,258 @@
+//! Datagram sources that do not react (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
+//!
+//! A flow of this workload is what one source sends without a pause: everything from `start` on, or one burst. The
+//! network sends it at the rate of the workload, so the end of a burst is known beforehand: size over rate. The pause
+//! after it is exponential. Sources start together where they are always on, and after a first pause otherwise.
+
+use super::random::exponential;
+use super::background::SIZES_DOC;
+use super::context::{Context, SIZES, TIME_MAX, TIMES, some_hosts, stop, two_hosts};
+use super::maker::{Maker, Source as Kind, at};
+use super::sizes::SizesSpec;
+use pauseframe_engine::Rng;
+use pauseframe_fabric::{FlowSpec, Workload};
+use pauseframe_schema::document::Value;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::Absent;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::table;
+use pauseframe_units::{BitRate, Bytes, NodeId, Span, Time};
+
+table! {
+    /// Datagrams without a transport: each source sends at `rate`, all the time or in bursts
+    pub struct UdpSpec {
+        /// Hosts that send
+        sources: Option<Vec<String>> = by(sending, context);
+        /// Hosts that are sent to; each source (with bursts: each burst) takes one at random, never itself
+        destinations: Option<Vec<String>> = by(some_hosts, context) => {
+            check_destinations(t, sources.as_deref(), destinations.as_deref());
+        };
+        /// Rate of a source while it sends, with all that the scenario counts on the wire
+        rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
+        // The largest that an MTU of 1500 bytes takes.
+        /// Application bytes of a datagram
+        datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
+        /// The 802.1p priority of the datagrams
+        priority: u8 = or_in(0, 0..=7);
+        /// Random on and off, or false: every source sends all the time
+        burst: Option<BurstSpec> = try_by(burst, context);
+        /// Application bytes that each source sends in all
+        size: Option<Bytes> = optional_in(SIZES, "none: until stop");
+        /// When the first flow can start
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Nothing new starts from here on
+        stop: Span = try_by(stop, start, context);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+table! {
+    /// Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them
+    pub struct BurstSpec {
+        /// Application bytes of a burst
+        sizes: SizesSpec = try_section(|t| SizesSpec::read(t, "kind", None, SIZES_DOC, context));
+        /// Mean pause between the end of a burst and the start of the next, exponential
+        idle: Span = required_in(Span(1)..=TIME_MAX);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+fn sending(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
+    two_hosts(t, context);
+    some_hosts(t, key, doc, context)
+}
+
+fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: Option<&[String]>) {
+    let Some([only]) = destinations else { return };
+    if let Some(sources) = sources {
+        let message = || format!("{only:?} would send to itself");
+        t.check(!sources.contains(only), "destinations", message, "leave it out of sources");
+    } else {
+        let message = || format!("all hosts send, and {only:?} would send to itself");
+        t.check(false, "destinations", message, "name the sources");
+    }
+}
+
+/// `Some(None)` for a source that is always on; `None` where a mistake is recorded.
+fn burst(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Option<BurstSpec>> {
+    let item = t.item.and_then(|item| item.get(key));
+    let wrong = item.is_some_and(|item| !matches!(item.value, Value::Table(_) | Value::Bool(false)));
+    match t.switchable(key, Absent::Off(Origin::Default), "false", doc, |t| BurstSpec::read(t, context)) {
+        None if wrong => None,
+        None => Some(None),
+        Some(read) => read.map(Some),
+    }
+}
+
+impl Kind for UdpSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        Box::new(Udp::new(self, maker))
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        vec![self.start]
+    }
+
+    fn at_once(&self, hosts: u64) -> u64 {
+        self.sources.as_ref().map_or(hosts, |sources| sources.len() as u64)
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+struct Udp {
+    /// What the flows have in common.
+    template: FlowSpec,
+    destinations: Vec<NodeId>,
+    rate: BitRate,
+    burst: Option<BurstSpec>,
+    stop: Time,
+    sources: Vec<Source>,
+}
+
+/// One host that sends.
+#[derive(Debug)]
+struct Source {
+    host: NodeId,
+    /// Start of its next flow; `None` when it is through.
+    next: Option<Time>,
+    /// Bytes that it has left.
+    remaining: u64,
+    rng: Rng,
+}
+
+impl Udp {
+    fn new(spec: &UdpSpec, maker: &Maker) -> Udp {
+        let named = |names: &Option<Vec<String>>| match names {
+            Some(names) => names
+                .iter()
+                .map(|name| maker.context.topology.find(name).expect("resolve knows its hosts"))
+                .collect(),
+            None => maker.hosts(),
+        };
+        let (hosts, destinations): (Vec<NodeId>, Vec<NodeId>) =
+            (named(&spec.sources), named(&spec.destinations));
+        let start = at(spec.start);
+        let source = |(number, host): (usize, NodeId)| {
+            let mut rng = maker.stream("udp", number);
+            let first = match &spec.burst {
+                Some(burst) => start + pause(burst, &mut rng),
+                None => start,
+            };
+            let remaining = spec.size.map_or(u64::MAX, |size| size.0);
+            Source { host, next: Some(first).filter(|first| *first < at(spec.stop)), remaining, rng }
+        };
+        Udp {
+            template: maker.flow(hosts[0], hosts[0], Bytes(u64::MAX), start),
+            sources: hosts.iter().copied().enumerate().map(source).collect(),
+            destinations,
+            rate: spec.rate,
+            burst: spec.burst.clone(),
+            stop: at(spec.stop),
+        }
+    }
+
+    /// The source whose turn comes first; of several at one time the first of the list.
+    fn first(&self) -> Option<(Time, usize)> {
+        self.sources.iter().enumerate().filter_map(|(number, source)| Some((source.next?, number))).min()
+    }
+}
+
+fn pause(burst: &BurstSpec, rng: &mut Rng) -> Span {
+    Span((exponential(rng) * burst.idle.0 as f64).round() as u64)
+}
+
+impl Workload for Udp {
+    fn next_start(&self) -> Option<Time> {
+        self.first().map(|(start, _)| start)
+    }
+
+    fn next_flow(&mut self) -> FlowSpec {
+        let (start, number) = self.first().expect("asked for a flow only while next_start gives a time");
+        let source = &mut self.sources[number];
+        let others: Vec<NodeId> = self.destinations.iter().copied().filter(|d| *d != source.host).collect();
+        let destination = others[source.rng.below(others.len() as u64) as usize];
+        let size = match &self.burst {
+            Some(burst) => burst.sizes.draw(&mut source.rng).min(source.remaining),
+            None => source.remaining,
+        };
+        source.next = None;
+        if let Some(burst) = &self.burst {
+            if source.remaining != u64::MAX {
+                source.remaining -= size;
+            }
+            let next = start + self.rate.serialise(Bytes(size)) + pause(burst, &mut source.rng);
+            source.next = Some(next).filter(|next| *next < self.stop && source.remaining > 0);
+        }
+        FlowSpec { source: source.host, destination, size, start, stop: Some(self.stop), ..self.template }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{assert_within, drain, make, racks};
+    use super::super::sizes::{Fixed};
+    use super::*;
+    use crate::{SizesSpec, WorkloadKind};
+
+    fn spec() -> UdpSpec {
+        UdpSpec {
+            sources: None,
+            destinations: None,
+            rate: BitRate::gbps(1),
+            datagram: Bytes(1472),
+            priority: 0,
+            burst: None,
+            size: None,
+            start: Span::from_us(5),
+            stop: Span::from_secs(10),
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_always_on_is_one_flow() {
+        let topology = racks(1, 3);
+        let destinations = Some(vec!["h0".to_owned()]);
+        let sources = Some(vec!["h2".to_owned(), "h1".to_owned()]);
+        let spec = UdpSpec { sources, destinations, size: Some(Bytes::kb(3)), ..spec() };
+        let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
+        let ends: Vec<_> =
+            flows.iter().map(|flow| (Some(flow.source), Some(flow.destination), flow.size)).collect();
+        assert_eq!(ends, ["h2", "h1"].map(|name| (topology.find(name), topology.find("h0"), 3000)));
+        assert!(
+            flows
+                .iter()
+                .all(|flow| flow.start == at(Span::from_us(5)) && flow.stop == Some(at(Span::from_secs(10))))
+        );
+    }
+
+    #[test]
+    fn bursts_have_their_size_and_pauses_their_mean() {
+        let topology = racks(1, 4);
+        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms a burst and source.
+        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle: Span::from_us(276) };
+        let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
+        let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
+        assert!(flows.iter().all(|flow| flow.size == 28_000));
+        // The number of bursts of four sources in a second: 8000, with a standard deviation of sqrt(8000) * 276 / 500.
+        assert_within(flows.len() as f64, 8000.0, 4.0 * 8000f64.sqrt() * 276.0 / 500.0);
+        let mut by_source = std::collections::BTreeMap::new();
+        for flow in &flows {
+            let over = by_source.insert(flow.source, flow.start + Span::from_us(224));
+            assert!(over.is_none_or(|over| over <= flow.start), "bursts of a source overlap");
+        }
+        assert_eq!(by_source.len(), 4);
+    }
+
+    #[test]
+    fn the_bytes_of_a_source_end_it() {
+        let topology = racks(1, 2);
+        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(30) }), idle: Span::from_us(1) };
+        let spec = UdpSpec { burst: Some(burst), size: Some(Bytes::kb(70)), ..spec() };
+        let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
+        let host = topology.find("h0");
+        let sizes: Vec<_> =
+            flows.iter().filter(|flow| Some(flow.source) == host).map(|flow| flow.size).collect();
+        assert_eq!(sizes, [30_000, 30_000, 10_000]);
+    }
+}
