@@ -1,6 +1,6 @@
 """Writes what follows from the declarations of keys: Python classes, the reference of keys, the JSON Schema.
 
-python .ci/generate.py [--check]: `make generate`, after a change of a declaration; --check (a test) only says what is stale.
+python .ci/generate.py [--check]: `make generate`, after a change of a declaration; --check (a test) says what is stale.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ DEFAULTS = {("Scenario", "workload"): "()"}
 UNIONS = {"Topology": ("Scenario", "topology"), "Workload": ("Scenario", "workload")}
 # Tables of more keys than these take them by name only.
 POSITIONAL_MAX = 7
+# What so many kinds have in common is not their own, and taken by name only.
+COMMON_MIN = 4
 WIDTH = 120
 
 Options = list[dict[str, str]]
@@ -114,15 +116,27 @@ from pauseframe.scenario.more import {", ".join(sorted(BASES.values()))}
                 field.type = f"Sequence[{name}]" if field.type.startswith("Sequence") else name
     parts = [text_of(one) for one in ordered if one is not root]
     listed = f"__all__ = {json.dumps(public(classes))}\n"
-    return "\n".join([head, listed, "", *("\n".join([part, ""]) for part in (*parts, *unions)), text_of(root)])
+    return "\n".join([head, listed, "", *(f"{part}\n" for part in (*parts, *unions)), text_of(root)])
 
 
 def names(schema: dict[str, Any], options: Options) -> str:
     """The module with the names of the classes, which is loaded where the classes are not needed yet."""
-    return f'"""The classes of `scenario.tables`.\n\n{BY}\n"""\n\nTABLES = {json.dumps(public(classes_of(schema, options)))}\n'
+    listed = json.dumps(public(classes_of(schema, options)))
+    doc = f"The classes of `scenario.tables`, and where the JSON Schema of scenario files is published.\n\n{BY}\n"
+    return f'''"""{doc}"""
+
+# ruff: noqa: F405 (the names are those of the classes)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pauseframe.scenario.tables import *  # noqa: F403
+
+SCHEMA_URL = {json.dumps(schema["$id"])}
+__all__ = {listed}
+'''
 
 
 def public(classes: dict[str, Class]) -> list[str]:
+    """The names that users see."""
     return sorted(name for name in classes if name != "Scenario")
 
 
@@ -162,6 +176,7 @@ def classes_of(schema: dict[str, Any], options: Options) -> dict[str, Class]:
 
 
 def constants_of_congestion_controls(options: Options) -> set[str]:
+    """The keys that exist under one congestion control."""
     rows = [row for row in options if row["when"].startswith("transport.congestion_control = ")]
     return {row["path"].removeprefix("transport.") for row in rows}
 
@@ -173,7 +188,7 @@ def common_keys(schema: dict[str, Any]) -> dict[str, set[str]]:
     def visit(value: Any) -> None:
         if isinstance(value, dict):
             tables = [deref(form, schema) for form in value.get("anyOf", ()) if "$ref" in form]
-            if len({table["title"] for table in tables}) > 2:
+            if len({table["title"] for table in tables}) > COMMON_MIN:
                 plain = [{key for key, v in table["properties"].items() if "const" not in v} for table in tables]
                 for table in tables:
                     common.setdefault(table["title"], set()).update(set.intersection(*plain))
@@ -188,6 +203,7 @@ def common_keys(schema: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def deref(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The table that a value refers to."""
     name = value["$ref"].removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
     table: dict[str, Any] = schema["$defs"][name]
     return table
@@ -195,26 +211,33 @@ def deref(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 def type_of(value: dict[str, Any], schema: dict[str, Any]) -> str:
     """The annotation of a value."""
-    if "$ref" in value:
-        return str(deref(value, schema)["title"])
-    if "enum" in value:
-        return literal(value["enum"])
-    if "const" in value:
-        return "bool" if isinstance(value["const"], bool) else literal([value["const"]])
-    if "anyOf" in value:
-        types = [type_of(form, schema) for form in value["anyOf"]]
-        if lists := [one for one in types if one.startswith("Sequence[") and value["anyOf"][0].get("type") == "array"]:
-            return lists[0]
-        # Tables first: a mapping is one of them.
-        return " | ".join(sorted(dict.fromkeys(types), key=lambda one: one in {"str", "bool"} or "[" in one))
-    if value["type"] == "array":
-        return f"Sequence[{type_of(value['items'], schema)}]"
-    if value["type"] == "object":
-        return f"Mapping[str, {type_of(value['additionalProperties'], schema)}]"
-    return {"string": "str", "boolean": "bool", "integer": "int", "number": "float"}[value["type"]]
+    match value:
+        case {"$ref": _}:
+            hint = str(deref(value, schema)["title"])
+        case {"enum": choices}:
+            hint = literal(choices)
+        case {"const": bool()}:
+            hint = "bool"
+        case {"const": name}:
+            hint = literal([name])
+        case {"anyOf": [{"type": "array"} as several, *_]}:
+            hint = type_of(several, schema)
+        case {"anyOf": forms}:
+            types = dict.fromkeys(type_of(form, schema) for form in forms)
+            # Tables first: a mapping is one of them.
+            hint = " | ".join(sorted(types, key=lambda one: one in {"str", "bool"} or "[" in one))
+        case {"type": "array", "items": items}:
+            hint = f"Sequence[{type_of(items, schema)}]"
+        case {"type": "object", "additionalProperties": items}:
+            hint = f"Mapping[str, {type_of(items, schema)}]"
+        case _:
+            plain = {"string": "str", "boolean": "bool", "integer": "int", "number": "float"}
+            hint = plain[value["type"]]
+    return hint
 
 
 def literal(names: list[str]) -> str:
+    """A type with these values."""
     return f"Literal[{', '.join(json.dumps(name) for name in names)}]"
 
 
@@ -234,17 +257,18 @@ def sorted_by_use(classes: dict[str, Class]) -> list[Class]:
         if one.name in done:
             return
         words = {word for field in one.fields for word in field.type.replace("[", " ").replace("]", " ").split()}
-        for name in classes:
+        for name, other in classes.items():
             if name in words and name != one.name:
-                add(classes[name])
+                add(other)
         done[one.name] = one
 
-    for one in classes.values():
+    for one in list(classes.values()):
         add(one)
     return list(done.values())
 
 
 def text_of(one: Class) -> str:
+    """The source of a class."""
     own = [field for field in one.fields if not field.common]
     by_name = len(own) > POSITIONAL_MAX or one.name == "ScenarioKeys"
     merged = any(field.name == "kind" for field in one.fields)
@@ -267,10 +291,12 @@ def text_of(one: Class) -> str:
 
 
 def sentence(text: str) -> str:
+    """With a full stop."""
     return text if text.endswith((".", ")")) else f"{text}."
 
 
 def docstring(text: str, indent: str) -> str:
+    """A docstring, wrapped."""
     raw = "r" if "\\" in text else ""
     text = text.replace('"""', "'''")
     if len(indent) + len(text) + 6 <= WIDTH and not text.endswith('"'):
@@ -281,6 +307,7 @@ def docstring(text: str, indent: str) -> str:
 
 
 def formatted(text: str) -> str:
+    """As ruff formats it."""
     ruff = Path(sys.executable).with_name("ruff")
     made = subprocess.run(
         [ruff, "format", "--quiet", "--stdin-filename", CLASSES, "-"],
@@ -299,8 +326,8 @@ def reference(rows: Options) -> str:
         "",
         f"{BY}",
         "",
-        "`pauseframe options WORD` finds a key; `pauseframe schema` writes the JSON Schema by which editors complete and check",
-        "scenario files (`#:schema` in the first line, as TOML editors understand it).",
+        "`pauseframe options WORD` finds a key; `pauseframe schema` writes the [JSON Schema](scenario.schema.json) by",
+        "which editors complete and check scenario files (`#:schema` in the first line, for TOML editors).",
     ]
     tables: dict[str, list[dict[str, str]]] = {}
     for row in rows:

@@ -2,8 +2,8 @@
 
 `make bench` runs every scenario several times in turn (the machines are noisy: medians of one run are compared, never
 numbers of two), then counts instructions per packet hop with callgrind as the difference of two run lengths, which
-cancels start-up. Large fabrics run on several threads as well, in the same rounds. `--against DIR` alternates with another
-checkout that has been built (`make build`) and prints ratios.
+cancels start-up. Large fabrics run on several threads as well, in the same rounds. `--against DIR` alternates with
+another checkout that has been built (`make build`) and prints ratios.
 """
 
 import argparse

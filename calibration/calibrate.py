@@ -25,7 +25,7 @@ SEEDS = 10
 
 GROUPS = {
     "a": "One flow, 1 Gb/s, 600 us, a queue of 467 packets (dctcp: marked from 20 packets on)",
-    "b": "2 and 20 long flows of two hosts",
+    "b": "2 and 20 long flows of two hosts; two of them with segmentation and receive offload (tso)",
     "c": "20 KB responses in sequence on one connection beside two long flows",
     "d": "A second flow comes at 5 s and goes at 15 s",
     "e": "cubic without ECN (flow 1) and dctcp (flow 2, from 1 s) through a RED queue of 20 packets",
@@ -35,6 +35,7 @@ GROUPS = {
 
 
 MECHANISMS = {
+    "segmentation and receive offload (TSO, GRO)": ("b_long2_cubic_rtt600_tso", "b_long2_dctcp_rtt600_tso"),
     "slow start, HyStart, CUBIC and Reno growth": (
         "a_single_cubic",
         "a_single_reno",
@@ -50,10 +51,11 @@ MECHANISMS = {
     ),
     "Vegas": ("a_single_vegas",),
     "short responses beside long flows": ("c_buildup",),
-    "RED with and without ECN": ("e_coexist",),
+    "small queues; RED with and without ECN": ("e_coexist",),
     "recovery in incast: RACK, probes, PRR, timeouts": ("f_incast",),
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
+"""Scenarios by the beginning of their names; one that two have belongs to the first."""
 PICTURES = ("a_single_cubic.svg", "b.svg", "f.svg")
 
 
@@ -142,14 +144,41 @@ def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
 
 def summary(rows: list[Row], seeds: int) -> list[str]:
     """What a reader wants to know first: how many rows lie where, by mechanism, and three pictures."""
-    text = ["| mechanism | seen in | rows | inside | in range | outside |", "|---|---|---|---|---|---|"]
-    for name, prefixes in (*MECHANISMS.items(), ("**all**", ("",))):
-        mine = [row.standing for row in rows if row.scenario.startswith(prefixes)]
-        counts = [mine.count(standing) for standing in ("inside", "in range", "outside")]
-        share = f"{counts[0]} ({counts[0] / len(mine):.0%})"
-        text.append(f"| {name} | {', '.join(prefixes)} | {len(mine)} | {share} | {counts[1]} | {counts[2]} |")
+    text = [
+        shares(rows),
+        "",
+        "| mechanism | seen in | rows | inside | in range | outside |",
+        "|---|---|---|---|---|---|",
+    ]
+    rest = rows
+    for name, prefixes in MECHANISMS.items():
+        mine = [row for row in rest if row.scenario.startswith(prefixes)]
+        rest = [row for row in rest if row not in mine]
+        text.append(counted(name, ", ".join(prefixes), mine))
+    text.append(counted("**all**", "", rows))
     note = f"Groups b to f are the median of {seeds} seeds. The kernel in orange, ours in blue:"
     return [*text, "", note, "", *(f"![{name}]({name})" for name in PICTURES), ""]
+
+
+def counted(name: str, where: str, rows: list[Row]) -> str:
+    """A line of the summary."""
+    counts = [sum(row.standing == standing for row in rows) for standing in ("inside", "in range", "outside")]
+    share = f"{counts[0]} ({counts[0] / max(len(rows), 1):.0%})"
+    return f"| {name} | {where} | {len(rows)} | {share} | {counts[1]} | {counts[2]} |"
+
+
+def shares(rows: list[Row]) -> str:
+    """The sentence that says it all; single draws apart from the rest."""
+    steady = [row for row in rows if not row.is_a_draw]
+    inside = sum(row.standing == "inside" for row in rows)
+    settled = sum(row.standing == "inside" for row in steady)
+    spanned = sum(row.standing != "outside" for row in rows)
+    return (
+        f"**{inside} of {len(rows)} figures ({inside / len(rows):.1%}) are inside; {spanned} "
+        f"({spanned / len(rows):.1%}) are inside or in range.** Of the {len(steady)} that are no single draw of "
+        "the kernel (a given round of an incast, who of several flows got more) "
+        f"{settled} ({settled / len(steady):.1%}) are inside."
+    )
 
 
 if __name__ == "__main__":

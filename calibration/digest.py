@@ -20,6 +20,11 @@ from figures import LINES, Recording
 HERE = Path(__file__).parent
 REFERENCE = HERE / "linux"
 POINTS = 600
+CAPTURED = {
+    "b_long2_dctcp_rtt600": {"run p50": 6.0, "run p95": 20.0},
+    "b_long2_dctcp_rtt600_tso": {"run p50": 22.0, "run p95": 44.0},
+}
+"""From captures at the receiver, which the folder does not hold: packets of one flow in a row, by packet."""
 
 
 def table(folder: Path, name: str, kind: str) -> pl.DataFrame | None:
@@ -98,7 +103,7 @@ def main() -> None:
         settings = json.loads(path.read_text())
         run = recording(folder, name)
         own = figures.noise(name, run)
-        for figure, value in figures.figures(name, run).items():
+        for figure, value in (figures.figures(name, run) | CAPTURED.get(name, {})).items():
             low, high = own.get(figure, (None, None))
             figure_rows.append((name, figure, rounded(value), low and rounded(low), high and rounded(high)))
         label = pl.lit(name).alias("scenario")

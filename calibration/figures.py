@@ -30,7 +30,8 @@ class Recording:
     incast: pl.DataFrame | None = None
     """senders, bytes_each, rep, completion_us, timeouts, retransmits, loss_probes."""
     counts: dict[str, float] = field(default_factory=dict)
-    """drops, marked_fraction of the whole run."""
+    """drops, marked fraction of the whole run; packets of one flow in a row at the receiver (half and 95 % of all
+    packets come in runs of so many at most)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def band(figure: str) -> Band:
         return COUNT_A_ROUND if " x " in figure else COUNT
     if head == "share":
         return SHARE
-    packets = 1.0 if head in {"queue", "cwnd"} else 0.0
+    packets = 1.0 if head in {"queue", "cwnd", "run"} else 0.0
     tail = any(word in figure for word in ("p5", "p95", "p99", "max", "fraction", "joins")) and "p50" not in figure
     return Band(TAIL if tail else MEDIAN, packets)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import tempfile
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from figures import LINES, Recording
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 PACKET, MSS = 1500, 1448
+CAPTURED = ("b_long2_dctcp_rtt600", "b_long2_dctcp_rtt600_tso")
+"""Where the order of packets at the receiver counts."""
 SENDERS = (4, 8, 16, 32, 47)
 SIZES = (2000, 8000, 32000, 64000)
 METRICS = {
@@ -26,7 +30,15 @@ def record(scenario: str, seed: int) -> Recording:
     """One run; of group f one per cell of senders and sizes."""
     if scenario[0] == "f":
         return incast(scenario, seed)
-    run = pf.run(SCENARIOS / f"{scenario}.toml", seed=seed, progress=False)
+    runs: dict[str, float] = {}
+    if scenario in CAPTURED:
+        with tempfile.TemporaryDirectory() as folder:
+            capture = {"record.packets": {"ports": ["s:0"]}}
+            out = Path(folder) / "run"
+            run = pf.run(SCENARIOS / f"{scenario}.toml", seed=seed, set=capture, out=out, progress=False)
+            runs = lengths_of_runs(next(out.glob("*.pcapng")))
+    else:
+        run = pf.run(SCENARIOS / f"{scenario}.toml", seed=seed, progress=False)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
         fct = flows.select(pl.col("size_bytes").cast(pl.Int64).alias("bytes"), "fct_us")
@@ -35,12 +47,29 @@ def record(scenario: str, seed: int) -> Recording:
     counts = {"drops total": float(port["drops_buffer_full"] + port["drops_not_ect"])}
     if port["ecn_marks"]:
         counts["marked fraction"] = port["ecn_marks"] / port["tx_packets"]
+    counts |= runs
     responses = flows.filter((pl.col("reply_bytes") > 0) & pl.col("fct_us").is_not_null())
     return Recording(
         lines=lines(pl.DataFrame(run.series), flows),
         responses=responses.select(completion_us="fct_us") if responses.height else None,
         counts=counts,
     )
+
+
+def lengths_of_runs(path: Path) -> dict[str, float]:
+    """In runs of how many of one sender full packets come to the receiver: median and 95th percentile, by packet."""
+    senders: list[bytes] = []
+    data, at = path.read_bytes(), 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        # An enhanced packet block: 28 bytes, Ethernet, IPv4 with the source at 12.
+        if kind == 6 and struct.unpack_from("<I", data, at + 24)[0] > MSS:
+            senders.append(data[at + 54 : at + 58])
+        at += length
+    late = pl.Series(senders[len(senders) // 5 :])
+    of = pl.DataFrame({"sender": late, "run": late.rle_id()}).group_by("run").len()["len"]
+    by_packet = of.repeat_by(of).explode()
+    return {f"run {name}": float(by_packet.quantile(q) or 0) for name, q in (("p50", 0.5), ("p95", 0.95))}
 
 
 def lines(series: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:

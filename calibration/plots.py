@@ -86,7 +86,7 @@ def single(scenario: str, ours: Recording, kernel: pl.DataFrame, path: Path) -> 
 
 def queues(scenarios: dict[str, list[Recording]], path: Path) -> None:
     """Group b: distributions of the queue."""
-    figure, axes = canvas(2, 2)
+    figure, axes = canvas(3, 2)
     for one, (scenario, runs) in zip(axes, scenarios.items(), strict=True):
         cdf_of_queue(one, scenario, runs)
     legend(axes[0])

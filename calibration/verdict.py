@@ -34,6 +34,11 @@ class Row:
     """Between the parts of the kernel's own run."""
 
     @property
+    def is_a_draw(self) -> bool:
+        """One event of the kernel's run, which chance decides: no median, mean or count over many."""
+        return self.figure.startswith(("completion round", "share"))
+
+    @property
     def standing(self) -> Standing:
         """Where ours lies."""
         if band(self.figure).holds(self.ours, self.kernel):

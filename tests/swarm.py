@@ -102,11 +102,11 @@ def _differences(a: Tables, b: Tables) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
-    seed = os.environ.get("PAUSEFRAME_SWARM_SEED")
+    given = os.environ.get("PAUSEFRAME_SWARM_SEED")
     parser.add_argument(
         "--seed",
         type=int,
-        default=int(seed) if seed else secrets.randbelow(1 << 40),
+        default=int(given) if given else secrets.randbelow(1 << 40),
         help="the first seed; by default PAUSEFRAME_SWARM_SEED, or drawn, and printed",
     )
     arguments = parser.parse_args()

@@ -11,7 +11,12 @@ import pytest
 CALIBRATION = Path(__file__).parents[1] / "calibration"
 SINGLE = ["a_single_cubic", "a_single_cubic_nohystart", "a_single_dctcp", "a_single_reno", "a_single_vegas"]
 TRANSFERS = ["g_fct_iw10", "g_fct_iw10_quickack", "g_fct_iw200_bigrmem"]
-SEEDS = {"c_buildup_dctcp_rtt600": 3, "b_long2_dctcp_rtt600": 3}
+SEEDS = {
+    "c_buildup_dctcp_rtt600": 3,
+    "b_long2_dctcp_rtt600": 3,
+    "b_long2_dctcp_rtt600_tso": 3,
+    "e_coexist_red_nodrop": 3,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,6 +16,7 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 
 # ruff: noqa: F405 (the names of _later.py are all in its own list)
 from pauseframe import _interrupt as _interrupt  # first: Ctrl-C while the command is being loaded
+from pauseframe import _table_names
 from pauseframe._core import (
     FabricError,
     FlowRun,
@@ -35,12 +36,12 @@ from pauseframe._core import (
 )
 from pauseframe.results import Run, load
 from pauseframe.run import run
-from pauseframe._table_names import TABLES
 from pauseframe.sweep import sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pauseframe._later import *  # noqa: F403
+    from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
     "FabricError",
@@ -73,7 +74,7 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__ += TABLES
+__all__ += _table_names.__all__
 
 
 def __getattr__(name: str) -> object:

@@ -139,8 +139,9 @@ def run(
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
     `threads` share the network; 0: as many as pay off. `progress` is called about ten times a second with sim_time_s,
-    stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is released in between. Raises RunError; ScenarioError if it would record
-    more than is sensible (`Resolved.too_large`) and `force_large` is false.
+    stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is
+    released in between. Raises RunError; ScenarioError if it would record more than is sensible
+    (`Resolved.too_large`) and `force_large` is false.
     """
 
 def read_table(path: str) -> Table:

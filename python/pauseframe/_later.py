@@ -20,4 +20,4 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__ += tables.__all__
+__all__.extend(tables.__all__)

@@ -61,8 +61,8 @@ def write_plan(
 
     The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
     "parquet", settles it), with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
-    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need. Tables
-    that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
+    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need.
+    Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):

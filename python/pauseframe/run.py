@@ -42,9 +42,9 @@ def run(
     changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
     well; one that exists is only replaced with `force=True`. A series or a capture that would fill memory or disk is
     refused with its estimated size, unless `force_large=True`. `threads` is how many threads share the network; None
-    takes as many as pay off, one for a small network. The results are the same for any number. `progress` is called about ten times a second with a
-    dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None shows a bar on a
-    terminal and in Jupyter, False shows nothing.
+    takes as many as pay off, one for a small network. The results are the same for any number. `progress` is called
+    about ten times a second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
+    flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops

@@ -179,7 +179,10 @@ impl Cell {
     /// Something has happened at an end: the traffic reacts one reaction time later, and nothing here comes to be before.
     pub(crate) fn report(&mut self, address: u32, news: News, now: Time) {
         self.reports.push(Report { at: now, address, news });
-        self.end = self.end.min(now + self.reaction);
+        // Nobody reacts to counts.
+        if !matches!(news, News::Counted(_)) {
+            self.end = self.end.min(now + self.reaction);
+        }
     }
 
     /// An end takes another path.

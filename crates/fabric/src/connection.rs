@@ -12,7 +12,7 @@ use crate::packet::{Kind, NIL, Packet};
 use crate::vlan::Picked;
 use pauseframe_engine::{EventQueue, mix};
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
-use pauseframe_units::{NodeId, PortId, Span, Time};
+use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
 
 /// IPv4 header, bytes.
 const IP_HEADER: u32 = 20;
@@ -250,9 +250,11 @@ impl Cell {
         workload: u16,
         route: u32,
         picked: Picked,
-        connection: Connection,
+        mut connection: Connection,
     ) -> u32 {
         let host = self.host_of(nodes[0]);
+        let frame = self.settings.overhead.frame_size(self.settings.mtu, Priority::default()) + self.hot.gap;
+        connection.set_frame_time(self.ports[self.hosts[host as usize].port].rate.serialise(frame));
         let Picked { vlan, class, among } = picked;
         let end = End {
             connection,
@@ -382,7 +384,7 @@ impl Cell {
         }
         loop {
             let host = self.end(slot).host;
-            if !self.has_room(host) {
+            if !self.has_room(host) && !self.end(slot).connection.is_in_super_packet() {
                 self.end(slot).blocked = true;
                 self.hosts[host as usize].wait_for_room(slot);
                 return;
@@ -408,6 +410,10 @@ impl Cell {
             return false;
         };
         self.send_segment(slot, &segment, ecn, now, queue);
+        while self.end(slot).connection.is_in_super_packet() {
+            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(now) else { break };
+            self.send_segment(slot, &segment, ecn, now, queue);
+        }
         self.arm_timer(slot, now, queue);
         true
     }

@@ -100,7 +100,9 @@ impl Hot {
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
-            tapped: settings.wire_jitter > Span::ZERO || !settings.wire_jitters.is_empty(),
+            tapped: settings.wire_jitter > Span::ZERO
+                || !settings.wire_jitters.is_empty()
+                || settings.wire_burst > 0,
             can_refuse: false,
         }
     }

@@ -29,6 +29,8 @@ pub struct Settings {
     pub wire_jitter: Span,
     /// Hosts for which it is otherwise, for each direction.
     pub wire_jitters: Vec<WireJitter>,
+    /// Hosts' links have a token bucket of so many bytes: what finds it full leaves at once. 0: they store and forward.
+    pub wire_burst: u32,
     /// Each host's clock ticks at moments of its own (see `RtoConfig::granularity`), not all at once.
     pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.

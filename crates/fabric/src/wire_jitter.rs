@@ -30,11 +30,19 @@ impl Cell {
             (NIL, to) => &mut self.hosts[to as usize].wire[1],
             (from, _) => &mut self.hosts[from as usize].wire[0],
         };
-        if wire.jitter == Span::ZERO {
+        let packet = &self.packets[index];
+        let over = now + state.rate.serialise(u32::from(packet.size) + self.hot.gap);
+        let mut late = Span::ZERO;
+        if self.settings.wire_burst > 0 {
+            // A token bucket has let a frame pass once the line could have sent it and the bucket's fill before it: with all frames
+            // later by that fill, none passes in less.
+            late = (packet.at + state.rate.serialise(self.settings.wire_burst)).saturating_since(over);
+        } else if wire.jitter == Span::ZERO {
             return state.delay;
         }
-        let late = Span(wire.draws.below(wire.jitter.0 + 1));
-        let over = now + state.rate.serialise(u32::from(self.packets[index].size) + self.hot.gap);
+        if wire.jitter > Span::ZERO {
+            late += Span(wire.draws.below(wire.jitter.0 + 1));
+        }
         let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| self.packets[last].at + Span(1));
         (state.delay + late).max(after_last.saturating_since(over))
     }

@@ -105,7 +105,7 @@ mod tests {
         let [s, t] = ["s", "t"].map(|name| topology.add_node(name, NodeKind::Switch, None));
         topology.add_link(s, t, channel);
         let names = Names { topology: &topology, workloads: &[], transports: &[] };
-        let reference = include_str!("../../../../docs/reference/results.md");
+        let reference = include_str!("../../../docs/reference/results.md");
         for (section, batch) in
             [("## pause_tree", pause_tree(&[], &names)), ("## deadlocks", deadlocks(&[], &names))]
         {

@@ -94,7 +94,7 @@ mod tests {
         let kinds = batch.column_by_name("kind").unwrap().as_dictionary::<Int32Type>();
         let kinds: Vec<_> = kinds.downcast_dict::<StringArray>().unwrap().into_iter().flatten().collect();
         assert_eq!(kinds, ["backlog", "asked", "asked", "asked"]);
-        let reference = include_str!("../../../../docs/reference/results.md");
+        let reference = include_str!("../../../docs/reference/results.md");
         let mut rest = reference.split("## states").nth(1).unwrap().split("\n## ").next().unwrap();
         for field in batch.schema().fields() {
             let found = rest.find(field.name().as_str());

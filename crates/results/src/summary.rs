@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_json_has_the_fields_of_the_reference_in_its_order() {
-        let reference = include_str!("../../../../docs/reference/results.md");
+        let reference = include_str!("../../../docs/reference/results.md");
         let section = reference.split("## summary").nth(1).unwrap().split("Statistics over").next().unwrap();
         let quoted: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
         let json = serde_json::to_string(&Summary::new(facts(), &[], &[], &[])).unwrap();

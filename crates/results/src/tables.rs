@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn the_columns_are_those_of_the_reference() {
         // Every table's section names its columns in the order of the batch.
-        let reference = include_str!("../../../../docs/reference/results.md");
+        let reference = include_str!("../../../docs/reference/results.md");
         let (topology, labels) = (topology(), labels());
         let names = names(&topology, &labels);
         for (section, batch) in [

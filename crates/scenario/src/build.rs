@@ -18,8 +18,8 @@ use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
-    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm,
-    SendBuffer, SmallSegments,
+    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
+    RtoForm, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
@@ -155,6 +155,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         tx_jitter: host.tx_jitter,
         wire_jitter: host.wire_jitter,
         wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
+        wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
         nic_buffer: host.nic_buffer.0,
@@ -316,6 +317,11 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
             SmallSegmentsName::AtOnce => SmallSegments::AtOnce,
             SmallSegmentsName::Nagle => SmallSegments::Nagle,
             SmallSegmentsName::Cork => SmallSegments::Cork,
+        },
+        small_queues: spec.small_queues,
+        offload: Offload {
+            tso: if host.tso { host.tso_size.0 as u32 } else { 0 },
+            gro: if host.gro { host.gro_timeout } else { Span::ZERO },
         },
         reassembly_limit: spec.reassembly_limit,
         dsack: spec.dsack && spec.sack,

@@ -2,13 +2,13 @@
 
 use crate::build::{Built, build_only};
 use crate::faults;
-use pauseframe_schema::panics::shield;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
 use pauseframe_apps::{Fault, Job, RankReport, Totals};
 use pauseframe_engine::{Control, Limits};
 use pauseframe_fabric::Network;
 use pauseframe_results::{JobResult, JobTimeline, RankResult};
+use pauseframe_schema::panics::shield;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, Span, Time};
 use pauseframe_workload::application::{ApplicationWorkload, options};

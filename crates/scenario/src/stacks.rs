@@ -49,6 +49,7 @@ pub const STACKS: &[Row] = &[
             set("send_buffer_initial", "16384 B", "Linux ip-sysctl tcp_wmem[1] = 16 KiB"),
             set("send_buffer_max", "4194304 B", "Linux ip-sysctl tcp_wmem[2] = 4 MiB"),
             set("small_segments", "nagle", "RFC 9293 §3.7.4; Linux 6.1 tcp_output.c tcp_nagle_check"),
+            set("small_queues", "true", "Linux 6.1 tcp_output.c tcp_small_queue_check"),
             set("syn_retries", "6", "Linux ip-sysctl tcp_syn_retries = 6"),
             set("retries", "15", "Linux ip-sysctl tcp_retries2 = 15"),
             set("rack", "true", "Linux tcp_recovery = 1 (RFC 8985)"),

@@ -1,10 +1,10 @@
 //! Instructions per ACK of a congestion control: `valgrind --tool=callgrind target/release/examples/per_ack cubic 200000`.
 //! Two runs of different length give the cost of an ACK without the start; `linux` as third argument switches the
-//! refinements of recovery and the send buffer on.
+//! refinements of recovery, the send buffer and small queues on.
 
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
-    Flags, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
+    Flags, Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
@@ -46,6 +46,8 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             SendBuffer::Unlimited
         },
         small_segments: SmallSegments::AtOnce,
+        small_queues: recovery != RecoveryConfig::PLAIN,
+        offload: Offload::NONE,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),
@@ -63,6 +65,7 @@ fn main() {
     let linux = args.next().as_deref() == Some("linux");
     let recovery = if linux { RecoveryConfig::LINUX } else { RecoveryConfig::PLAIN };
     let mut sender = Connection::open(Arc::new(config(&name, recovery)), 0, 0, Time::ZERO);
+    sender.set_frame_time(Span::from_ns(120));
     sender.send(u64::MAX / 2, Time::ZERO);
     let mut sent = std::collections::VecDeque::new();
     let mut now = Time::ZERO;

@@ -120,6 +120,20 @@ pub enum SmallSegments {
     Cork,
 }
 
+/// What the NIC does for the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offload {
+    /// Bytes of the largest super-packet that the stack hands to the NIC (TSO); 0: it hands over segments.
+    pub tso: u32,
+    /// In-order segments that come within this time of the first are merged before TCP sees them (GRO); zero: none are.
+    pub gro: Span,
+}
+
+impl Offload {
+    /// None: every segment by itself.
+    pub const NONE: Offload = Offload { tso: 0, gro: Span::ZERO };
+}
+
 /// Everything that two connections of the same transport share.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
@@ -164,6 +178,10 @@ pub struct Config {
     pub send_buffer: SendBuffer,
     /// Whether a last segment that is not full goes out.
     pub small_segments: SmallSegments,
+    /// A socket keeps about a millisecond of its rate in its host (Linux's TCP small queues).
+    pub small_queues: bool,
+    /// What the NIC does.
+    pub offload: Offload,
     /// Full segments that may wait above a gap; 0: no limit (FreeBSD `net.inet.tcp.reass`, cee Table I: 200).
     pub reassembly_limit: u32,
     /// Report data that came twice (RFC 2883); needs SACK.

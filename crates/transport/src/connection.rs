@@ -10,7 +10,7 @@
 use crate::cc::Algorithm;
 use crate::closing::Life;
 use crate::config::{Config, EcnMode};
-use crate::receiver::Receiver;
+use crate::receiver::{Merged, Receiver, Taken};
 use crate::segment::{Ecn, Flags, Options, Segment, Stamps, clock};
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::stats::Stats;
@@ -116,6 +116,35 @@ impl Connection {
     /// A segment arrives with the ECN field `codepoint`.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
+        if self.receiver.merges() {
+            self.merge(segment, codepoint, now);
+        } else {
+            self.take_in(segment, codepoint, now);
+        }
+    }
+
+    /// The frames of a poll before they are taken in.
+    #[cold]
+    fn merge(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
+        match self.receiver.merge(segment, codepoint, now) {
+            Taken::Held => {}
+            Taken::Due(merged) => self.take_merged(merged, now),
+            Taken::Passed(before) => {
+                if let Some(merged) = before {
+                    self.take_merged(merged, now);
+                }
+                self.take_in(segment, codepoint, now);
+            }
+        }
+    }
+
+    fn take_merged(&mut self, merged: Merged, now: Time) {
+        self.stats.ce_received += u64::from(merged.codepoint == Ecn::Ce) * u64::from(merged.frames - 1);
+        self.take_in(&merged.segment, merged.codepoint, now);
+    }
+
+    #[inline]
+    fn take_in(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
         if self.state != State::Established || segment.flags.0 & Flags::CONTROL.0 != 0 {
             self.on_control_segment(segment, codepoint, now);
         } else {
@@ -286,6 +315,11 @@ impl Connection {
     /// Time has reached `now`; a call before the deadline changes nothing.
     pub fn on_timeout(&mut self, now: Time) {
         if now >= self.receiver.deadline {
+            if let Some(merged) = self.receiver.end_poll(now) {
+                self.take_merged(merged, now);
+            }
+        }
+        if now >= self.receiver.deadline {
             self.receiver.on_timeout(now, &self.config, &self.sender.rtt);
         }
         if now < self.sender.rto_deadline {
@@ -331,6 +365,17 @@ impl Connection {
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.sender.remaining()
+    }
+
+    /// A full segment takes `frame` on the line of this host.
+    pub fn set_frame_time(&mut self, frame: Span) {
+        self.sender.set_frame_time(frame, &self.config);
+    }
+
+    /// Whether frames of a super-packet are still to leave: the host takes them all before others.
+    #[inline]
+    pub fn is_in_super_packet(&self) -> bool {
+        self.sender.offloads() && self.sender.is_leaving()
     }
 
     /// Whether data can flow both ways.
@@ -416,7 +461,8 @@ mod tests {
     use crate::cache::CachePolicy;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
     use crate::config::{
-        DelayedAckConfig, DelayedAckForm, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+        DelayedAckConfig, DelayedAckForm, Offload, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer,
+        SmallSegments,
     };
     use crate::recovery::RecoveryConfig;
     use pauseframe_units::BitRate;
@@ -454,6 +500,8 @@ mod tests {
             receive_buffer: ReceiveBuffer::Fixed,
             send_buffer: SendBuffer::Unlimited,
             small_segments: SmallSegments::AtOnce,
+            small_queues: false,
+            offload: Offload::NONE,
             reassembly_limit: 0,
             dsack: false,
             read_rate: BitRate(0),

@@ -16,14 +16,16 @@ mod scoreboard;
 mod segment;
 mod sender;
 mod sequence;
+mod small_queue;
 mod stats;
+mod super_packets;
 mod writing;
 
 pub use cache::{CachePolicy, Metrics};
 pub use cc::*;
 pub use config::{
-    Config, DelayedAckConfig, DelayedAckForm, EcnMode, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer,
-    SmallSegments,
+    Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig, RtoForm,
+    SendBuffer, SmallSegments,
 };
 pub use connection::{Connection, Failure};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};

@@ -23,6 +23,8 @@ const MAX_WINDOW: u32 = 1 << 30;
 pub(crate) const MUST_RETRANSMIT: u8 = 1;
 /// Bit of `detour`: refinements of recovery are on.
 const REFINED: u8 = 2;
+/// Bit of `detour`, with the one before: data leave in super-packets.
+const OFFLOADED: u8 = 4;
 
 /// A segment of data to put on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +118,8 @@ impl Sender {
             sack: config.sack,
             fin: false,
             cwr_due: false,
-            detour: if Refined::is_needed(config) { REFINED } else { 0 },
+            detour: (if Refined::is_needed(config) { REFINED } else { 0 })
+                | if config.offload.tso > 0 { OFFLOADED } else { 0 },
             rescued: false,
             probing: false,
             probe_due: false,
@@ -147,6 +150,7 @@ impl Sender {
     /// Drops what was never sent.
     pub(crate) fn truncate(&mut self) {
         self.stop_writing();
+        self.end_super_packet();
         self.snd_end = self.snd_nxt;
         self.probe_due = false;
         if self.scoreboard.is_empty() {
@@ -394,7 +398,7 @@ impl Sender {
 
     /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.
     #[inline]
-    fn note_usage(&mut self, limited: bool, flight: u64) {
+    pub(crate) fn note_usage(&mut self, limited: bool, flight: u64) {
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
             self.cwnd_limited = limited;
             self.flight_max = flight;
@@ -436,6 +440,22 @@ impl Sender {
         self.detour & MUST_RETRANSMIT != 0
     }
 
+    /// Whether data leave in super-packets.
+    #[inline]
+    pub(crate) fn offloads(&self) -> bool {
+        self.detour & OFFLOADED != 0
+    }
+
+    /// When data were last sent: new ones, or with refinements any (Linux `lsndtime`).
+    pub(crate) fn last_sent(&self) -> Time {
+        self.last_sent
+    }
+
+    /// Data are sent now.
+    pub(crate) fn note_sent(&mut self, now: Time) {
+        self.last_sent = now;
+    }
+
     /// What is in flight takes so much of the window.
     #[inline]
     fn flight_as<const PACKETS: bool>(&self) -> u64 {
@@ -469,6 +489,9 @@ impl Sender {
         if PACKETS && len < u64::from(self.window.mss) && self.holds_back(len) {
             return self.next_held_back(len, now, config);
         }
+        if PACKETS && self.offloads() {
+            return self.next_of_super_packet(now, config);
+        }
         let flight = self.flight_as::<PACKETS>();
         let pipe = self.pipe_of(flight);
         if pipe + self.charge_as::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
@@ -478,6 +501,9 @@ impl Sender {
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         if len > room {
             return self.next_in_small_window(room, now, config);
+        }
+        if PACKETS && self.is_throttled(len, self.scoreboard.len() < 2, now, config) {
+            return None;
         }
         Some(self.transmit_as::<PACKETS>(len, Kind::New, pipe, now, config))
     }
@@ -537,7 +563,7 @@ impl Sender {
 
     /// The peer's window holds less than a segment: `room` bytes.
     #[cold]
-    fn next_in_small_window(&mut self, room: u64, now: Time, config: &Config) -> Option<Outgoing> {
+    pub(crate) fn next_in_small_window(&mut self, room: u64, now: Time, config: &Config) -> Option<Outgoing> {
         if self.snd_una < self.snd_nxt {
             return None;
         }

@@ -12,7 +12,7 @@ use crate::sender::Sender;
 use std::collections::VecDeque;
 
 /// `SKB_TRUESIZE(MAX_TCP_HEADER)`: what a segment takes beside its data. 21 segments of 1448 bytes fill 46,080 bytes.
-const SKB_OVERHEAD: u64 = 192 + 576;
+pub(crate) const SKB_OVERHEAD: u64 = 192 + 576;
 /// `tcp_sndbuf_expand`: headers and `skb_shared_info` in the power of two that `kmalloc` gives, and the `sk_buff`.
 const HEADERS: u64 = 192 + 320;
 const SK_BUFF: u64 = 256;
@@ -72,7 +72,7 @@ impl Writer {
         queued < self.size && self.size - queued >= queued / 2
     }
 
-    /// The writer waits. In full segments the buffer holds the most data for its room, so with more than this it can not be woken.
+    /// The writer waits. In full segments the buffer holds the most data for its room, so with more than this it cannot be woken.
     fn wait(&mut self, mss: u64) {
         self.full = true;
         self.room_at = self.size / 3 * 2 / (mss + SKB_OVERHEAD) * mss + mss;
@@ -119,13 +119,14 @@ impl Sender {
     /// The application writes `bytes`.
     pub(crate) fn append(&mut self, bytes: u64) {
         let (unsent, end, mss) = (self.snd_end - self.snd_nxt, self.snd_end, u64::from(self.window.mss));
+        let (last, goal) = self.last_waiting().unwrap_or((unsent % mss, mss));
         let Some(writer) = self.writer_mut() else {
             self.snd_end = self.snd_end.saturating_add(bytes);
             return;
         };
         writer.waiting = writer.waiting.saturating_add(bytes);
-        if unsent % mss != 0 && writer.marks.back() == Some(&end) {
-            // More goes into the last segment.
+        if last % goal != 0 && writer.marks.back() == Some(&end) {
+            // More goes into the last segment (or buffer of segments), which loses its mark.
             writer.marks.pop_back();
             writer.due = writer.due.min(end.saturating_sub(unsent));
             writer.passes(end - unsent);
@@ -133,6 +134,11 @@ impl Sender {
         if !writer.full {
             self.write();
         }
+    }
+
+    /// Whether the application has filled the send buffer and waits for room.
+    pub(crate) fn is_writer_waiting(&self) -> bool {
+        self.writer().is_some_and(|writer| writer.full)
     }
 
     /// Bytes of the application that wait for room in the buffer.
@@ -160,6 +166,9 @@ impl Sender {
     /// After an ACK has been taken in: the buffer may have room for more, and the writer waits for it.
     #[inline]
     pub(crate) fn write_on(&mut self) {
+        if self.offloads() {
+            return; // After what may leave has left: `writes_more`.
+        }
         let held = self.snd_end - self.snd_una;
         let Some(writer) = self.refined.as_deref().and_then(|refined| refined.writer.as_deref()) else {
             return;
@@ -167,6 +176,16 @@ impl Sender {
         if writer.full && (held <= writer.room_at || held < self.window.cwnd + self.scoreboard.absent()) {
             self.wake_writer();
         }
+    }
+
+    /// The same with super-packets, of which not all leave that could: nothing more leaves now. True: there is more.
+    #[cold]
+    pub(crate) fn writes_more(&mut self) -> bool {
+        let end = self.snd_end;
+        if self.writer().is_some_and(|writer| writer.full) {
+            self.wake_writer();
+        }
+        self.snd_end > end
     }
 
     /// `tcp_new_space`, after what the window allows has gone out.
@@ -195,13 +214,19 @@ impl Sender {
     }
 
     /// `sk_wmem_queued`.
-    fn queued(&self) -> u64 {
-        let unsent = (self.snd_end - self.snd_nxt).div_ceil(u64::from(self.window.mss));
-        self.snd_end - self.snd_una + (self.scoreboard.len() as u64 + unsent) * SKB_OVERHEAD
+    fn queued(&mut self) -> u64 {
+        let count = self.count_super_packets().unwrap_or_else(|| {
+            let unsent = (self.snd_end - self.snd_nxt).div_ceil(u64::from(self.window.mss));
+            self.scoreboard.len() as u64 + unsent
+        });
+        self.snd_end - self.snd_una + count * SKB_OVERHEAD
     }
 
     /// What takes its place in the window once everything has gone out that the peer's window lets out.
     fn in_flight_soon(&self) -> u64 {
+        if self.offloads() {
+            return self.pipe();
+        }
         let sendable = self.snd_end.min(self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         let mss = u64::from(self.window.mss);
         let charge = if self.scoreboard.counts_packets() { sendable.div_ceil(mss) * mss } else { sendable };
@@ -210,13 +235,15 @@ impl Sender {
 
     /// Whether the windows hold everything that was written: then it is sent as it is written, and no segment is left to be marked.
     fn goes_out_whole(&self) -> bool {
-        self.in_flight_soon() <= self.window.cwnd && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
+        !self.offloads()
+            && self.in_flight_soon() <= self.window.cwnd
+            && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
     }
 
     /// `tcp_sendmsg`: writes until all is in the buffer or there is no more room, segment by segment.
     fn write(&mut self) {
         let mss = u64::from(self.window.mss);
-        let mut queued = self.queued();
+        let (mut queued, last) = (self.queued(), self.last_waiting());
         let (unsent, snd_una) = (self.snd_end - self.snd_nxt, self.snd_una);
         let snd_wnd = u64::from(self.snd_wnd);
         let mut end = self.snd_end;
@@ -232,8 +259,16 @@ impl Sender {
             self.snd_end = end;
             return;
         }
-        // The last segment may have room.
-        let mut take = (mss - unsent % mss) % mss;
+        // The last segment (or buffer of segments) may have room.
+        let (last, goal) = last.unwrap_or((unsent % mss, mss));
+        let mut take = (goal - last.min(goal)) % goal;
+        if last > 0 && take > 0 && writer.marks.back() == Some(&end) {
+            // Its mark moves with its end (`tso_fragment` left it to what remained).
+            writer.marks.pop_back();
+            let moved = end + take.min(writer.waiting);
+            writer.due = if writer.due == end { u64::MAX } else { writer.due };
+            writer.mark(moved, snd_una);
+        }
         loop {
             take = take.min(writer.waiting);
             end += take;
@@ -245,7 +280,7 @@ impl Sender {
             if writer.waiting == 0 || queued >= writer.size {
                 break;
             }
-            take = mss;
+            take = goal;
             queued += SKB_OVERHEAD;
         }
         let done = writer.waiting == 0;

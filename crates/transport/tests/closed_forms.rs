@@ -518,3 +518,33 @@ fn what_one_end_lacks_is_not_used() {
         assert_eq!(b.delivered(), 3000);
     }
 }
+
+/// Linux `tcp_cwnd_application_limited`: a window that the peer's leaves unused shrinks half-way to what is used once an RTO, but not while the
+/// application waits for room in the send buffer: then it is not the application that sends too little.
+#[test]
+fn a_full_send_buffer_keeps_the_window() {
+    let window_after = |send_buffer| {
+        let recovery = RecoveryConfig { idle_restart: IdleRestart::Linux, ..RecoveryConfig::PLAIN };
+        let config = Config { recovery, send_buffer, initial_window: 2 * MSS, ..config() };
+        let mut tcp = Connection::open(std::sync::Arc::new(config), 0, 0, us(0));
+        tcp.send(10_000 * MSS, us(0));
+        let mut sent = 1;
+        let mut grown = 0;
+        for round in 0..40 {
+            while let Some((segment, _)) = tcp.poll_transmit(us(1000 * round)) {
+                sent = segment.seq.wrapping_add(segment.len);
+            }
+            if round == 4 {
+                grown = tcp.cwnd();
+            }
+            let window = if round < 4 { 1 << 20 } else { 4 * MSS as u32 };
+            let ack = Segment { seq: 1, ack: sent, window, flags: Flags::ACK, ..Segment::default() };
+            tcp.on_segment(&ack, Ecn::NotEct, us(1000 * round + 500));
+        }
+        (grown, tcp.cwnd())
+    };
+    let (grown, after) = window_after(SendBuffer::Linux { initial: 40_000, max: 40_000 });
+    assert!(after >= grown, "{after} after {grown}");
+    let (grown, after) = window_after(SendBuffer::Unlimited);
+    assert!(after < grown, "{after} after {grown}");
+}

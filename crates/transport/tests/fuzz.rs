@@ -57,13 +57,18 @@ fn any_receiver() -> impl Strategy<Value = Config> {
             }),
         ],
         prop::sample::select(vec![SmallSegments::AtOnce, SmallSegments::Nagle, SmallSegments::Cork]),
+        prop_oneof![1 => Just(0u32), 1 => 100u32..65_536],
+        prop_oneof![2 => Just(0u64), 1 => 1u64..100],
+        any::<bool>(),
     );
     // Down to a segment in 8 ms, far below what the sender could do.
     let rate = prop_oneof![3 => Just(0u64), 1 => 1_000_000u64..1_000_000_000];
     (buffer, form, cache, limit, rate, any::<[bool; 2]>(), writing).prop_map(
-        |(buffer, form, cache, limit, rate, [dsack, fin], (send_buffer, small_segments))| Config {
-            send_buffer,
-            small_segments,
+        |(buffer, form, cache, limit, rate, [dsack, fin], writing)| Config {
+            send_buffer: writing.0,
+            small_segments: writing.1,
+            offload: Offload { tso: writing.2, gro: Span::from_us(writing.3) },
+            small_queues: writing.4,
             receive_buffer: buffer,
             delayed_ack_form: form,
             cache,

@@ -14,7 +14,7 @@ use pauseframe_schema::table;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 
 table! {
-    /// Sources with a connection each to one receiver: a load that it can take, and a burst that it can not (cee Fig. 3)
+    /// Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)
     // cee Fig. 3: seven sources, 4 times the sink's capacity from 100 to 110 ms.
     pub struct HotspotSpec {
         /// How many senders: the first hosts that are not the receiver

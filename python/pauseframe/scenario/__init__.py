@@ -1,8 +1,8 @@
 """A scenario as Python objects: the keys of a scenario file under the same names.
 
 Every class is a frozen dataclass and stands for one table of the file (`tables`, made from the declarations of keys);
-`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). What is left at None gets its default
-from the core, which alone validates.
+`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB").
+What is left at None gets its default from the core, which alone validates.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._plain import part_from_plain, to_plain, toml_value
 from pauseframe._problems import failure, problem
+from pauseframe._table_names import SCHEMA_URL
 from pauseframe.scenario.tables import ScenarioKeys
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Scenario(ScenarioKeys):
         """The scenario as a file; keys that are None do not appear."""
         import tomli_w
 
-        return tomli_w.dumps(to_plain(self))
+        return f"#:schema {SCHEMA_URL}\n\n{tomli_w.dumps(to_plain(self))}"
 
     @classmethod
     def from_toml(cls, text: str, *, base_dir: str = ".") -> Scenario:

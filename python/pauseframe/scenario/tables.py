@@ -515,6 +515,10 @@ class Host(Part):
     """Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC (0 s to 1 s);
     default "0 s".
     """
+    wire_burst: str | None = None
+    """Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from
+    coming to leaving, and more only where it waits; 0: links store and forward (0 B to 1 MB); default "0 B".
+    """
     wire_jitters: Sequence[WireJitter] | None = None
     """Hosts whose links are unsteady in another way than wire_jitter says; default []."""
     ticks_apart: bool | None = None
@@ -527,6 +531,18 @@ class Host(Part):
     """
     nic_queue: Literal["per_destination", "fifo"] | None = None
     """Queues of the NIC: one for each destination, served in turn, or a single one; default "per_destination"."""
+    tso: bool | None = None
+    """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false."""
+    tso_size: str | None = None
+    """Data of the largest super-packet (gso_max_size less headers) (1 KB to 65.536 KB); default "64 KB"."""
+    gro: bool | None = None
+    """Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP;
+    default false.
+    """
+    gro_timeout: str | None = None
+    """How long a poll gathers frames from the first on: the NIC's interrupt moderation, or gro_flush_timeout (1 ns to
+    10 ms); default "10 us".
+    """
     wire_overhead: Literal["ethernet", "none"] | None = None
     """Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it; default
     "ethernet".
@@ -541,9 +557,7 @@ class Host(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(Part):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it can not (cee Fig.
-    3)
-    """
+    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
@@ -579,7 +593,7 @@ class IdealOutputQueued(Part):
     """
 
     _tag: ClassVar = ("policy", "ideal_output_queued")
-    size: str | None = field(default=None, kw_only=True)
+    size: str | None = None
     """Bytes of each ingress (port, priority); an egress queue may hold what all of them hold (cee §III-B4) (1 B to 4
     GB); default "100 KB".
     """
@@ -753,7 +767,7 @@ class PerPort(Part):
     """Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless."""
 
     _tag: ClassVar = ("policy", "per_port")
-    size: str | None = field(default=None, kw_only=True)
+    size: str | None = None
     """Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic (1 B to 4 GB);
     default "225 KB".
     """
@@ -1074,6 +1088,8 @@ class Shared(Part):
     """One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free."""
 
     _tag: ClassVar = ("policy", "shared")
+    size: str | None = None
+    """Bytes of a switch, headroom and reserved bytes included (1 B to 4 GB); default "9 MB"."""
     alpha: float | None = None
     """A queue may hold alpha times what is free (Choudhury and Hahne 1998) (above 0 to 1e6); default 1.0."""
     reserved: str | None = None
@@ -1082,8 +1098,6 @@ class Shared(Part):
     """Bytes that lossy traffic alone uses; the rest is for lossless traffic (1 B to 4 GB) (default: none: one pool for
     all)
     """
-    size: str | None = field(default=None, kw_only=True)
-    """Bytes of a switch, headroom and reserved bytes included (1 B to 4 GB); default "9 MB"."""
 
 
 @dataclass(frozen=True)
@@ -1303,7 +1317,7 @@ class Transport(Constants):
     false.
     """
     delayed_ack_form: Literal["fixed", "linux"] | None = None
-    """Constant time-out (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data
+    """Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data
     (linux); default "fixed".
     """
     quick_acks: int | None = None
@@ -1348,6 +1362,10 @@ class Transport(Constants):
     """A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
     (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); default "at_once".
     """
+    small_queues: bool | None = None
+    """A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues); default
+    false.
+    """
     timestamps: bool | None = None
     """Timestamps option: 12 bytes on every segment (RFC 7323); default false."""
     handshake: bool | None = None
@@ -1361,7 +1379,7 @@ class Transport(Constants):
     syn_retries: int | None = None
     """SYN retransmissions before giving up (Linux: 6) (0 to 255); default 6."""
     retries: int | None = None
-    """Consecutive time-outs before giving up (Linux: 15) (0 to 255); default 15."""
+    """Consecutive timeouts before giving up (Linux: 15) (0 to 255); default 15."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -76,6 +76,8 @@ pub(crate) fn config() -> Config {
         receive_buffer: ReceiveBuffer::Fixed,
         send_buffer: SendBuffer::Unlimited,
         small_segments: SmallSegments::AtOnce,
+        small_queues: false,
+        offload: Offload::NONE,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),
@@ -111,6 +113,7 @@ pub(crate) fn settings(config: Config) -> Settings {
         tx_delay: Span::ZERO,
         tx_jitter: Span::ZERO,
         wire_jitter: Span::ZERO,
+        wire_burst: 0,
         wire_jitters: Vec::new(),
         ticks_apart: false,
         rx_delay: Span::ZERO,

@@ -273,3 +273,25 @@ fn fingerprints_are_those_on_record() {
         differing.join("\n")
     );
 }
+
+/// Pods stay whole, cells are equally large, and there are no more of them than leaf switches.
+#[test]
+fn a_fat_tree_is_divided_by_pods() {
+    let topology = fat_tree(4, wire(), wire()).unwrap();
+    let plan = build(&topology, &settings(config()), &[]);
+    let plan = plan.plan();
+    for (cells, hosts) in [(1, 16), (2, 8), (4, 4)] {
+        let cell_of = plan.partition(cells);
+        let cell = |node: pauseframe_units::NodeId| usize::from(cell_of[node.0 as usize]);
+        for number in 0..cells {
+            assert_eq!(topology.hosts().filter(|host| cell(*host) == number).count(), hosts);
+            assert!(topology.switches().filter(|switch| cell(*switch) == number).count() >= 20 / cells);
+        }
+        for host in topology.hosts() {
+            let leaf = topology.peer(topology.nodes()[host].ports[0]);
+            assert_eq!(cell(leaf), cell(host));
+        }
+    }
+    assert_eq!(plan.partition(100).iter().max(), Some(&7), "eight leaf switches");
+    assert_eq!(plan.cells_that_pay(64), 1, "sixteen hosts are work for one thread");
+}

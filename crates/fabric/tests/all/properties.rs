@@ -127,6 +127,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             Span(1 + seed % 20_000_000)
         },
         wire_jitters: vec![],
+        wire_burst: 0,
         ticks_apart: seed.is_multiple_of(2),
         rx_delay: stack(rng),
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),

@@ -50,6 +50,24 @@ fn each_direction_of_a_host_has_its_own_jitter() {
     assert_eq!(time(Span::ZERO, vec![own("b", JITTER, Span::ZERO)]), steady);
 }
 
+/// A token bucket that is full lets any frame pass at once, so small and large ones take the same time through an idle link; frames behind
+/// each other are as far apart as the link's rate has them.
+#[test]
+fn a_token_bucket_makes_all_frames_equal_and_keeps_the_rate() {
+    let wire = link(1, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    let time = |wire_burst, bytes| {
+        let settings = Settings { wire_burst, ..settings(config()) };
+        let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", bytes)]);
+        fct(&network.flow_records(ending.now)[0])
+    };
+    // 2000 bytes at 1 Gb/s are 16 us, through two links of 1 us.
+    assert_eq!(time(2000, 100), Span::from_us(2 * (16 + 1)));
+    assert_eq!(time(2000, 100), time(2000, MSS));
+    assert!(time(0, 100) < time(0, MSS));
+    assert_eq!(time(2000, 5 * MSS) - time(2000, 2 * MSS), time(0, 5 * MSS) - time(0, 2 * MSS));
+}
+
 /// Two hosts with five flows each share a link of their own rate through a short queue. Without noise one host's packets always find
 /// the place that has just become free (Floyd and Jacobson 1992); with it both get their part.
 #[test]

@@ -34,12 +34,12 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::short::Short;
 use pauseframe_schema::value::Setting;
 use pauseframe_schema::{json, text};
-use serde_json::json;
 use pauseframe_topology::Topology;
 use pauseframe_units::Bytes;
 use pauseframe_workload::context::Context;
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{self as workload, Partial};
+use serde_json::json;
 use std::path::Path;
 
 /// The keys of scenarios.

@@ -18,6 +18,9 @@ table! {
         tx_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC
         wire_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from
+        /// coming to leaving, and more only where it waits; 0: links store and forward
+        wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
         /// Hosts whose links are unsteady in another way than wire_jitter says
         wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
         /// Clocks of hosts tick (transport.rto_granularity) each at moments of their own, not all at once
@@ -29,6 +32,14 @@ table! {
         nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
         /// Queues of the NIC: one for each destination, served in turn, or a single one
         nic_queue: NicQueue = or(NicQueue::PerDestination);
+        /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
+        tso: bool = or(false);
+        /// Data of the largest super-packet (gso_max_size less headers)
+        tso_size: Bytes = or_in(Bytes::kb(64), Bytes(1_000)..=Bytes(65_536));
+        /// Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP
+        gro: bool = or(false);
+        /// How long a poll gathers frames from the first on: the NIC's interrupt moderation, or gro_flush_timeout
+        gro_timeout: Span = or_in(Span::from_us(10), Span::from_ns(1)..=Span::from_ms(10));
         /// Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it
         wire_overhead: WireOverhead = or(WireOverhead::Ethernet);
         /// Hosts that take frames out of a receive buffer of their own at a rate of their own

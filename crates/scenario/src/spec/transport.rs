@@ -108,7 +108,7 @@ table! {
         rto_slop: Span = or_in(Span::from_ms(20), TIMES);
         /// Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth
         timer_wheel: bool = or(false);
-        /// Constant time-out (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data (linux)
+        /// Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data (linux)
         delayed_ack_form: DelayedAckFormName = or(DelayedAckFormName::Fixed);
         /// ACKs sent at once at the start and after a pause, in the linux form (TCP_MAX_QUICKACKS: 16)
         quick_acks: u32 = or_in(16, 0..=1_000_000);
@@ -159,6 +159,8 @@ table! {
         /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
         /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
+        /// A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues)
+        small_queues: bool = or(false);
         /// Timestamps option: 12 bytes on every segment (RFC 7323)
         timestamps: bool = or(false);
         /// Three-way handshake for every flow
@@ -170,7 +172,7 @@ table! {
         cache: CacheName = or(CacheName::None);
         /// SYN retransmissions before giving up (Linux: 6)
         syn_retries: u32 = or_in(6, 0..=255);
-        /// Consecutive time-outs before giving up (Linux: 15)
+        /// Consecutive timeouts before giving up (Linux: 15)
         retries: u32 = or_in(15, 0..=255);
     }
     pub fn read(t, reorders: Option<&str>, given: &mut Option<u8>);

@@ -1,8 +1,9 @@
 //! LASH: layered shortest-path routing (Skeie, Lysne, Theiss, IPDPS 2002).
 //!
 //! The pairs of switches, in random order, each go into the first layer where their route closes no cycle of
-//! dependencies with the routes before it. Whether one does is looked for among at most a thousand channels or so; beyond
-//! that the layer counts as full for this route, which only a thousand switches and more feel.
+//! dependencies with the routes before it. A layer only grows, so a dependency that it has refused once is not tried again.
+//! Whether one closes a cycle is looked for among at most a thousand channels or so; beyond that the layer counts as full for
+//! this route, which only large graphs feel: 1,000 switches with 32 links each take some 50 s of processor time.
 
 use super::growing_order::GrowingOrder;
 use super::layers::{Pair, ShortestTrees};

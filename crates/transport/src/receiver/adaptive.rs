@@ -2,16 +2,17 @@
 //! and its window, the reader, D-SACK (RFC 2883) and the limit of the reassembly list.
 //!
 //! The order of work for a segment is Linux 6.1's (`tcp_rcv_established`, `tcp_event_data_recv`, `__tcp_ack_snd_check`,
-//! then the reader with `tcp_rcv_space_adjust` and `tcp_cleanup_rbuf`). Left out: the socket backlog, memory pressure,
-//! GRO.
+//! then the reader with `tcp_rcv_space_adjust` and `tcp_cleanup_rbuf`); before it comes GRO (`gro.rs`). Left out: the socket backlog, memory
+//! pressure.
 
 use super::Receiver;
 use super::buffer::Buffer;
+use super::gro::{Gro, Merged, Taken};
 use super::linux_acks::LinuxAcks;
 use super::reader::Reader;
 use crate::config::{Config, DelayedAckForm, ReceiveBuffer};
 use crate::rtt::Rtt;
-use crate::segment::{Flags, Segment};
+use crate::segment::{Ecn, Flags, Segment};
 use pauseframe_units::{Span, Time};
 
 /// Everything that only some receivers have.
@@ -27,6 +28,7 @@ pub(crate) struct Adaptive {
     dsack: bool,
     /// Bytes that the reassembly list may hold.
     limit: u64,
+    pub(super) gro: Option<Box<Gro>>,
 }
 
 impl Adaptive {
@@ -37,7 +39,8 @@ impl Adaptive {
             && config.receive_buffer == ReceiveBuffer::Fixed
             && !config.dsack
             && config.reassembly_limit == 0
-            && config.read_rate.0 == 0;
+            && config.read_rate.0 == 0
+            && config.offload.gro == Span::ZERO;
         let limit = match config.reassembly_limit {
             0 => u64::MAX,
             segments => u64::from(segments) * u64::from(mss),
@@ -51,6 +54,7 @@ impl Adaptive {
                 duplicate: None,
                 dsack: config.dsack,
                 limit,
+                gro: Gro::new(config),
             })
         })
     }
@@ -94,7 +98,13 @@ impl Adaptive {
 
     /// When something is due.
     fn deadline(&self) -> Time {
-        self.reader.as_ref().map_or(self.ack_at, |reader| self.ack_at.min(reader.next))
+        let at = self.reader.as_ref().map_or(self.ack_at, |reader| self.ack_at.min(reader.next));
+        self.gro.as_ref().map_or(at, |gro| at.min(gro.ends))
+    }
+
+    /// Bytes that wait for the end of a poll.
+    pub(super) fn held_by_gro(&self) -> u64 {
+        self.gro.as_ref().map_or(0, |gro| gro.held())
     }
 
     /// The application reads what is there, at its own pace.
@@ -106,6 +116,22 @@ impl Adaptive {
 }
 
 impl Receiver {
+    /// A frame comes to a receiver that merges them.
+    pub(crate) fn merge(&mut self, segment: &Segment, codepoint: Ecn, now: Time) -> Taken {
+        let gro = self.adaptive.as_deref_mut().and_then(|adaptive| adaptive.gro.as_deref_mut());
+        let taken = gro.map_or(Taken::Passed(None), |gro| gro.take(segment, codepoint, now));
+        self.settle_deadline();
+        taken
+    }
+
+    /// What was merged in a poll that has ended by `now`.
+    pub(crate) fn end_poll(&mut self, now: Time) -> Option<Merged> {
+        let gro = self.adaptive.as_deref_mut()?.gro.as_deref_mut().filter(|gro| gro.ends <= now)?;
+        let merged = gro.release();
+        self.settle_deadline();
+        merged
+    }
+
     /// [`Self::on_data`] of a receiver with a box.
     pub(super) fn on_data_adaptively(&mut self, segment: &Segment, now: Time, config: &Config, rtt: &Rtt) {
         let before = self.rcv_nxt;
@@ -121,11 +147,12 @@ impl Receiver {
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let announced = u64::from(self.window) + unacked;
         if fresh > 0 {
+            let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.frame_of(segment.len));
             if let Some(acks) = &mut adaptive.acks {
-                acks.on_data(segment, now, announced as u32, config, rtt);
+                acks.on_data(segment, frame, now, announced as u32, config, rtt);
             }
             let unread = adaptive.unread() + fresh;
-            let grown = adaptive.buffer.on_data(segment, now, self.rcv_nxt, announced, unread + held);
+            let grown = adaptive.buffer.on_data(segment, frame, now, self.rcv_nxt, announced, unread + held);
             if grown && let Some(acks) = &mut adaptive.acks {
                 acks.grant_one();
             }

@@ -102,6 +102,7 @@ impl Buffer {
     pub(super) fn on_data(
         &mut self,
         segment: &Segment,
+        frame: u32,
         now: Time,
         rcv_nxt: u64,
         announced: u64,
@@ -112,7 +113,7 @@ impl Buffer {
             Buffer::Linux(linux) => {
                 linux.measure_rtt_by_stamp(segment, now);
                 linux.measure_rtt_by_window(now, rcv_nxt, announced);
-                segment.len >= 128 && linux.grow_window(u64::from(segment.len), held)
+                segment.len >= 128 && linux.grow_window(u64::from(segment.len), u64::from(frame), held)
             }
             Buffer::Freebsd(freebsd) => {
                 freebsd.on_data(segment);
@@ -233,13 +234,13 @@ impl LinuxBuffer {
     }
 
     /// `tcp_grow_window`.
-    fn grow_window(&mut self, len: u64, held: u64) -> bool {
+    fn grow_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
         let space = window_from(self.size.saturating_sub(truesize(held, self.mss)));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
         if room == 0 {
             return false;
         }
-        let step = if window_from(len + SKB) <= len { 2 * self.mss } else { self.small_step(len) };
+        let step = if window_from(frame + SKB) <= frame { 2 * self.mss } else { self.small_step(frame) };
         if step == 0 {
             return false;
         }

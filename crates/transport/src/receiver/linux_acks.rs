@@ -59,9 +59,17 @@ impl LinuxAcks {
         }
     }
 
-    /// `tcp_event_data_recv`, with `window` announced to the peer.
-    pub(super) fn on_data(&mut self, segment: &Segment, now: Time, window: u32, config: &Config, rtt: &Rtt) {
-        self.measure_mss(segment);
+    /// `tcp_event_data_recv`, with `window` announced to the peer; `frame`: the length of each of the frames that make the segment.
+    pub(super) fn on_data(
+        &mut self,
+        segment: &Segment,
+        frame: u32,
+        now: Time,
+        window: u32,
+        config: &Config,
+        rtt: &Rtt,
+    ) {
+        self.measure_mss(frame, segment.flags.has(Flags::PSH));
         let least = config.delayed_ack.timeout;
         let rto = rtt.rto(&config.rto);
         match self.last_data.replace(now) {
@@ -87,8 +95,7 @@ impl LinuxAcks {
     }
 
     /// `tcp_measure_rcv_mss`.
-    fn measure_mss(&mut self, segment: &Segment) {
-        let (len, push) = (segment.len, segment.flags.has(Flags::PSH));
+    fn measure_mss(&mut self, len: u32, push: bool) {
         if len >= self.rcv_mss {
             self.rcv_mss = len.min(self.mss);
             self.last_small = 0;

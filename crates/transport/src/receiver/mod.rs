@@ -7,6 +7,7 @@
 
 mod adaptive;
 mod buffer;
+mod gro;
 mod linux_acks;
 mod reader;
 mod reassembly;
@@ -16,6 +17,7 @@ use crate::rtt::Rtt;
 use crate::segment::{Ecn, Flags, Segment};
 use crate::sequence::SequenceSpace;
 use adaptive::Adaptive;
+pub(crate) use gro::{Merged, Taken};
 use pauseframe_units::{Span, Time};
 use reassembly::Range;
 
@@ -94,7 +96,14 @@ impl Receiver {
     /// Bytes that have come, each counted once, those above a gap included.
     #[inline]
     pub(crate) fn received(&self) -> u64 {
-        self.rcv_nxt + self.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
+        let held = self.adaptive.as_ref().map_or(0, |adaptive| adaptive.held_by_gro());
+        self.rcv_nxt + held + self.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
+    }
+
+    /// Whether frames are merged before they are taken in.
+    #[inline]
+    pub(crate) fn merges(&self) -> bool {
+        self.adaptive.as_ref().is_some_and(|adaptive| adaptive.gro.is_some())
     }
 
     /// The acknowledgement number of `offset`.

@@ -77,7 +77,8 @@ impl Sender {
         }
         let used = usage.used.max(config.initial_window);
         (usage.since, usage.used) = (now, 0);
-        if self.phase == Phase::Open && used < self.window.cwnd {
+        // A writer that waits for room in the send buffer (SOCK_NOSPACE) is not what leaves the window unused.
+        if self.phase == Phase::Open && used < self.window.cwnd && !self.is_writer_waiting() {
             self.window.ssthresh = self.current_ssthresh();
             self.window.cwnd = self.scoreboard.whole(self.window.cwnd.midpoint(used));
         }

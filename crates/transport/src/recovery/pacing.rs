@@ -29,6 +29,15 @@ impl Default for Pacer {
 }
 
 impl Sender {
+    /// `tcp_update_pacing_rate`, bytes a second, whether or not segments are paced; `None`: nothing was measured yet.
+    pub(crate) fn pacing_rate(&self, config: &Config) -> Option<u64> {
+        let srtt = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO)?;
+        let window = self.window.cwnd.max(self.scoreboard.flight(self.flight_size()));
+        let percent = u128::from(config.recovery.pacing.percent(&self.window));
+        let second = u128::from(Span::from_secs(1).0);
+        Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
+    }
+
     /// Whether the pacer holds back what could be sent; then its timer is set.
     pub(super) fn is_held_back(&mut self, now: Time, config: &Config) -> bool {
         if !config.recovery.pacing.on || self.must_retransmit() {
@@ -50,14 +59,10 @@ impl Sender {
             return;
         }
         let Some(srtt) = self.rtt.srtt() else { return };
-        let percent = if self.window.cwnd < self.window.ssthresh / 2 {
-            pacing.slow_start_percent
-        } else {
-            pacing.avoidance_percent
-        };
         let window = self.window.cwnd.max(self.flight_size());
-        let rate = u128::from(window) * u128::from(percent.max(1));
+        let rate = u128::from(window) * u128::from(pacing.percent(&self.window).max(1));
         let span = (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64;
+        let whole = self.offloads().then(|| !self.is_leaving());
         let Some(refined) = self.refined.as_deref_mut() else { return };
         let pacer = &mut refined.pacer;
         if pacer.left == 0 {
@@ -65,7 +70,8 @@ impl Sender {
         }
         pacer.busy_until = pacer.busy_until.max(now).saturating_add(Span(span));
         pacer.left -= 1;
-        if pacer.left == 0 {
+        // A super-packet is a burst.
+        if whole.unwrap_or(pacer.left == 0) {
             pacer.next = pacer.busy_until;
         }
     }

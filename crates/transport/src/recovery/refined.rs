@@ -15,7 +15,9 @@ use crate::cc::{AckSample, Congestion};
 use crate::config::Config;
 use crate::segment::{Options, Segment};
 use crate::sender::{Kind, Outgoing, Sender};
+use crate::small_queue::SmallQueue;
 use crate::stats::Stats;
+use crate::super_packets::SuperPackets;
 use crate::writing::Writer;
 use pauseframe_units::{Span, Time};
 
@@ -37,6 +39,8 @@ pub(crate) struct Refined {
     pub(super) usage: Usage,
     pub(super) pacer: Pacer,
     pub(crate) writer: Option<Box<Writer>>,
+    pub(crate) small_queue: SmallQueue,
+    pub(crate) supers: Option<Box<SuperPackets>>,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
     /// Reductions taken back.
@@ -46,13 +50,23 @@ pub(crate) struct Refined {
 impl Refined {
     /// The state that `config` needs.
     pub(crate) fn new(config: &Config) -> Option<Box<Refined>> {
-        Refined::is_needed(config)
-            .then(|| Box::new(Refined { writer: Writer::new(config), ..Refined::default() }))
+        Refined::is_needed(config).then(|| {
+            let (writer, supers) = (Writer::new(config), SuperPackets::new(config));
+            Box::new(Refined { writer, supers, ..Refined::default() })
+        })
+    }
+
+    /// The smallest round-trip time so far; zero: none yet.
+    pub(crate) fn min_rtt(&self) -> Span {
+        self.delivery.min_rtt
     }
 
     /// Whether anything of it is on.
     pub(crate) fn is_needed(config: &Config) -> bool {
-        !config.recovery.is_plain() || Writer::new(config).is_some()
+        !config.recovery.is_plain()
+            || Writer::new(config).is_some()
+            || config.offload.tso > 0
+            || config.small_queues
     }
 }
 
@@ -193,11 +207,11 @@ impl Sender {
     pub(crate) fn next_refined(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         self.end_pacing_wait();
         self.restart_after_idle(now, config);
-        let probe = self.next_probe(now, config, stats);
-        let outgoing = match probe {
-            Some(probe) => probe,
-            None if self.is_held_back(now, config) => return None,
-            None => self.next_unprobed(now, config, stats)?,
+        let offloads = self.offloads();
+        let (outgoing, probes) = if offloads {
+            self.next_offloaded(now, config, stats)?
+        } else {
+            self.next_in_turn(now, config, stats)?
         };
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
@@ -207,16 +221,48 @@ impl Sender {
                 if outgoing.len < self.window.mss {
                     self.note_small();
                 }
+                if offloads {
+                    self.note_super_packet();
+                }
                 self.arm_after_sending(now, config);
             }
-            Kind::Retransmission if probe.is_none() => self.count_retransmission(),
+            Kind::Retransmission if !probes => self.count_retransmission(),
             Kind::Retransmission | Kind::WindowProbe => {}
         }
+        self.note_sent(now);
+        self.note_on_line(outgoing.len, now);
         self.charge_pacer(outgoing.len, now, config);
         self.validate_window(now, config);
         Some(outgoing)
     }
 
+    /// The probe, or what else is next; whether it is the probe.
+    #[inline(always)]
+    fn next_in_turn(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+        match self.next_probe(now, config, stats) {
+            Some(probe) => Some((probe, true)),
+            None if self.is_held_back(now, config) => None,
+            None => self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false)),
+        }
+    }
+
+    /// The same with super-packets: one that leaves goes first, and where none may leave the application may write.
+    #[cold]
+    #[inline(never)]
+    fn next_offloaded(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+        if self.is_leaving() {
+            return self.next_of_super_packet(now, config).map(|outgoing| (outgoing, false));
+        }
+        if let Some(next) = self.next_in_turn(now, config, stats) {
+            return Some(next);
+        }
+        if self.is_held_back(now, config) || !self.writes_more() {
+            return None;
+        }
+        self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false))
+    }
+
+    #[inline(always)]
     fn next_unprobed(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         if self.is_new_only() {
             let new = self.next_in_frto(now, config);

@@ -18,7 +18,7 @@ pub(crate) enum Special {
     Probe,
     /// RACK's reordering window ends.
     Reordering,
-    /// The pacer lets the next segment through; what the timer stood for before comes back then.
+    /// The pacer, or room in the host, lets the next segment through; what the timer stood for before comes back then.
     Pacing,
 }
 
@@ -71,8 +71,8 @@ impl Sender {
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
     }
 
-    /// The pacer asks to be woken before the timer expires.
-    pub(super) fn wake_at(&mut self, at: Time) {
+    /// The pacer, or who waits for room in the host, asks to be woken before the timer expires.
+    pub(crate) fn wake_at(&mut self, at: Time) {
         let deadline = self.rto_deadline;
         let Some(refined) = self.refined.as_deref_mut() else { return };
         if at < deadline {
@@ -195,6 +195,7 @@ impl Sender {
     }
 
     /// The probe, if one is due (§7.3): new data if the peer's window has room, else the last segment.
+    #[inline(always)]
     pub(super) fn next_probe(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
         let refined = self.refined.as_deref_mut()?;
         if !std::mem::take(&mut refined.probe.due) || self.snd_una == self.snd_nxt {

@@ -43,6 +43,8 @@ pub fn config() -> Config {
         receive_buffer: ReceiveBuffer::Fixed,
         send_buffer: SendBuffer::Unlimited,
         small_segments: SmallSegments::AtOnce,
+        small_queues: false,
+        offload: Offload::NONE,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),

@@ -48,12 +48,15 @@ struct Script {
     config: Config,
     connection: Option<Connection>,
     now: Time,
+    /// A full segment takes so long on the line.
+    frame: Span,
     outgoing: VecDeque<(Time, Segment, Ecn)>,
 }
 
 impl Script {
     fn new() -> Script {
-        Script { config: super::config(), connection: None, now: Time::ZERO, outgoing: VecDeque::new() }
+        let (now, frame) = (Time::ZERO, Span::ZERO);
+        Script { config: super::config(), connection: None, now, frame, outgoing: VecDeque::new() }
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {
@@ -63,6 +66,8 @@ impl Script {
             ["open"] => {
                 self.connection =
                     Some(Connection::open(Arc::new(self.config.clone()), ISS, PEER_ISS, self.now));
+                let frame = self.frame;
+                self.connection().set_frame_time(frame);
                 self.poll();
                 return Ok(());
             }
@@ -292,6 +297,12 @@ impl Script {
                     ReceiveBuffer::Linux { initial, max } => SendBuffer::Linux { initial, max },
                     _ => SendBuffer::Unlimited,
                 }
+            }
+            "tso" => config.offload.tso = number(value)? as u32,
+            "gro" => config.offload.gro = span(value)?,
+            "small_queues" => {
+                config.small_queues = true;
+                self.frame = span(value)?;
             }
             "small_segments" => {
                 config.small_segments = match value {
