@@ -516,8 +516,8 @@ class Host(Part):
     default "0 s".
     """
     wire_burst: str | None = None
-    """Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from
-    coming to leaving, and more only where it waits; 0: links store and forward (0 B to 1 MB); default "0 B".
+    """Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time
+    from coming to leaving, and more only where it waits; 0: links store and forward (0 B to 1 MB); default "0 B".
     """
     wire_jitters: Sequence[WireJitter] | None = None
     """Hosts whose links are unsteady in another way than wire_jitter says; default []."""
@@ -1363,8 +1363,8 @@ class Transport(Constants):
     (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); default "at_once".
     """
     small_queues: bool | None = None
-    """A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues); default
-    false.
+    """A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues);
+    default false.
     """
     timestamps: bool | None = None
     """Timestamps option: 12 bytes on every segment (RFC 7323); default false."""
