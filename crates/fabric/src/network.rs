@@ -410,7 +410,7 @@ impl Network {
     /// Who watches reads what has been noted and, if it is time, looks. When the run is to end, if it is.
     fn watch_all(&mut self, end: Time) -> Option<Time> {
         self.read_notes();
-        let now = Time(end.0 - 1);
+        let now = Time(end.0.checked_sub(1)?);
         if self.next_look().is_none_or(|look| look > now) {
             return None;
         }

@@ -76,8 +76,9 @@ fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
     table.column_by_name(column).unwrap().as_primitive::<UInt64Type>().iter().flatten().collect()
 }
 
-/// A full packet of 1500 bytes is stored and forwarded once: twice 1.2 us, and two links of 1 us.
-const ONE: f64 = 2.0 * 1.2 + 2.0;
+/// A full packet of 1500 bytes is stored and forwarded once: twice 1.2 us, and two links of 1 us; and its application learns of it
+/// after a microsecond.
+const ONE: f64 = 2.0 * 1.2 + 2.0 + 1.0;
 
 #[test]
 fn a_message_between_two_ranks_takes_the_time_of_its_packets() {
