@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(replay.finish(), Some(Time::ZERO + closed_form));
         assert_eq!(path.length, closed_form);
         // Two files of eight are no trace.
-        let error = read(&sources[..2]).unwrap_err().to_string();
+        let error = crate::check(&read(&sources[..2]).unwrap()).unwrap_err().to_string();
         assert!(error.contains("names rank 7; there are ranks 0 to 1"), "{error}");
     }
 
