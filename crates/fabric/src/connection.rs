@@ -179,23 +179,23 @@ impl Cell {
     }
 
     /// What the application at an end that is open does. One that has failed meanwhile does nothing.
-    pub(crate) fn order_end(&mut self, address: u32, order: Order, now: Time, queue: &mut EventQueue) {
+    pub(crate) fn order_end(&mut self, address: u32, order: &Order, now: Time, queue: &mut EventQueue) {
         let Some(slot) = self.slot_at(address) else { return };
         match order {
-            Order::Continue(exchange) => self.continue_with(slot, &exchange, now),
+            Order::Continue(exchange) => self.continue_with(slot, exchange, now),
             Order::EndExchange => {
                 self.tell_counts(slot, now);
                 self.end(slot).flow = NIL;
                 return;
             }
-            Order::Write { bytes, token, written } => {
+            &Order::Write { bytes, token, written } => {
                 // That it has gone is told with what happens next, not now.
                 self.write_message(slot, bytes, token, written, now);
                 self.pump(slot, now, queue);
                 self.arm_timer(slot, now, queue);
                 return;
             }
-            Order::Await { bytes, token } => {
+            &Order::Await { bytes, token } => {
                 self.await_message(slot, bytes, token);
                 return;
             }

@@ -31,6 +31,7 @@ pub(crate) struct Crew {
 
 impl Crew {
     pub(crate) fn new<'scope>(scope: &'scope Scope<'scope, '_>, count: usize, shield: Shield) -> Crew {
+        #[expect(clippy::disallowed_methods, reason = "to be woken; no result depends on it")]
         let boss = std::thread::current();
         let seat = |_| {
             let (work, done) = (Mutex::new(None), Mutex::new(None));

@@ -69,7 +69,9 @@ impl Cell {
         let Some(boundaries) = end.messages.as_mut() else { return };
         let mut tokens = Vec::new();
         end.expects = passed(&mut boundaries.incoming, delivered, |token| tokens.push(token));
-        tokens.into_iter().for_each(|token| self.report(address, News::Delivered(token), now));
+        for token in tokens {
+            self.report(address, News::Delivered(token), now);
+        }
     }
 
     /// Messages of this end have been sent.
@@ -80,6 +82,8 @@ impl Cell {
         let Some(boundaries) = end.messages.as_mut() else { return };
         let mut tokens = Vec::new();
         end.tells = passed(&mut boundaries.outgoing, sent, |token| tokens.push(token));
-        tokens.into_iter().for_each(|token| self.report(address, News::Sent(token), now));
+        for token in tokens {
+            self.report(address, News::Sent(token), now);
+        }
     }
 }

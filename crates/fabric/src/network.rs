@@ -121,6 +121,7 @@ impl Network {
     ///
     /// # Panics
     /// If a host of `topology` has not exactly one link, or a flow names a transport that `settings` has not.
+    #[expect(clippy::needless_pass_by_value, reason = "a network takes what it is made of; of_plan shares")]
     pub fn new(
         topology: Arc<Topology>,
         routes: Arc<NextHops>,
@@ -316,7 +317,9 @@ impl Network {
     fn hand_out(&mut self, now: Time) {
         let rooms = &mut self.rooms;
         for (row, path) in self.traffic.rows.take_fresh() {
-            rooms.iter_mut().for_each(|room| room.cell.paths.copy(row, &path));
+            for room in rooms.iter_mut() {
+                room.cell.paths.copy(row, &path);
+            }
         }
         for hosts in self.traffic.new_hosts.drain(..) {
             let of_cells = rooms.iter_mut().filter_map(|room| room.cell.qcn.as_mut());
@@ -327,10 +330,12 @@ impl Network {
             cell.take_order(at, address, order, queue);
         }
         if self.traffic.rows.are_wanted(now) {
-            rooms.iter_mut().for_each(|room| room.take_in());
+            for room in rooms.iter_mut() {
+                room.take_in();
+            }
             let pools = || rooms.iter().map(|room| &room.cell.packets);
             let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
-            self.traffic.rows.reclaim(named, pools().map(|pool| pool.places()).sum());
+            self.traffic.rows.reclaim(named, pools().map(super::packet::PacketPool::places).sum());
         }
     }
 
@@ -484,7 +489,9 @@ impl Network {
     /// Captures up to `limit` frames that these ports send.
     pub fn capture(&mut self, ports: &[PortId], limit: u64) {
         let mut wanted = vec![false; self.plan.topology.port_count()];
-        ports.iter().for_each(|port| wanted[port.0 as usize] = true);
+        for port in ports {
+            wanted[port.0 as usize] = true;
+        }
         self.capture_left = limit;
         for room in &mut self.rooms {
             room.cell.capture = Capture::new(wanted.clone(), limit);
@@ -532,7 +539,9 @@ impl Network {
     /// If a probability is outside 0 to 1.
     pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)]) {
         for room in &mut self.rooms {
-            ports.iter().for_each(|(port, model)| room.cell.corrupt(*port, *model));
+            for (port, model) in ports {
+                room.cell.corrupt(*port, *model);
+            }
         }
     }
 

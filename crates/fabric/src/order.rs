@@ -126,7 +126,7 @@ impl Cell {
                 Order::OpenStream(opening) => self.open_stream(address, *opening, now, queue),
                 Order::AwaitDatagrams(count) => self.await_datagrams(address, count, now),
                 Order::FreeStream => self.free_stream(address, now),
-                order => self.order_end(address, order, now, queue),
+                order => self.order_end(address, &order, now, queue),
             }
         }
     }

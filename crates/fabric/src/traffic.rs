@@ -189,8 +189,8 @@ impl Traffic {
 
     /// The run has nothing left to show: no open flow, and no workload that could start one.
     fn check_over(&mut self, now: Time) {
-        let idle = |workload: &Box<dyn Workload>| workload.next_start().is_none();
-        if self.stop_when_finished && self.active == 0 && self.workloads.iter().all(idle) {
+        let idle = || self.workloads.iter().all(|workload| workload.next_start().is_none());
+        if self.stop_when_finished && self.active == 0 && idle() {
             self.over.get_or_insert(now);
         }
     }

@@ -254,7 +254,6 @@ fn resolve(
 /// Runs a scenario to its end, or until a signal.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, progress=None))]
-#[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
 fn run(
     py: Python<'_>,
     scenario: &Resolved,

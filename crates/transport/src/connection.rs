@@ -314,10 +314,10 @@ impl Connection {
 
     /// Time has reached `now`; a call before the deadline changes nothing.
     pub fn on_timeout(&mut self, now: Time) {
-        if now >= self.receiver.deadline {
-            if let Some(merged) = self.receiver.end_poll(now) {
-                self.take_merged(merged, now);
-            }
+        if now >= self.receiver.deadline
+            && let Some(merged) = self.receiver.end_poll(now)
+        {
+            self.take_merged(merged, now);
         }
         if now >= self.receiver.deadline {
             self.receiver.on_timeout(now, &self.config, &self.sender.rtt);

@@ -235,10 +235,10 @@ impl Sender {
     fn most_segments(&self, config: &Config) -> u64 {
         let Some(supers) = self.supers() else { return 1 };
         let mss = u64::from(self.window.mss);
-        let least_rtt = self.refined.as_deref().map_or(Span::ZERO, |refined| refined.min_rtt());
+        let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());
         let mut bytes = supers.max;
         if let Some(rate) = self.pacing_rate(config) {
-            let rounds = least_rtt.0 / Span::from_us(1).0 >> RTT_LOG;
+            let rounds = (least_rtt.0 / Span::from_us(1).0) >> RTT_LOG;
             let near = least_rtt > Span::ZERO && rounds < 32;
             bytes = (rate >> PACING_SHIFT) + if near { supers.max >> rounds } else { 0 };
         }

@@ -99,14 +99,14 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, cells: u64) -> Seen {
     network.divide(&cell_of);
     let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
     network.capture(&ports, 5_000);
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         network.capture_once();
     }
     network.sample(SamplePlan { every: Span(3_333_333), ports, workloads: vec![true] });
     network.record_states(Span(7_777_777), 2_000);
     network.record_pauses(500);
     network.detect_deadlocks(Span::from_us(20), false);
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         let what = pauseframe_fabric::Failed::Link(pauseframe_units::LinkId(
             seed as u32 % topology.links().len() as u32,
         ));

@@ -68,7 +68,7 @@ fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Res
     let (switch, destination, port) = (switch?, destination?, port?);
     let vlan = column("vlan", &DataType::UInt16)?;
     let [switch, destination, port] =
-        [&switch, &destination, &port].map(|column| column.as_dictionary::<Int32Type>());
+        [&switch, &destination, &port].map(arrow_array::cast::AsArray::as_dictionary::<Int32Type>);
     let (mut switches, mut destinations) = (Known::new(switch), Known::new(destination));
     let mut ports: BTreeMap<(NodeId, i32), PortId> = BTreeMap::new();
     let port_texts = port.values().as_string::<i32>();
@@ -78,13 +78,12 @@ fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Res
         let switch = switches.node(i, |name| builder.switch(name)).map_err(at)?;
         let destination = destinations.node(i, |name| builder.node(name)).map_err(at)?;
         let key = port.keys().value(i);
-        let port = match ports.get(&(switch, key)) {
-            Some(port) => *port,
-            None => {
-                let port = builder.port(switch, port_texts.value(key as usize)).map_err(at)?;
-                ports.insert((switch, key), port);
-                port
-            }
+        let port = if let Some(port) = ports.get(&(switch, key)) {
+            *port
+        } else {
+            let port = builder.port(switch, port_texts.value(key as usize)).map_err(at)?;
+            ports.insert((switch, key), port);
+            port
         };
         builder.row(("row", number), switch, *vlan, destination, port).map_err(at)?;
     }
