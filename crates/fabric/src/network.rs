@@ -242,7 +242,7 @@ impl Network {
         crew: &mut Option<Crew>,
         watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
-        let mut watched = self.events();
+        let (mut watched, mut turns) = (self.events(), 0);
         loop {
             if let Some(over) = self.traffic.over().filter(|over| *over <= self.reached) {
                 return Ok(self.ending(over, false));
@@ -260,10 +260,12 @@ impl Network {
             if let Some(stopped) = self.watch_all(self.reached) {
                 return Ok(self.ending(stopped, false));
             }
+            // A turn counts as an event: where nothing but samples happens, somebody still asks whether to go on.
+            turns += 1;
             let events = self.events();
-            if events - watched >= limits.watch_every {
-                watched = events;
-                if watch(self, Progress { now: self.now(), events }) == Control::Stop {
+            if events + turns - watched >= limits.watch_every {
+                watched = events + turns;
+                if watch(self, Progress { now: self.reached.min(limits.time), events }) == Control::Stop {
                     return Ok(self.ending(self.now(), true));
                 }
             }
