@@ -311,6 +311,28 @@ fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec
     warnings
 }
 
+/// What the results do not hold whole: logs that were full, jobs that did not end.
+fn cut_short(scenario: &Scenario, built: &Built, series: &Series) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if built.network.unrecorded_pauses() > 0 {
+        let count = built.network.unrecorded_pauses();
+        warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
+    }
+    warnings.extend(jobs::warnings(scenario, built));
+    if let Some(time) = built.network.states_full_at() {
+        warnings.push(format!(
+            "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
+        ));
+    }
+    if let Some(time) = series.full() {
+        warnings.push(format!(
+            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
+             fewer ports, or use --force-large"
+        ));
+    }
+    warnings
+}
+
 fn tabulate(
     resolved: &Resolved,
     finished: Finished,
@@ -331,22 +353,7 @@ fn tabulate(
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
-    if built.network.unrecorded_pauses() > 0 {
-        let count = built.network.unrecorded_pauses();
-        warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
-    }
-    warnings.extend(jobs::warnings(scenario, &built));
-    if let Some(time) = built.network.states_full_at() {
-        warnings.push(format!(
-            "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
-        ));
-    }
-    if let Some(time) = series.full() {
-        warnings.push(format!(
-            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
-             fewer ports, or use --force-large"
-        ));
-    }
+    warnings.extend(cut_short(scenario, &built, &series));
     warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
     let facts = RunFacts {
         name: scenario.name.clone(),
