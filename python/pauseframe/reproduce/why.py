@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pauseframe.reproduce.spec import Size
 
 NAMED = re.compile(r"\{([^{}]+)\}")
-PART = re.compile(r"([A-Z]-[A-Z]\d+(?:-[\w-]+)?)\.(\d+)")
+PART = re.compile(r"([A-Z]-[A-Z]?\d+(?:-[\w-]+)?)\.(\d+)")
 UNKNOWN = "?"
 """What stands where there is no number."""
 
