@@ -23,6 +23,9 @@ def reproduce(
         "results/reproduce"
     ),
     seed: Annotated[int, typer.Option("--seed", help="The first of the seeds.")] = 1,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="How many seeds [default: at least 5, as verdicts need].")
+    ] = None,
     jobs: Jobs = None,
     pdf: Annotated[
         Path | None, typer.Option("--pdf", help="Write every plot as PDF and SVG, for a paper, into this folder.")
@@ -33,9 +36,7 @@ def reproduce(
     expect: Annotated[
         bool, typer.Option("--expect", help="Fail where a verdict is not the one in the experiments' verdicts.json.")
     ] = False,
-    record: Annotated[
-        bool, typer.Option("--record", help="Run the master seeds 1, 2 and 3 and write their verdicts there.")
-    ] = False,
+    record: Annotated[bool, typer.Option("--record", help="Write the verdicts there.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,14 +46,14 @@ def reproduce(
     if list_ or not what:
         list_experiments(experiments, as_json=as_json)
         return
-    if full and (expect or record):
-        raise typer.BadParameter("verdicts are known for --quick alone", param_hint="--full")
     size: Literal["quick", "full"] = "full" if full else "quick"
-    if record:
-        record_verdicts(what, experiments, out, jobs=jobs, quiet=quiet)
+    if record and (seeds is not None or seed != 1):
+        raise typer.BadParameter("verdicts are recorded of the experiments' own seeds", param_hint="--record")
     outcomes = run_reproduce(
-        what, experiments, out, size=size, seed=seed, jobs=jobs, pdf=pdf, as_json=as_json, quiet=quiet
+        what, experiments, out, size=size, seed=seed, seeds=seeds, jobs=jobs, pdf=pdf, as_json=as_json, quiet=quiet
     )
+    if record and not any(outcome.failures for outcome in outcomes):
+        record_verdicts(outcomes, experiments)
     wrong = unexpected(outcomes, experiments) if expect else []
     for line in wrong:
         say(line)

@@ -72,7 +72,7 @@ def experiments() -> dict[str, Experiment]:
 
 def _lasting(stop: str, workloads: int) -> Reduced:
     """Flows and jobs start for so long."""
-    return Reduced(set={f"workload.{number}.stop": stop for number in range(workloads)})
+    return Reduced(seeds=1, set={f"workload.{number}.stop": stop for number in range(workloads)})
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _place(plans: dict[str, Experiment], size: Size, out: Path) -> None:
     """Makes OUT/FABRIC/VARIANT the results folder of each run."""
     store = Store(out / STORE)
     for fabric, experiment in plans.items():
-        for cell in plan(experiment, size, 1):
+        for cell in plan(experiment, size, [1]):
             store.place(cell.run.key, out / fabric / cell.variant)
 
 

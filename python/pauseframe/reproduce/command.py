@@ -47,10 +47,6 @@ def list_experiments(folder: Path | None, *, as_json: bool) -> None:
     wide_console().print(table)
 
 
-def _entry(one: Experiment) -> dict[str, str | list[str]]:
-    return {"experiment": one.id, "title": one.title, "claims": [claim.id for claim in one.spec.claims]}
-
-
 def run_reproduce(
     wanted: Sequence[str],
     folder: Path | None,
@@ -77,19 +73,16 @@ def run_reproduce(
     return outcomes
 
 
-def record_verdicts(wanted: Sequence[str], folder: Path | None, out: Path, *, jobs: int | None, quiet: bool) -> None:
-    """Runs the three master seeds at the reduced size and puts their verdicts beside the experiments."""
-    by_seed = []
-    for seed in expected.SEEDS:
-        outcomes = reproduce(_chosen(wanted, folder), out, seed=seed, jobs=jobs, progress=False if quiet else None)
-        by_seed.append([record for outcome in outcomes for record in outcome.records()])
-    expected.write(folder or shipped_experiments(), by_seed)
+def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
+    """Puts the verdicts beside the experiments."""
+    judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
+    expected.write(folder or shipped_experiments(), judgements, outcomes[0].size)
 
 
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
     """A line for each verdict that is not the known one."""
-    records = [record for outcome in outcomes for record in outcome.records()]
-    return expected.changes(expected.read(folder or shipped_experiments()), records)
+    judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
+    return expected.changes(expected.read(folder or shipped_experiments()), judgements, outcomes[0].size)
 
 
 def _chosen(wanted: Sequence[str], folder: Path | None) -> list[Experiment]:

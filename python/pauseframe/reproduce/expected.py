@@ -1,38 +1,54 @@
-"""The verdicts that are known: `experiments/verdicts.json`, one entry per claim, for three master seeds.
+"""The verdicts that are known: `experiments/verdicts.json`, an entry a claim and size with what came out for each seed.
 
-`pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it. Reduced size only.
+`pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import RunError
 from pauseframe._files import write_text
 from pauseframe._text import format_number
+from pauseframe.reproduce.judge import interval, verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from pauseframe.reproduce.run import Record
+    from pauseframe.reproduce.judge import Judgement, Measured, Verdict
+    from pauseframe.reproduce.spec import Size
 
 NAME = "verdicts.json"
-SEEDS = (1, 2, 3)
+
+
+class KnownPart(TypedDict):
+    """Of a part of a claim."""
+
+    verdict: Verdict
+    by_seed: dict[str, float]
+    median: float | None
+    interval: list[float] | None
+    held: int
+    """In how many seeds it is in its band."""
+    samples: int
 
 
 class Known(TypedDict):
-    """What is known of a claim."""
+    """Of a claim at a size."""
 
-    verdicts: list[str]
-    """One for each of SEEDS."""
-    measured: list[float | None]
-    """With the first of them."""
+    verdict: Verdict
+    parts: list[KnownPart]
 
 
-def read(folder: Path) -> dict[str, Known]:
-    """By claim. Empty where there is no such file."""
+Verdicts = dict[str, dict[str, Known]]
+"""By claim and size."""
+
+
+def read(folder: Path) -> Verdicts:
+    """Empty where there is no such file."""
     path = folder / NAME
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -42,41 +58,69 @@ def read(folder: Path) -> dict[str, Known]:
         raise RunError(f"{path}: {error}; write it anew with pauseframe reproduce all --record") from error
 
 
-def write(folder: Path, by_seed: Sequence[Sequence[Record]]) -> Path:
-    """Puts the records of all seeds beside the experiments; claims that were not run now keep their entries."""
+def write(folder: Path, judgements: Sequence[Judgement], size: Size) -> Path:
+    """Puts the judgements beside the experiments; other claims and the other size keep their entries."""
     known = read(folder)
-    for records in zip(*by_seed, strict=True):
-        measured = [None if value is None else float(f"{value:.4g}") for value in records[0]["measured"]]
-        known[records[0]["id"]] = {"verdicts": [record["verdict"] for record in records], "measured": measured}
+    for judgement in judgements:
+        entry: Known = {"verdict": judgement.verdict, "parts": [_part(one) for one in judgement.parts]}
+        known[judgement.claim.id] = known.get(judgement.claim.id, {}) | {size: entry}
     lines = ",\n".join(f" {json.dumps(claim)}: {json.dumps(known[claim])}" for claim in sorted(known))
     return write_text(folder / NAME, f"{{\n{lines}\n}}\n")
 
 
-def changes(known: Mapping[str, Known], records: Sequence[Record]) -> list[str]:
-    """A line for each claim whose verdict is not the known one of the first seed, with the numbers then and now."""
+def _part(measured: Measured) -> KnownPart:
+    bounds = interval(measured.values) if measured.values else None
+    return {
+        "verdict": measured.verdict,
+        "by_seed": {str(seed): _short(value) for seed, value in measured.by_seed.items()},
+        "median": _short(statistics.median(measured.values)) if measured.values else None,
+        "interval": [_short(end) for end in bounds] if bounds else None,
+        "held": measured.held,
+        "samples": measured.samples,
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> list[str]:
+    """A line for each part whose verdict is not the known one of the same seeds, with the numbers then and now."""
     lines = []
-    for record in records:
-        before = known.get(record["id"])
+    for judgement in judgements:
+        before = known.get(judgement.claim.id, {}).get(size)
         if before is None:
-            lines.append(f"{record['id']}: {record['verdict']}, not known before")
-        elif before["verdicts"][0] != record["verdict"]:
-            lines.append(
-                f"{record['id']}: was {before['verdicts'][0]} ({_numbers(before['measured'])}), is now "
-                f"{record['verdict']} ({_numbers(record['measured'])}); claimed: {record['claimed']}"
-            )
+            lines.append(f"{judgement.claim.id}: {judgement.verdict}, not known before")
+            continue
+        for number, (then, now) in enumerate(zip(before["parts"], judgement.parts, strict=False), start=1):
+            line = _change(then, now)
+            if line:
+                lines.append(f"{judgement.claim.id}.{number}: {line}; claimed: {judgement.claim.claimed}")
+        if len(before["parts"]) != len(judgement.parts):
+            lines.append(f"{judgement.claim.id}: has {len(judgement.parts)} parts, had {len(before['parts'])}")
     return lines
 
 
-def stability(known: Mapping[str, Known], claim: str) -> str:
-    """What the verdicts of the three seeds say, in words; empty if they are not known."""
-    if claim not in known:
+def _change(then: KnownPart, now: Measured) -> str:
+    """Numbers of the seeds that both have; where they share none, the verdicts."""
+    shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
+    if not shared:
+        return "" if then["verdict"] == now.verdict else f"was {then['verdict']}, is now {now.verdict}"
+    before = statistics.median(then["by_seed"][str(seed)] for seed in shared)
+    after = statistics.median(now.by_seed[seed] for seed in shared)
+    verdicts = verdict_of(now.part, before), verdict_of(now.part, _short(after))
+    if verdicts[0] == verdicts[1]:
         return ""
-    verdicts = known[claim]["verdicts"]
-    if len(set(verdicts)) == 1:
-        return f"{verdicts[0]} with each of {len(verdicts)} master seeds"
-    counts = ", ".join(f"{one} with {verdicts.count(one)}" for one in dict.fromkeys(verdicts))
-    return f"{counts} of {len(verdicts)} master seeds"
+    numbers = format_number(before, 3), format_number(after, 3)
+    return f"was {verdicts[0]} ({numbers[0]}), is now {verdicts[1]} ({numbers[1]})"
 
 
-def _numbers(values: Sequence[float | None]) -> str:
-    return ", ".join("-" if value is None else format_number(value, 3) for value in values)
+def stability(known: Verdicts, claim: str, size: Size) -> str:
+    """What is known of a claim, in words; empty if nothing is."""
+    if size not in known.get(claim, {}):
+        return ""
+    entry = known[claim][size]
+    seeds = max((len(part["by_seed"]) for part in entry["parts"]), default=0)
+    held = ", ".join(str(part["held"]) for part in entry["parts"])
+    what = "its part is" if len(entry["parts"]) == 1 else "its parts are"
+    return f"{entry['verdict']} over {seeds} seeds; {what} in the band with {held} of them"

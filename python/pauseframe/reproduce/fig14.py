@@ -17,7 +17,7 @@ from pauseframe._core import Routes, Topology, flow_rates, plan_routes
 from pauseframe.reproduce.points import Point
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pauseframe.reproduce.spec import Size
 
@@ -42,15 +42,14 @@ ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 GROWTH = {"quick": (50, 100, 150, 225), "full": (50, 100, 150, 225, 500, 1000)}
 PERMUTATIONS = {"quick": 2, "full": 20}
-SEEDS = {"quick": 1, "full": 3}
 FAILED = (0.001, 0.01, 0.05, 0.1)
 DEGREES = {"quick": ((20, 8), (100, 16), (225, 32)), "full": ((20, 4), (50, 8), (100, 16), (400, 24), (1000, 32))}
 SAMPLED = {"lanes": 2, "vlans": 16, "sampled_vlans": 12}
 
 
-def points(size: Size, seed: int) -> list[Point]:
+def points(size: Size, seeds: Sequence[int]) -> list[Point]:
     """All points of the experiment."""
-    return [point for one in range(seed, seed + SEEDS[size]) for point in _of_seed(size, one)]
+    return [point for one in seeds for point in _of_seed(size, one)]
 
 
 def jellyfish(switches: int, network_ports: int, hosts_per_switch: int, seed: int) -> Topology:

@@ -1,17 +1,19 @@
 """The judge of claims: one for all papers, and for the demo.
 
 A claim has parts (`parts.py`); each gives a number for each seed and a band. Verdicts: `reproduced` if the median over
-seeds is in the band, `shape only` if it lies on the claimed side (the order is right and the size is not, or the wider
-band `shape_low`..`shape_high` has it), else `differs`. The verdict of a claim is its worst part's.
+seeds is in the band, `shape only` if the paper's order, sign and best configuration hold and the number is within a
+factor of 2 of the paper's, else `differs`. An order holds if it does in nine tenths of the seeds. A percentile with too
+few samples beyond it is refused, and its claim `not run`. The verdict of a claim is its worst part's.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from pauseframe.reproduce.points import tails
 from pauseframe.sweep.statistics import estimate
 
 if TYPE_CHECKING:
@@ -25,15 +27,33 @@ Verdict = Literal["reproduced", "shape only", "differs", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run")
 
 
+BEYOND = 10
+"""Samples beyond a percentile, of all seeds together, without which it is refused."""
+
+ORDER_HOLDS = 0.9
+"""In what share of the seeds an order must hold: a median tells two nearly equal ones apart by chance."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """What came out for one part of a claim."""
 
     part: Part
-    values: list[float]
-    """One a seed."""
+    by_seed: dict[int, float]
     verdict: Verdict
     note: str = ""
+    samples: int = 0
+    """Behind the least certain of the numbers that it is made of, all seeds together."""
+
+    @property
+    def values(self) -> list[float]:
+        """One a seed."""
+        return list(self.by_seed.values())
+
+    @property
+    def held(self) -> int:
+        """In how many seeds it is in its band."""
+        return sum(verdict_of(self.part, value) == "reproduced" for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -51,14 +71,12 @@ class Judgement:
     @property
     def holds_in(self) -> tuple[int, int]:
         """In how many seeds every part is in its band, of how many."""
-        seeds = max((len(part.values) for part in self.parts), default=0)
+        seeds = sorted({seed for part in self.parts for seed in part.by_seed})
         right = sum(
-            all(
-                _verdict(part.part, part.values[seed]) == "reproduced" for part in self.parts if seed < len(part.values)
-            )
-            for seed in range(seeds)
+            all(verdict_of(one.part, one.by_seed[seed]) == "reproduced" for one in self.parts if seed in one.by_seed)
+            for seed in seeds
         )
-        return right, seeds
+        return right, len(seeds)
 
 
 def judge(claim: Claim, points: Sequence[Point]) -> Judgement:
@@ -68,19 +86,28 @@ def judge(claim: Claim, points: Sequence[Point]) -> Judgement:
 
 def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
     chosen = [point for point in points if point.metric == part.metric and point.has(part.at)]
-    values, note = [], ""
+    by_seed, note = {}, ""
     for seed in sorted({point.seed for point in chosen}):
         value = part.number([point for point in chosen if point.seed == seed])
         if value is not None and not math.isnan(value):
-            values.append(value)
+            by_seed[seed] = value
         else:
             note = "no value in some seeds"
-    if not values:
-        return Measured(part, [], "not run", "nothing was measured")
-    return Measured(part, values, _verdict(part, statistics.median(values)), note)
+    if not by_seed:
+        return Measured(part, {}, "not run", "nothing was measured")
+    samples, beyond = tails(chosen, part.who())
+    if beyond is not None and beyond < BEYOND:
+        note = f"refused: of {samples} samples {beyond:.2g} lie beyond the percentile, {BEYOND} are wanted"
+        return Measured(part, by_seed, "not run", note, samples)
+    measured = Measured(part, by_seed, verdict_of(part, statistics.median(by_seed.values())), note, samples)
+    if measured.verdict == "reproduced" and part.is_order and measured.held < ORDER_HOLDS * len(by_seed):
+        note = f"in this order in {measured.held} of {len(by_seed)} seeds, {ORDER_HOLDS:.0%} are wanted"
+        return replace(measured, verdict="differs", note=note)
+    return measured
 
 
-def _verdict(part: Part, value: float) -> Verdict:
+def verdict_of(part: Part, value: float) -> Verdict:
+    """Of one number."""
     low, high = part.band
     if low <= value <= high:
         return "reproduced"

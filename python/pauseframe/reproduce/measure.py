@@ -3,12 +3,16 @@
 `flows` and `queries` have two columns more than on disk: `age_us` and `slowdown_or_age`, the completion time and
 slowdown of what finished and the time so far of what had not when the run ended. Leaving out what was cut off would
 flatter the slowest transport. `summary` is one row, nested names joined by an underscore.
+
+SQL selects samples and `take` says what is taken of those that share their keys, so that each number carries how many
+there were, and a percentile how many lie beyond it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -17,14 +21,14 @@ from pauseframe.results import load
 from pauseframe.sweep.results import flat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pydantic import JsonValue
 
-    from pauseframe.reproduce.spec import Metric
+    from pauseframe.reproduce.spec import Metric, Size
 
-TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks")
+TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks", "deadlocks")
 """What SQL may name."""
 
 
@@ -36,9 +40,12 @@ class Row:
     at: dict[str, JsonValue]
     """The other columns of its row."""
     value: float | None
+    samples: int = 1
+    beyond: float | None = None
+    """Of a percentile."""
 
 
-def measure(folder: Path, metrics: Mapping[str, Metric]) -> list[Row]:
+def measure(folder: Path, metrics: Mapping[str, Metric], size: Size = "full") -> list[Row]:
     """All metrics of a run, by name. Raises RunError that names the metric whose SQL fails."""
     run = load(folder)
     summary = pl.DataFrame([{key.replace(".", "_"): value for key, value in flat(run.summary).items()}])
@@ -53,7 +60,7 @@ def measure(folder: Path, metrics: Mapping[str, Metric]) -> list[Row]:
             frame = context.execute(metric.sql).collect()
         except pl.exceptions.PolarsError as error:
             raise RunError(f"metric {name}: {error}") from error
-        rows += _rows(name, frame)
+        rows += _rows(name, frame, metric.taken(size))
     return rows
 
 
@@ -62,13 +69,51 @@ def _with_age(frame: pl.LazyFrame, end: float) -> pl.LazyFrame:
     return frame.with_columns(age.alias("age_us"), (age / pl.col("ideal_fct_us")).alias("slowdown_or_age"))
 
 
-def _rows(metric: str, frame: pl.DataFrame) -> list[Row]:
+def _rows(metric: str, frame: pl.DataFrame, take: str) -> list[Row]:
     if "value" not in frame.columns:
         if len(frame.columns) != 1:
             raise RunError(f"metric {metric}: name the column that is its value `value`")
         frame = frame.rename({frame.columns[0]: "value"})
     keys = [column for column in frame.columns if column != "value"]
-    return [Row(metric, {key: row[key] for key in keys}, _number(row["value"])) for row in frame.iter_rows(named=True)]
+    if take == "value":
+        return [
+            Row(metric, {key: row[key] for key in keys}, _number(row["value"])) for row in frame.iter_rows(named=True)
+        ]
+    groups = frame.group_by(keys, maintain_order=True) if keys else [((), frame)]
+    return [_taken(metric, dict(zip(keys, key, strict=True)), group["value"], take) for key, group in groups]
+
+
+def _taken(metric: str, at: dict[str, JsonValue], values: pl.Series, take: str) -> Row:
+    values = values.drop_nulls().cast(pl.Float64)
+    if values.is_empty():
+        return Row(metric, at, None, 0)
+    if take in TAKEN:
+        return Row(metric, at, _number(TAKEN[take](values)), values.len())
+    share = float(take.removeprefix("p")) / 100
+    return Row(
+        metric,
+        at,
+        _number(values.quantile(share, "linear")),
+        values.len(),
+        beyond=values.len() * min(share, 1 - share),
+    )
+
+
+def _std(values: pl.Series) -> Any:
+    return values.std() if values.len() > 1 else 0.0
+
+
+TAKEN: dict[str, Callable[[pl.Series], Any]] = {
+    "mean": pl.Series.mean,
+    "median": pl.Series.median,
+    "min": pl.Series.min,
+    "max": pl.Series.max,
+    "sum": pl.Series.sum,
+    "std": _std,
+    "cov": lambda values: _std(values) / values.mean(),
+    "geometric_mean": lambda values: math.exp(float(values.log().sum()) / values.len()),
+}
+"""What is taken of samples; percentiles besides, between the two nearest of them."""
 
 
 def _number(value: float | None) -> float | None:

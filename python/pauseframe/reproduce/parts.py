@@ -4,13 +4,18 @@
 |---|---|---|
 | within | the metric of `variant` | `low`..`high` |
 | factor | the metric of `of` over that of `over` (`best`: the smallest of all variants, or of `only`) | `low`..`high` |
+| change | the same less 1: -0.27 is 27 % less, 1.31 is 131 % more | `low`..`high` |
+| explained | (`of` - `without`) / (`of` - `over`): how much of a difference is explained | `low`..`high` |
 | order | the smallest ratio of neighbours in `order`, ascending | at least 1 - `slack` |
 | share | the share of points at which `of` is at most `factor` times `over` | at least `least` |
 | zero | the metric of `variant` | 0 |
 | crossover | where along the axis `along` `of` crosses `over` | `low`..`high` |
 | monotone | Spearman's rank correlation of the metric with `along` (`direction` rising or falling) | at least `least` |
 
-Where a number is made of several values, `across` says how; `at` picks points by their keys.
+Where a number is made of several values, `across` says how; `at` picks points by their keys. `theirs` is the paper's
+number, or the two ends of its range: outside of the band the shape is right if the number is within a factor of 2 of
+it, with the same sign (a change) and on the same side of 1 (a factor). Where the paper has no number there is only the
+band.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from pauseframe.reproduce.points import Model, Point, Selected, Who, along, curve
+from pauseframe.reproduce.points import BEST, Model, Point, Selected, Who, along, curve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +37,8 @@ ACROSS: dict[str, Callable[[Sequence[float]], float]] = {
 }  # fmt: skip
 Band = tuple[float, float]
 NOWHERE: Band = (math.inf, -math.inf)
-BEST = "best"
+SHAPE = 2.0
+"""How far from the paper's number a number may be whose shape is right, as a factor."""
 
 
 class _Part(Model):
@@ -43,8 +49,10 @@ class _Part(Model):
     """What is measured, in words."""
     at: dict[str, JsonValue] = {}
     across: Literal["min", "max", "mean", "median"] | None = None
-    shape_low: float | None = None
-    shape_high: float | None = None
+    theirs: float | list[float] | None = None
+    """The paper's number, or its range."""
+    instead: str = ""
+    """Why the band is not that of `claims.csv`, where it is not."""
 
     def number(self, points: Sequence[Point]) -> float | None:
         """From the points of one seed; None where they have none. Raises ValueError without `across` for several."""
@@ -62,13 +70,20 @@ class _Part(Model):
 
     @property
     def shape(self) -> Band:
-        """The wider band, in which the claim's shape is right."""
-        if self.shape_low is None and self.shape_high is None:
-            return self._shape()
-        return _open(self.shape_low, self.shape_high)
+        """In which the claim's shape is right: both ends are within a factor of 2 of the paper's number."""
+        if self.theirs is None:
+            return NOWHERE
+        ends = sorted(abs(one) for one in self._range())
+        low, high = ends[0] / SHAPE, ends[-1] * SHAPE
+        return (low, high) if max(self._range()) > 0 else (-high, -low)
 
-    def _shape(self) -> Band:
-        return NOWHERE
+    @property
+    def is_order(self) -> bool:
+        """Whether the band says no more than which of two is larger."""
+        return False
+
+    def _range(self) -> list[float]:
+        return self.theirs if isinstance(self.theirs, list) else [self.theirs or 0.0]
 
     def who(self) -> list[Who]:
         """Whatever names variants."""
@@ -151,6 +166,10 @@ class Zero(_Part):
 class Factor(_Bounded):
     """One variant's metric over another's."""
 
+    @property
+    def is_order(self) -> bool:
+        return 1.0 in (self.low, self.high)
+
     kind: Literal["factor"]
     of: Who
     over: Who
@@ -164,16 +183,55 @@ class Factor(_Bounded):
             return _pairs(points, self.of, self.over)
         curves = [curve(points, name) for name in self.only or sorted({point.variant for point in points})]
         shared = set.intersection(*(set(one) for one in curves)) if curves else set()
-        of = curve(points, self.of)
-        return [(of[place], min(one[place] for one in curves)) for place in sorted(of.keys() & shared)]
+        return [
+            (of[place], min(one[place] for one in curves))
+            for of in (curve(points, one) for one in (self.of if isinstance(self.of, list) else [self.of]))
+            for place in sorted(of.keys() & shared)
+        ]
 
-    def _shape(self) -> Band:
-        """On the claimed side of 1."""
-        low, high = self.band
-        return (1.0, math.inf) if low > 1 else (0.0, 1.0) if high < 1 else NOWHERE
+    @property
+    def shape(self) -> Band:
+        """On the claimed side of 1, too."""
+        low, high = super().shape
+        ends = self._range()
+        if min(ends) > 1:
+            return max(low, math.nextafter(1, 2)), high
+        return (low, min(high, math.nextafter(1, 0))) if max(ends) < 1 else (low, high)
 
     def who(self) -> list[Who]:
         return [self.of, self.over, *self.only]
+
+
+class Change(_Bounded):
+    """How much less (below 0) or more one variant's metric is than another's, as a share of that."""
+
+    kind: Literal["change"]
+    of: Who
+    over: Who
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        return self._reduce([a / b - 1 if b else math.inf for a, b in _pairs(points, self.of, self.over)])
+
+    def who(self) -> list[Who]:
+        return [self.of, self.over]
+
+
+class Explained(_Bounded):
+    """How much of the way from one number, `of`, to another, `over`, a third has gone already."""
+
+    kind: Literal["explained"]
+    of: Selected
+    without: Selected
+    over: Selected
+
+    def number(self, points: Sequence[Point]) -> float | None:
+        of, without, over = (self._reduce(list(curve(points, one).values())) for one in self.who())
+        if of is None or without is None or over is None or of == over:
+            return None
+        return (of - without) / (of - over)
+
+    def who(self) -> list[Who]:
+        return [self.of, self.without, self.over]
 
 
 class Order(_Part):
@@ -183,12 +241,18 @@ class Order(_Part):
     order: list[Who]
     slack: float = 0.0
 
+    @property
+    def is_order(self) -> bool:
+        return True
+
     def number(self, points: Sequence[Point]) -> float | None:
         means = [self._reduce(list(curve(points, who).values())) for who in self.order]
         if any(mean is None for mean in means):
             return None
-        steps = itertools.pairwise(mean for mean in means if mean is not None)
-        return min(b / a if a else math.inf if b else 1.0 for a, b in steps)
+        steps = list(itertools.pairwise(mean for mean in means if mean is not None))
+        if (0.0, 0.0) in steps:
+            return None  # two zeros are in no order: what was measured is too coarse, or did not happen
+        return min(b / a if a else math.inf for a, b in steps)
 
     @property
     def band(self) -> Band:
@@ -259,15 +323,12 @@ class Monotone(_AtLeast):
             return 0.0
         return (-1.0 if self.direction == "falling" else 1.0) * statistics.correlation(*ranks)
 
-    def _shape(self) -> Band:
-        return 1e-9, math.inf
-
     def who(self) -> list[Who]:
         return [self.variant]
 
 
 Part = Annotated[
-    Within | Zero | Factor | Order | Share | Crossover | Monotone,
+    Within | Zero | Factor | Change | Explained | Order | Share | Crossover | Monotone,
     Field(discriminator="kind"),
 ]
 

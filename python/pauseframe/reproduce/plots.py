@@ -3,11 +3,14 @@
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
 `time_us`, `cdf` of all values. One trace per variant (and a value of the key `line`, if there is one): the median over
 seeds, with its interval. `theirs` has points read off the published figure, by variant;
-`at` picks points by keys.
+`at` picks points by keys; `over` shows every other variant over that one.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.report import figures
@@ -30,7 +33,7 @@ MICROSECONDS = 1e-6
 
 def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figure:
     """One plot of an experiment."""
-    mine = [one for one in points if one.metric == plot.metric and one.value is not None and one.has(plot.at)]
+    mine = _chosen(plot, points)
     traces: list[dict[str, Any]] = []
     for variant in plot.variants or experiment.spec.variants:
         of_variant = [point for point in mine if point.variant == variant]
@@ -42,6 +45,33 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
         trace = figures._line(len(traces), f"{variant}, paper", [x for x, _ in pairs], [y for _, y in pairs], "%{y}")
         traces.append(trace | {"mode": "markers"})
     return figures._figure(traces, _x_axis(plot, mine), _y_axis(plot))
+
+
+def counts(plot: Plot, points: Sequence[Point]) -> str:
+    """What stands under a plot: of how many seeds and samples its numbers are."""
+    mine = _chosen(plot, points)
+    if not mine:
+        return ""
+    seeds = len({point.seed for point in mine})
+    text = f"{seeds} seed{'s' if seeds > 1 else ''}"
+    if plot.kind == "cdf":
+        return f"{text}, {len(mine)} samples"
+    low, high = min(point.samples for point in mine), max(point.samples for point in mine)
+    return text if high == 1 else f"{text}; {low if low == high else f'{low} to {high}'} samples per number and seed"
+
+
+def _chosen(plot: Plot, points: Sequence[Point]) -> list[Point]:
+    mine = [one for one in points if one.metric == plot.metric and one.value is not None and one.has(plot.at)]
+    if not plot.over:
+        return mine
+    base = {(one.seed, str(sorted(one.keys.items()))): one.value for one in mine if one.variant == plot.over}
+    return [
+        replace(one, value=one.value / other)
+        for one in mine
+        if one.variant != plot.over
+        and one.value is not None
+        and (other := base.get((one.seed, str(sorted(one.keys.items())))))
+    ]
 
 
 def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> dict[str, Any]:
@@ -146,4 +176,11 @@ def save(drawn: Figure, title: str, path: Path) -> None:
     axes.tick_params(labelsize=6)
     axes.set_title(title, fontsize=8)
     axes.legend(fontsize=6, frameon=False)
-    canvas.savefig(path)
+    about = {"Date": None, "Description": digest(drawn)} if path.suffix == ".svg" else None
+    canvas.savefig(path, metadata=about)
+
+
+def digest(drawn: Figure) -> str:
+    """Of what a figure shows: it stands in an SVG file, so that one that is older than its results is noticed."""
+    shown = [[trace["name"], trace["x"], trace["y"]] for trace in drawn["data"]]
+    return hashlib.blake2b(json.dumps(shown).encode(), digest_size=16).hexdigest()

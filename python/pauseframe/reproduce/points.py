@@ -23,6 +23,8 @@ class Selected(Model):
     at: dict[str, JsonValue] = {}
 
 
+BEST = "best"
+"""Of all variants, at each place."""
 Who = str | Selected | list[str | Selected]
 """A variant, some points of it, or a list of those: then pair by pair."""
 
@@ -39,6 +41,10 @@ class Point:
     """The other columns of the metric's row."""
     axes: Keys = field(default_factory=dict)
     """Where the run stands on the experiment's axes."""
+    samples: int = 1
+    """Of how many the number was taken."""
+    beyond: float | None = None
+    """How many of them lie beyond a percentile; None of what is none."""
 
     @property
     def keys(self) -> dict[str, JsonValue]:
@@ -64,6 +70,27 @@ def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
         who = Selected(variant=who)
     mine = [one for one in points if who.variant in (None, one.variant) and one.has(who.at)]
     return {_place(one, who.at): one.value for one in mine if one.value is not None}
+
+
+def tails(points: Sequence[Point], who: Sequence[Who]) -> tuple[int, float | None]:
+    """The fewest samples, and the fewest beyond a percentile, that a number of these has; all seeds count together."""
+    samples: dict[tuple[str, Place], int] = {}
+    beyond: dict[tuple[str, Place], float] = {}
+    for point in points:
+        if point.value is not None and any(_is_of(point, one) for one in who):
+            place = (point.variant, _place(point, {}))
+            samples[place] = samples.get(place, 0) + point.samples
+            if point.beyond is not None:
+                beyond[place] = beyond.get(place, 0.0) + point.beyond
+    return min(samples.values(), default=0), min(beyond.values(), default=None)
+
+
+def _is_of(point: Point, who: Who) -> bool:
+    if isinstance(who, list):
+        return any(_is_of(point, one) for one in who)
+    if isinstance(who, str):
+        return who in (point.variant, BEST)
+    return who.variant in (None, point.variant) and point.has(who.at)
 
 
 def along(points: Sequence[Point], who: str, axis: str) -> list[tuple[float, float]]:

@@ -14,12 +14,15 @@ from pauseframe.reproduce.judge import VERDICTS, interval, median
 from pauseframe.reproduce.spec import flat_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pauseframe.report.figures import Figure
     from pauseframe.reproduce.judge import Judgement, Measured
     from pauseframe.reproduce.run import Outcome
+    from pauseframe.reproduce.spec import Size
+
+SIZES: tuple[Size, ...] = ("full", "quick")
 
 
 def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
@@ -75,11 +78,11 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
     experiment = outcome.experiment
-    known = expected.read(experiment.source.parents[1]) if outcome.size == "quick" else {}
+    known = expected.read(experiment.source.parents[1])
     drawn = []
     for plot in experiment.spec.plots:
         items.append(plots.figure(experiment, plot, outcome.points))
-        drawn.append((plot.title or experiment.title, len(items) - 1))
+        drawn.append((plot.title or experiment.title, len(items) - 1, plots.counts(plot, outcome.points)))
     return {
         "id": experiment.id,
         "anchor": experiment.name,
@@ -89,34 +92,59 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
         "figure": experiment.spec.figure,
         "text": experiment.spec.text,
         "size": outcome.size,
-        "seeds": experiment.size(outcome.size).seeds,
+        "seeds": _seeds(outcome.seeds),
+        "first_seed": outcome.seeds[0],
+        "seed_count": len(outcome.seeds),
+        "other_seeds": "" if outcome.seeds == _own_seeds(outcome) else _seeds(_own_seeds(outcome)),
         "scenario": experiment.spec.scenario or experiment.spec.function,
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,
-        "claims": [_claim(judgement, known) for judgement in outcome.judgements],
+        "claims": [_claim(judgement, known, outcome) for judgement in outcome.judgements],
+        "scan": [{**row, "axes": ", ".join(map(str, row["axes"].values()))} for row in outcome.scan],
+        "scan_axes": ", ".join(outcome.scan[0]["axes"]) if outcome.scan else "",
         "failures": outcome.failures,
     }
 
 
-def _claim(judgement: Judgement, known: Mapping[str, expected.Known]) -> dict[str, Any]:
+def _own_seeds(outcome: Outcome) -> list[int]:
+    return list(range(1, 1 + outcome.experiment.size(outcome.size).seeds))
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+
+
+def _claim(judgement: Judgement, known: expected.Verdicts, outcome: Outcome) -> dict[str, Any]:
     right, seeds = judgement.holds_in
+    claim = judgement.claim
     return {
-        "id": judgement.claim.id,
-        "text": judgement.claim.text,
-        "claimed": judgement.claim.claimed,
-        "why": judgement.claim.why,
+        "id": claim.id,
+        "text": claim.text,
+        "claimed": claim.claimed,
+        "quote": claim.quote,
+        "why": outcome.told[claim.id],
         "verdict": judgement.verdict,
-        "stability": expected.stability(known, judgement.claim.id),
+        "known": {size: text for size in SIZES if (text := expected.stability(known, claim.id, size))},
         "holds_in": f"{right} of {seeds} seeds" if seeds > 1 else "",
         "parts": [_part(part) for part in judgement.parts],
     }
 
 
-def _part(measured: Measured) -> dict[str, str]:
+def _part(measured: Measured) -> dict[str, Any]:
     part = measured.part
     middle = median(measured.values)
     bounds = interval(measured.values) if measured.values else None
-    value = measured.note if middle is None else format_number(middle, 3)
+    value = "-" if middle is None else format_number(middle, 3)
     if bounds:
         value += f" ({format_number(bounds[0], 3)} to {format_number(bounds[1], 3)})"
-    return {"name": part.title, "value": value, "band": part.band_text, "verdict": measured.verdict}
+    return {
+        "name": part.title,
+        "value": value,
+        "band": part.band_text,
+        "shape": "" if part.theirs is None else " to ".join(format_number(end, 3) for end in part.shape),
+        "held": f"{measured.held} of {len(measured.values)}",
+        "samples": measured.samples,
+        "verdict": measured.verdict,
+        "note": measured.note,
+        "instead": part.instead,
+    }

@@ -7,11 +7,12 @@ experiments that share runs share them.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pauseframe import RunError, ScenarioError
+from pauseframe.reproduce import expected, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
@@ -24,11 +25,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pauseframe.reproduce.judge import Verdict
+    from pauseframe.reproduce.judge import Measured, Verdict
     from pauseframe.reproduce.spec import Experiment, Size
 
 STORE = "runs"
 """Beneath the folder of results."""
+
+
+class PartRecord(TypedDict):
+    """A part of a claim."""
+
+    name: str
+    band: str
+    theirs: float | list[float] | None
+    measured: float | None
+    """The median over seeds."""
+    ci: list[float] | None
+    samples: int
+    """Behind the least certain of its numbers, all seeds together."""
+    held: int
+    """In how many seeds it is in its band."""
+    verdict: Verdict
+    note: str
 
 
 class Record(TypedDict):
@@ -37,6 +55,7 @@ class Record(TypedDict):
     id: str
     paper: str
     experiment: str
+    size: Size
     text: str
     claimed: str
     measured: list[float | None]
@@ -45,6 +64,7 @@ class Record(TypedDict):
     verdict: Verdict
     holds_in: int
     seeds: int
+    parts: list[PartRecord]
     why: str
 
 
@@ -54,9 +74,14 @@ class Outcome:
 
     experiment: Experiment
     size: Size
+    seeds: list[int]
     points: list[Point]
     judgements: list[Judgement]
     failures: list[str]
+    told: dict[str, str]
+    """Of each claim why, with its numbers."""
+    scan: list[dict[str, Any]]
+    """A row a setting, of a joint scan."""
 
     def records(self) -> list[Record]:
         """One a claim."""
@@ -64,20 +89,37 @@ class Outcome:
 
     def _record(self, judgement: Judgement) -> Record:
         right, seeds = judgement.holds_in
-        estimates = [interval(part.values) if part.values else None for part in judgement.parts]
+        parts = [_part_record(part) for part in judgement.parts]
         return {
             "id": judgement.claim.id,
             "paper": self.experiment.key,
             "experiment": f"{self.experiment.id}@{self.experiment.spec.revision}",
+            "size": self.size,
             "text": judgement.claim.text,
             "claimed": judgement.claim.claimed,
-            "measured": [median(part.values) for part in judgement.parts],
-            "ci": [None if pair is None else list(pair) for pair in estimates],
+            "measured": [part["measured"] for part in parts],
+            "ci": [part["ci"] for part in parts],
             "verdict": judgement.verdict,
             "holds_in": right,
             "seeds": seeds,
-            "why": judgement.claim.why,
+            "parts": parts,
+            "why": self.told[judgement.claim.id],
         }
+
+
+def _part_record(measured: Measured) -> PartRecord:
+    bounds = interval(measured.values) if measured.values else None
+    return {
+        "name": measured.part.title,
+        "band": measured.part.band_text,
+        "theirs": measured.part.theirs,
+        "measured": median(measured.values),
+        "ci": None if bounds is None else list(bounds),
+        "samples": measured.samples,
+        "held": measured.held,
+        "verdict": measured.verdict,
+        "note": measured.note,
+    }
 
 
 @dataclass(frozen=True)
@@ -95,31 +137,31 @@ def reproduce(
     *,
     size: Size = "quick",
     seed: int = 1,
+    seeds: int | None = None,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> list[Outcome]:
     """Runs the experiments into `out` and judges their claims; what is there already is not run again.
 
-    `seed` is the first of the seeds. Raises ScenarioError with every mistake of all scenarios before anything runs;
-    KeyboardInterrupt on Ctrl-C, finished runs are kept.
+    `seed` is the first of the seeds, `seeds` how many instead of those of the size. Raises ScenarioError with every
+    mistake of all scenarios before anything runs; KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
-    cells = [cell for one in experiments if not one.spec.function for cell in plan(one, size, seed)]
+    drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
+    cells = {one.id: [] if one.spec.function else plan(one, size, drawn[one.id]) for one in experiments}
     store = Store(out / STORE)
-    failed = _compute(cells, store, jobs, progress)
-    return [
-        _outcome(one, size, seed, [cell for cell in cells if cell.experiment is one], store, failed)
-        for one in experiments
-    ]
+    failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
+    found = [_measured(one, size, drawn[one.id], cells[one.id], store, failed) for one in experiments]
+    judgements = {claim.claim.id: claim for outcome in found for claim in outcome.judgements}
+    return [replace(outcome, told=_told(outcome, judgements)) for outcome in found]
 
 
-def plan(experiment: Experiment, size: Size, seed: int) -> list[Cell]:
+def plan(experiment: Experiment, size: Size, seeds: Sequence[int]) -> list[Cell]:
     """All runs of an experiment. Raises ScenarioError with every mistake in any of them."""
-    seeds = list(range(seed, seed + experiment.size(size).seeds))
     cells = []
     for variant in experiment.spec.variants:
         source = Source.read(experiment.scenario)
         source.set(experiment.settings_of(variant, size))
-        source.vary(experiment.axes_of(size), seeds=seeds)
+        source.vary(experiment.axes_of(size), seeds=list(seeds))
         try:
             cells += [Cell(experiment, variant, run) for run in source.plan().runs]
         except ScenarioError as error:
@@ -148,32 +190,44 @@ def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bo
     return failed
 
 
-def _outcome(
-    experiment: Experiment, size: Size, seed: int, cells: Sequence[Cell], store: Store, failed: dict[str, str]
+def _measured(
+    experiment: Experiment, size: Size, seeds: list[int], cells: Sequence[Cell], store: Store, failed: dict[str, str]
 ) -> Outcome:
     failures = [
         f"{cell.variant}, seed {cell.run.seed}: {failed[cell.run.key]}" for cell in cells if cell.run.key in failed
     ]
     if experiment.spec.function:
-        points = _function(experiment)(size, seed)
+        points = _function(experiment)(size, seeds)
     else:
-        points = [point for cell in cells if cell.run.key not in failed for point in _points(cell, store)]
+        points = [point for cell in cells if cell.run.key not in failed for point in _points(cell, store, size)]
     try:
         judgements = [judge(claim, points) for claim in experiment.spec.claims]
     except (ValueError, KeyError) as error:
         raise RunError(f"{experiment.source}: a claim cannot be judged: {error}") from error
-    return Outcome(experiment, size, points, judgements, failures)
+    scanned = (
+        scan.table([claim for one in experiment.scored for claim in one.claims], points) if experiment.scored else []
+    )
+    return Outcome(experiment, size, seeds, points, judgements, failures, {}, scanned)
 
 
-def _points(cell: Cell, store: Store) -> list[Point]:
+def _told(outcome: Outcome, judgements: dict[str, Judgement]) -> dict[str, str]:
+    known = expected.read(outcome.experiment.source.parents[1])
+    numbers = why.Numbers(judgements, known, outcome.size, outcome.points)
+    return {one.id: numbers.fill(one.why) for one in outcome.experiment.spec.claims}
+
+
+def _points(cell: Cell, store: Store, size: Size) -> list[Point]:
     try:
-        rows = measure(store.folder(cell.run.key), cell.experiment.spec.metrics)
+        rows = measure(store.folder(cell.run.key), cell.experiment.spec.metrics, size)
     except RunError as error:
         raise RunError(f"{cell.experiment.source}: {error}") from error
-    return [Point(cell.variant, cell.run.seed, one.metric, one.value, one.at, cell.run.axes) for one in rows]
+    return [
+        Point(cell.variant, cell.run.seed, one.metric, one.value, one.at, cell.run.axes, one.samples, one.beyond)
+        for one in rows
+    ]
 
 
-def _function(experiment: Experiment) -> Callable[[Size, int], list[Point]]:
+def _function(experiment: Experiment) -> Callable[[Size, Sequence[int]], list[Point]]:
     module, _, name = experiment.spec.function.partition(":")
-    function: Callable[[Size, int], list[Point]] = getattr(import_module(module), name)
+    function: Callable[[Size, Sequence[int]], list[Point]] = getattr(import_module(module), name)
     return function

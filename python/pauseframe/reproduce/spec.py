@@ -6,22 +6,29 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe import InputError
 from pauseframe._problems import Problem, failure, problem
 from pauseframe._text import nearest
+from pauseframe.reproduce import scan, why
 from pauseframe.reproduce.mistakes import problems_of
 from pauseframe.reproduce.parts import Part, variants_named
 from pauseframe.reproduce.points import Model
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]
+SEEDS = 5
+"""Of a verdict, at least."""
 Settings = dict[str, JsonValue]
 """Values by the path of a scenario's key."""
 
@@ -41,6 +48,13 @@ class Deviation(Model):
     why: str
 
 
+class LeftOut(Model):
+    """A claim that is not judged."""
+
+    id: str
+    why: str
+
+
 class Paper(Model):
     """`paper.toml`: a paper and what its experiments have in common."""
 
@@ -49,15 +63,37 @@ class Paper(Model):
     doi: str = ""
     parameter: list[Parameter] = []
     deviation: list[Deviation] = []
+    left_out: list[LeftOut] = []
+
+
+TAKE = r"^(value|mean|geometric_mean|median|min|max|sum|std|cov|p\d{1,2}(\.\d+)?)$"
+Take = Annotated[str, Field(pattern=TAKE)]
+PERCENTILE_IN_SQL = re.compile(r"QUANTILE", re.I)
+
+
+def _counted(sql: str) -> str:
+    if PERCENTILE_IN_SQL.search(sql):
+        raise ValueError("select the samples and say `take = 'p99'`: then they are counted")
+    return sql
 
 
 class Metric(Model):
     """A number, or one for each key, of a run."""
 
-    sql: str
+    sql: Annotated[str, AfterValidator(_counted)]
     """Over flows, queries, ports, series, summary of one run; its column `value`, all other columns being keys."""
+    take: Take | dict[Size, Take] = "value"
+    """What is taken of the values that share their keys; by size, where a reduced run has too few samples for it."""
     label: str = ""
     unit: str = ""
+
+    def taken(self, size: Size) -> str:
+        """What is taken at this size."""
+        return self.take if isinstance(self.take, str) else self.take[size]
+
+    def title(self, size: Size) -> str:
+        """The label, with what is taken where that depends on the size."""
+        return self.label if isinstance(self.take, str) else f"{self.taken(size)} of {self.label}"
 
 
 def _with_parts(table: Any) -> Any:
@@ -75,8 +111,12 @@ class Claim(Model):
     id: str
     text: str = ""
     claimed: str = ""
+    quote: str = ""
+    """A few words of the paper's own, with their section."""
     why: str = ""
-    """Why it differs, if it does: the mechanism, with the evidence."""
+    """Why it differs, if it does: the mechanism, with the evidence. Results stand there by name (`why.py`)."""
+    typed: list[str] = []
+    """Numbers in `why` that are no results: the paper's, settings, arithmetic."""
     parts: Annotated[list[Part], Field(min_length=1)]
 
 
@@ -86,6 +126,8 @@ class Plot(Model):
     metric: str
     title: str = ""
     kind: Literal["bars", "line", "time", "cdf"] = "bars"
+    over: str = ""
+    """The variant over which the others are shown: a speed-up is their time over its."""
     x: str = ""
     x_label: str | None = None
     y_label: str = ""
@@ -102,7 +144,7 @@ class Plot(Model):
 class Reduced(Model):
     """`quick` and `full`: how a size differs from what the experiment says."""
 
-    seeds: Annotated[int, Field(ge=1)] = 1
+    seeds: Annotated[int, Field(ge=1)] = SEEDS
     set: Settings = {}
     axes: dict[str, list[JsonValue]] = {}
 
@@ -117,6 +159,8 @@ class Figure(Model):
     scenario: str = ""
     function: str = ""
     """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
+    scores: list[str] = []
+    """A joint scan (`scan.py`): the experiments beside it whose claims are judged at every point of its axes."""
     also: list[str] = []
     """Other names, where one experiment makes several figures."""
     set: Settings = {}
@@ -137,6 +181,8 @@ class Experiment:
     source: Path
     """Its file; the folder has the paper's name."""
     spec: Figure
+    scored: Sequence[Figure] = ()
+    """Of a joint scan."""
 
     @property
     def key(self) -> str:
@@ -197,11 +243,23 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
                 if spec is not None and paper is not None:
                     found.append(Experiment(paper, path, spec))
                     wrong += [entry | {"place": str(path)} for entry in _contradictions(found[-1])]
+    found = [_scanning(one, found, wrong) for one in found]
     if wrong:
         raise failure(wrong)
     if not found:
         raise InputError(f"{root} has no experiments (PAPER/paper.toml, PAPER/NAME.toml)")
     return found
+
+
+def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Problem]) -> Experiment:
+    """A joint scan with what it takes from the experiments that it scores."""
+    beside = {one.name: one.spec for one in others if one.key == experiment.key}
+    for index, name in enumerate(experiment.spec.scores):
+        wrong += [entry | {"place": str(experiment.source)} for entry in _unknown(f"scores.{index}", name, beside)]
+    scored = [beside[name] for name in experiment.spec.scores if name in beside]
+    if not scored:
+        return experiment
+    return replace(experiment, spec=scan.with_scored(experiment.spec, scored), scored=scored)
 
 
 def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
@@ -241,7 +299,7 @@ def _table(path: Path, wrong: list[Problem]) -> dict[str, Any]:
 
 def _is_experiment(path: Path, wrong: list[Problem]) -> bool:
     table = _table(path, wrong)
-    return "metrics" in table or "claims" in table
+    return not {"metrics", "claims", "scores"}.isdisjoint(table)
 
 
 def _read(model: type[M], path: Path, wrong: list[Problem]) -> M | None:
@@ -267,16 +325,35 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
             found += _unknown(f"{path}.metric", part.metric, spec.metrics)
             for name in dict.fromkeys(variants_named(part)):
                 found += _unknown(f"{path}.variant", name, spec.variants)
+        found += _misnamed(f"claims.{index}.why", claim.why, spec)
     for index, plot in enumerate(spec.plots):
         found += _unknown(f"plots.{index}.metric", plot.metric, spec.metrics)
-        for name in plot.variants:
+        for name in [*plot.variants, *([plot.over] if plot.over else [])]:
             found += _unknown(f"plots.{index}.variants", name, spec.variants)
     return found
+
+
+def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
+    """Numbers that a text names and that no result has."""
+    found = []
+    for name in why.names(text):
+        metric, _, rest = name.partition("|")
+        variant = rest.partition("|")[0]
+        if why.PART.fullmatch(name):
+            continue
+        if metric not in spec.metrics:
+            found.append(_hint(path, name, "names no metric", metric, spec.metrics))
+        elif variant not in spec.variants:
+            found.append(_hint(path, name, "names no variant", variant, spec.variants))
+    return found
+
+
+def _hint(path: str, name: str, message: str, wrong: str, known: dict[str, Any]) -> Problem:
+    meant = nearest(wrong, known)
+    return problem(path, name, message, f"did you mean {' or '.join(meant)}?" if meant else "")
 
 
 def _unknown(path: str, name: str, known: dict[str, Any]) -> list[Problem]:
     if name in known:
         return []
-    meant = nearest(name, known)
-    hint = f"did you mean {' or '.join(meant)}?" if meant else ""
-    return [problem(path, name, f"is none of {', '.join(known)}", hint)]
+    return [_hint(path, name, f"is none of {', '.join(known)}", name, known)]

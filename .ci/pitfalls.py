@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""docs/pitfalls.md and its figures from results: docs/pitfalls/page.md.in with the numbers of verdicts.json.
+
+`make pitfalls`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from pauseframe.reproduce import expected, plots, why
+from pauseframe.reproduce.run import Outcome, reproduce
+from pauseframe.reproduce.spec import find_experiments, select, shipped_experiments
+
+DOCS = Path(__file__).parents[1] / "docs"
+EXPERIMENTS = ("bolt/queueing", "bolt/fig02", "bolt/fig02_three", "bolt/fig04", "bolt/fig07")
+SEEDS = 1
+"""Figures are of one seed: lines over time are not those of a median."""
+
+
+def text() -> str:
+    """The page with its numbers."""
+    known = expected.read(shipped_experiments())
+    return why.Numbers({}, known, "quick", []).fill((DOCS / "pitfalls" / "page.md.in").read_text(encoding="utf-8"))
+
+
+def outcomes(out: Path) -> list[Outcome]:
+    """What its figures show; runs in `out` are kept."""
+    experiments = find_experiments()
+    return reproduce([select(experiments, name)[0] for name in EXPERIMENTS], out, seeds=SEEDS, progress=False)
+
+
+def main() -> int:
+    """Writes page and figures."""
+    (DOCS / "pitfalls.md").write_text(text(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for outcome in outcomes(Path(folder)):
+            for index, plot in enumerate(outcome.experiment.spec.plots, start=1):
+                drawn = plots.figure(outcome.experiment, plot, outcome.points)
+                path = DOCS / "pitfalls" / f"{outcome.experiment.name}-{index}.svg"
+                plots.save(drawn, plot.title or outcome.experiment.title, path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
