@@ -32,10 +32,11 @@ Judged = tuple[Experiment, Claim, Known | None]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
 # Beside the papers
 
-Every claim of the papers has bands that were laid down in a [table](https://github.com/pauseframe/pauseframe/blob/main/experiments/claims.csv)
-of its own, and [one rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds in its band, *shape only* is
-within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a claim has the verdict of its worst part.
-These are the verdicts at the reduced size, of the seeds 1 to 5; those of DCTCP's own paper rest on numbers recalled, not read.
+Every claim of the papers has its bands in a table of their own (`experiments/claims.csv`), and there is [one
+rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds in its band, *shape
+only* is within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a claim
+has the verdict of its worst part. These are the verdicts at the reduced size, of the seeds 1 to 5; those of
+DCTCP's own paper rest on numbers recalled, not read.
 """
 
 
@@ -57,8 +58,9 @@ def readme_line(claims: list[Judged]) -> str:
     """What README says of it."""
     tally = Counter(map(verdict, claims))
     return (
-        f"Of {len(claims)} claims of the papers {tally['reproduced']} are reproduced and {tally['shape only']} have the "
-        f"right shape, by [one strict rule](docs/validation/papers.md); {tally['differs']} differ, each with the reason.\n"
+        f"Of {len(claims)} claims of the papers {tally['reproduced']} are reproduced and {tally['shape only']} have "
+        "the right shape, by [one strict rule](docs/validation/papers.md); "
+        f"{tally['differs']} differ, each with the reason.\n"
     )
 
 
@@ -97,16 +99,16 @@ def differing(claims: list[Judged]) -> Iterator[str]:
     for _, claim, known in claims:
         if known is not None and known["verdict"] != "reproduced":
             pairs = zip(claim.parts, known["parts"], strict=False)
-            out = [
-                f"{part.title}: {_number(is_.get('median'))}" for part, is_ in pairs if is_["verdict"] != "reproduced"
-            ]
-            cells = claim.text, claim.claimed, "; ".join(out), known["verdict"], known["why"]
+            missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
+            here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
+            cells = claim.text, claim.claimed, here, known["verdict"], known["why"]
             yield f"| {claim.id} {' | '.join(map(_cell, cells))} |"
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
     """Numbers that other seeds may judge otherwise."""
-    yield "\n## At the edge\n\nFive other seeds may well give these numbers another verdict.\n\n| part | here | band |\n|---|---|---|"
+    yield "\n## At the edge\n\nFive other seeds may well give these numbers another verdict.\n"
+    yield "| part | here | band |\n|---|---|---|"
     for _, claim, known in claims:
         pairs = zip(claim.parts, known["parts"] if known is not None else [], strict=False)
         for number, (part, found) in enumerate(pairs, start=1):
