@@ -42,6 +42,10 @@ def test_a_program_is_unrolled_into_lines() -> None:
     ]
 
 
+def forgetful(rank: pf.Program) -> None:
+    rank.isend(1 - rank.rank, 5)
+
+
 def test_mistakes_are_said_where_they_are_made() -> None:
     program = pf.Program(0, 2)
     with pytest.raises(ValueError, match="there is no rank 2 among 2, counted from 0"):
@@ -62,6 +66,15 @@ def test_mistakes_are_said_where_they_are_made() -> None:
         program.wait(4)
     with pytest.raises(ValueError, match="cannot have -1 bytes"):
         program.send(1, -1)
+    with pytest.raises(ValueError, match="-3 is not a tag: it must be a whole number from 0 on"):
+        program.recv(1, tag=-3)
+    with pytest.raises(ValueError, match="None is not a tag"):
+        program.send(1, 5, tag=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rank 0 ends with request 0 open: wait"):
+        pf.programs(2, forgetful)
+    request = program.irecv(1)
+    with pytest.raises(ValueError, match="waits for a request twice: 0, 0"):
+        program.wait(request, request)
 
 
 def test_programs_run_in_the_packet_network() -> None:
