@@ -5,10 +5,10 @@ use pauseframe_apps::read::{ReadOptions, read};
 use std::path::PathBuf;
 
 /// A file of its own for a test, removed when the test ends.
-pub struct File(pub PathBuf);
+pub(crate) struct File(pub(crate) PathBuf);
 
 impl File {
-    pub fn new(name: &str, content: &[u8]) -> File {
+    pub(crate) fn new(name: &str, content: &[u8]) -> File {
         let path = std::env::temp_dir().join(format!("pauseframe-apps-{}-{name}", std::process::id()));
         std::fs::write(&path, content).expect("the folder for temporary files can be written");
         File(path)
@@ -22,13 +22,13 @@ impl Drop for File {
 }
 
 /// Reads bytes from a file of their own; a mistake says FILE where its name was.
-pub fn read_bytes(name: &str, bytes: &[u8]) -> Result<Application, String> {
+pub(crate) fn read_bytes(name: &str, bytes: &[u8]) -> Result<Application, String> {
     let file = File::new(name, bytes);
     read(&file.0, None, ReadOptions::default())
         .map_err(|error| error.to_string().replace(&file.0.display().to_string(), "FILE"))
 }
 
-pub const PMPI: &str = "\
+pub(crate) const PMPI: &str = "\
 # npb-pmpi-trace 1
 rank 0 of 3
 comm 0 3 all
@@ -52,7 +52,7 @@ comm 0 3 all
 end 0 compute_ns 1000 wall_ns 1 clock_overhead_ns 1
 ";
 
-pub const GOAL: &str = "\
+pub(crate) const GOAL: &str = "\
 num_ranks 2
 /* rank 0 computes two things at once,
    and sends when one of them is done */
@@ -74,7 +74,7 @@ b requires a
 }
 ";
 
-pub const TIME_INDEPENDENT: &str = "\
+pub(crate) const TIME_INDEPENDENT: &str = "\
 0 init
 1 init
 2 init
