@@ -16,6 +16,7 @@ mod deadlock;
 mod event;
 mod failures;
 mod flow;
+mod foresight;
 mod headroom;
 mod host;
 mod hot;
