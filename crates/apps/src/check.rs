@@ -75,7 +75,7 @@ fn check_wait(begun: &[bool], slots: &[u32]) -> Result<(), String> {
     }
 }
 
-/// Steps that need each other can not begin: the first in the file is named.
+/// Steps that need each other cannot begin: the first in the file is named.
 fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     let Some(order) = &program.order else { return Ok(()) };
     let mut later = vec![Vec::new(); program.ops.len()];

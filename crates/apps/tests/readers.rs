@@ -97,7 +97,7 @@ fn pmpi_mistakes() {
         "FILE: has no rank 2: it is cut short"
     );
     assert_eq!(replaced("recv 0 4000 7", "recv 0 4000"), "FILE:11: ends before a tag");
-    assert_eq!(replaced("recv 0 4000 7", "recv 0 4k 7"), "FILE:11: a size in bytes can not be '4k'");
+    assert_eq!(replaced("recv 0 4000 7", "recv 0 4k 7"), "FILE:11: a size in bytes cannot be '4k'");
     assert_eq!(
         replaced("recv 0 4000 7", "receive 0 4000 7"),
         "FILE:11: knows no operation 'receive'; did you mean 'recv'?"
@@ -182,7 +182,7 @@ fn packed_files_are_read_as_they_are() {
     cut.truncate(cut.len() / 2);
     let cut = File::new("pmpi-cut.txt.zst", &cut);
     let error = read(&cut.0, None, ReadOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("can not be unpacked"), "{error}");
+    assert!(error.contains("cannot be unpacked"), "{error}");
 }
 
 /// NPB IS and FT, class S: every operation of the file is a step, and the time is the critical path.
@@ -303,18 +303,18 @@ fn simgrid_mistakes() {
     };
     assert_eq!(wrong("1 finalize\n", ""), "FILE: has no 'finalize' of rank 1: it is cut short");
     assert_eq!(wrong("0 init\n", ""), "FILE:3: is an action of rank 0 before its 'init'");
-    assert_eq!(wrong("0 compute 5e3", "0 compute much"), "FILE:4: flops can not be 'much'");
+    assert_eq!(wrong("0 compute 5e3", "0 compute much"), "FILE:4: flops cannot be 'much'");
     assert_eq!(
         wrong("0 compute 5e3", "0 computer 5e3"),
         "FILE:4: knows no action 'computer'; did you mean 'compute'?"
     );
-    assert_eq!(wrong("isend 1 3 1000", "isend 1 3 -8"), "FILE:5: a size can not be '-8'");
+    assert_eq!(wrong("isend 1 3 1000", "isend 1 3 -8"), "FILE:5: a size cannot be '-8'");
     assert_eq!(
         wrong("wait 0 1 3", "wait 0 1 4"),
         "FILE:9: waits for a message from 0 to 1 with tag 4, which no isend or irecv began"
     );
     assert_eq!(wrong("0 reduce 100 0", "0 alltoallv 9 1"), "FILE:13: has 2 arguments; 3 ranks need 4");
-    assert_eq!(wrong("0 waitall", "zero waitall"), "FILE:10: a rank can not be 'zero'");
+    assert_eq!(wrong("0 waitall", "zero waitall"), "FILE:10: a rank cannot be 'zero'");
 }
 
 #[test]

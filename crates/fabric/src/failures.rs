@@ -271,7 +271,7 @@ impl Cell {
         self.ports[port].busy_until == Time::MAX
     }
 
-    /// Loses a packet that can not even be queued at `egress`; false if it can.
+    /// Loses a packet that cannot even be queued at `egress`; false if it can.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuses(&mut self, index: u32, egress: PortId, now: Time) -> bool {

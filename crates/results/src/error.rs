@@ -39,7 +39,7 @@ pub enum RunError {
         left: String,
     },
     /// A file or folder could not be written.
-    #[error("can not write {}: {cause}. {left}", .path.display())]
+    #[error("cannot write {}: {cause}. {left}", .path.display())]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -65,10 +65,10 @@ pub enum RunError {
         message: String,
     },
     /// The network could not be built.
-    #[error("can not build the network: {0}")]
+    #[error("cannot build the network: {0}")]
     Build(String),
     /// A file could not be read.
-    #[error("can not read {}: {cause}", .path.display())]
+    #[error("cannot read {}: {cause}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,

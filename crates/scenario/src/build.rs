@@ -49,7 +49,7 @@ pub(crate) struct Built {
 /// Builds the network of a scenario.
 ///
 /// # Errors
-/// A text that says what is wrong, if hosts can not reach each other (`resolve` refuses such scenarios before).
+/// A text that says what is wrong, if hosts cannot reach each other (`resolve` refuses such scenarios before).
 pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
     build_only(scenario, None)
 }

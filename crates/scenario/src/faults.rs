@@ -10,7 +10,7 @@ use pauseframe_units::Time;
 pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
     let mut plan = Vec::new();
     for failure in &scenario.failure {
-        // `resolve` has refused what can not be found.
+        // `resolve` has refused what cannot be found.
         let what = failure.links(topology).unwrap_or_default();
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
         plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));

@@ -89,7 +89,7 @@ pub struct RunResults {
 /// while the results are written, it leaves whole tables and a folder that says that the run is not complete.
 ///
 /// # Errors
-/// If more is to be recorded than `options` allow, the results can not be written, or an assertion of ours fails.
+/// If more is to be recorded than `options` allow, the results cannot be written, or an assertion of ours fails.
 pub fn run(
     resolved: &Resolved,
     options: RunOptions,
@@ -273,7 +273,7 @@ fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String>
     };
     Some(format!(
         "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
-         is cut off can not, which is no deadlock",
+         is cut off cannot, which is no deadlock",
         some.join(", ")
     ))
 }

@@ -20,7 +20,7 @@ impl Bundle {
     /// Reads a file, or the files of a folder.
     ///
     /// # Errors
-    /// The file that can not be read or unpacked.
+    /// The file that cannot be read or unpacked.
     pub fn open(path: &Path) -> Result<Bundle, ReadError> {
         let sources = files(path)?.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
         let name = path.file_name().map_or_else(String::new, |name| {
@@ -57,7 +57,7 @@ impl Bundle {
     /// The files as one text.
     ///
     /// # Errors
-    /// If they can not be packed.
+    /// If they cannot be packed.
     pub fn to_text(&self) -> Result<String, ReadError> {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
@@ -73,7 +73,7 @@ impl Bundle {
             head.extend(&source.bytes);
         }
         let packed = zstd::encode_all(head.as_slice(), 6)
-            .map_err(|error| at_file(&self.name, format!("can not be packed: {error}")))?;
+            .map_err(|error| at_file(&self.name, format!("cannot be packed: {error}")))?;
         Ok(STANDARD.encode(packed))
     }
 

@@ -160,7 +160,7 @@ fn open(path: &Path) -> Result<Source, ReadError> {
         }
         _ => Ok(packed),
     };
-    let bytes = unpacked.map_err(|error| at_file(&name, format!("can not be unpacked: {error}")))?;
+    let bytes = unpacked.map_err(|error| at_file(&name, format!("cannot be unpacked: {error}")))?;
     Ok(Source { name, bytes })
 }
 

@@ -130,7 +130,7 @@ fn rank_of(line: &Line, word: &str) -> Result<u32, ReadError> {
 fn bytes(line: &Line, word: &str, width: u64) -> Result<u64, ReadError> {
     let count: f64 = line.parse(word, "a size")?;
     if !(0.0..1e18).contains(&count) || count.fract() != 0.0 {
-        return Err(line.error(format!("a size can not be '{word}'")));
+        return Err(line.error(format!("a size cannot be '{word}'")));
     }
     Ok(count as u64 * width)
 }

@@ -4,7 +4,7 @@ use super::Source;
 use std::str::{FromStr, SplitAsciiWhitespace};
 use thiserror::Error;
 
-/// Why a trace can not be read.
+/// Why a trace cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}: {reason}", place(file, *line))]
 pub struct ReadError {
@@ -92,7 +92,7 @@ impl<'a> Line<'a> {
     }
 
     pub(super) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {
-        word.parse().map_err(|_| self.error(format!("{what} can not be '{word}'")))
+        word.parse().map_err(|_| self.error(format!("{what} cannot be '{word}'")))
     }
 
     /// Nothing may follow.

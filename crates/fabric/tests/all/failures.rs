@@ -131,7 +131,7 @@ fn routes_follow_a_failure_after_the_convergence_time() {
     assert!(record.timeouts >= 1);
 }
 
-/// A switch that fails takes its links with it; hosts behind it can not be reached until it is back.
+/// A switch that fails takes its links with it; hosts behind it cannot be reached until it is back.
 #[test]
 fn a_failed_switch_cuts_its_hosts_off() {
     let wire = link(10, Span::from_us(1));

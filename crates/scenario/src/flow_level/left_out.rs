@@ -18,7 +18,7 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
         return Ok(());
     }
     let message = format!(
-        "{} can not be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
+        "{} cannot be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
         keys.join(", ")
     );
     Err(RunError::Build(message))

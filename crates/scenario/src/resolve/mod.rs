@@ -270,7 +270,7 @@ fn name(t: &mut Table, default: &str) -> String {
     name
 }
 
-/// Why a name can not be that of a folder, on any system.
+/// Why a name cannot be that of a folder, on any system.
 fn wrong_name(name: &str) -> Option<String> {
     const FORBIDDEN: &str = "/\\:*?\"<>|";
     if name.trim().is_empty() {
@@ -283,7 +283,7 @@ fn wrong_name(name: &str) -> Option<String> {
         return Some("has control characters".to_owned());
     }
     if let Some(c) = name.chars().find(|c| FORBIDDEN.contains(*c)) {
-        return Some(format!("has a {c:?}, which names of folders can not have"));
+        return Some(format!("has a {c:?}, which names of folders cannot have"));
     }
     if name.starts_with(['.', '-', '~']) || name.trim() != name {
         return Some("begins with '.', '-', '~' or a blank, or ends with a blank".to_owned());
