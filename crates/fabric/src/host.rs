@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Host {
     pub(crate) port: PortId,
     /// Bytes in the stack's send side and in the NIC.
-    held: u64,
+    pub(crate) held: u64,
     /// Packets in the two halves of the stack; each takes the same time, so they keep their order.
-    receiving: Fifo,
-    sending: Fifo,
+    pub(crate) receiving: Fifo,
+    pub(crate) sending: Fifo,
     queues: Vec<DestinationQueue>,
     queue_of: BTreeMap<(NodeId, u8), u32>,
     /// By class: destination queues with packets, in the order of their turns.
@@ -77,6 +77,11 @@ impl Host {
     /// The NIC queue for `destination` and `class`, if there is one.
     pub(crate) fn known_queue(&self, destination: NodeId, class: u8) -> Option<u32> {
         self.queue_of.get(&(destination, class)).copied()
+    }
+
+    /// What waits in the NIC behind the first packet of each class.
+    pub(crate) fn destination_queues(&self) -> impl Iterator<Item = Fifo> {
+        self.queues.iter().map(|queue| queue.packets)
     }
 
     /// The QCN limiter of a NIC queue, if it has had one.
