@@ -49,7 +49,7 @@ def test_what_the_fullest_switch_held(preset):
     backlogs = pl.DataFrame(run.ports).filter(pl.col("node").cast(pl.String) == run.summary["fullest_switch"])
     largest = backlogs["backlog_max_bytes"].max()
     assert largest <= run.summary["switch_held_max_bytes"] <= backlogs["backlog_max_bytes"].sum()
-    assert run.summary["nic_queue"] == "per_destination"
+    assert run.summary["nic_queue"] == "fifo"
 
 
 @pytest.mark.parametrize("every_hop", [False, True])

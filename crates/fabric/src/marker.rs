@@ -1,4 +1,4 @@
-//! Marking: which packets a queue answers with CE, and which it drops because they can not be marked.
+//! Marking: which packets a queue answers with CE, and which it drops because they cannot be marked.
 //!
 //! `Step` is DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold. `Red` is Random Early
 //! Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above the
@@ -197,7 +197,7 @@ impl Cell {
         }
     }
 
-    /// A packet over the threshold can not be marked and is not worth a lossless promise: it is dropped, as a RED
+    /// A packet over the threshold cannot be marked and is not worth a lossless promise: it is dropped, as a RED
     /// queue does with what is not ECT.
     pub(crate) fn drops_not_ect(&self, index: u32) -> bool {
         let packet = &self.packets[index];

@@ -1,4 +1,4 @@
-//! What one table can not judge alone: sizes against frames, thresholds against buffers, transports against
+//! What one table cannot judge alone: sizes against frames, thresholds against buffers, transports against
 //! switches, flows against the end of the run.
 
 use crate::spec::{

@@ -103,7 +103,7 @@ pub fn read_bridges(
 /// files with bridge tables.
 ///
 /// # Errors
-/// As [`read`], and if a file can not be read or the extension tells no format.
+/// As [`read`], and if a file cannot be read or the extension tells no format.
 pub fn read_path(
     path: &Path,
     format: Option<TableFormat>,
