@@ -9,6 +9,7 @@ mod closing;
 mod config;
 mod connection;
 mod handshake;
+mod mechanisms;
 mod receiver;
 mod recovery;
 mod rtt;
@@ -28,6 +29,7 @@ pub use config::{
     SendBuffer, SmallSegments,
 };
 pub use connection::{Connection, Failure};
+pub use mechanisms::{Mechanism, Without};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use rtt::CLOCK_PERIOD;
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, Stamps, SynOptions};
