@@ -1,6 +1,5 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-use crate::cache::CachePolicy;
 use crate::cc::CongestionControlConfig;
 use crate::mechanisms::{Mechanism, Without};
 use crate::recovery::RecoveryConfig;
@@ -119,6 +118,21 @@ pub enum SmallSegments {
     Nagle,
     /// It waits for more data, or the probe timer (`TCP_CORK`).
     Cork,
+}
+
+/// What a connection inherits from the one before it to the same peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CachePolicy {
+    /// Nothing.
+    Off,
+    /// Linux since 5.6: the RTT.
+    Linux,
+    /// Linux with `tcp_no_ssthresh_metrics_save` = 0: ssthresh too.
+    LinuxSsthresh,
+    /// FreeBSD: RTT and ssthresh.
+    Freebsd,
+    /// FreeBSD as cee describes it: the congestion window too.
+    Cee,
 }
 
 /// What the NIC does for the stack.

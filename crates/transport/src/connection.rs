@@ -459,11 +459,10 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::CachePolicy;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
     use crate::config::{
-        DelayedAckConfig, DelayedAckForm, Offload, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer,
-        SmallSegments,
+        CachePolicy, DelayedAckConfig, DelayedAckForm, Offload, ReceiveBuffer, RtoConfig, RtoForm,
+        SendBuffer, SmallSegments,
     };
     use crate::mechanisms::Without;
     use crate::recovery::RecoveryConfig;

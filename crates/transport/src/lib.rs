@@ -22,11 +22,11 @@ mod stats;
 mod super_packets;
 mod writing;
 
-pub use cache::{CachePolicy, Metrics};
+pub use cache::Metrics;
 pub use cc::*;
 pub use config::{
-    Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig, RtoForm,
-    SendBuffer, SmallSegments,
+    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
+    RtoForm, SendBuffer, SmallSegments,
 };
 pub use connection::{Connection, Failure};
 pub use mechanisms::{Mechanism, Without};

@@ -11,6 +11,7 @@ mod frto;
 mod idle;
 mod new_reno;
 mod pacing;
+mod phase;
 mod prr;
 mod rack;
 mod refined;
@@ -19,8 +20,8 @@ mod settings;
 mod tlp;
 mod undo;
 
-pub(crate) use delivery::Delivery;
-pub(crate) use rack::Detected;
+pub(crate) use delivery::{Delivery, Detected};
+pub(crate) use phase::Phase;
 pub(crate) use refined::Refined;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
@@ -31,19 +32,6 @@ use crate::segment::Segment;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
 use pauseframe_units::{Span, Time};
-
-/// Where the sender stands with regard to congestion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// The window may grow.
-    Open,
-    /// The window was reduced because of ECE, and the data sent before that are not all acknowledged.
-    Cwr,
-    /// Fast recovery, until everything sent before it is acknowledged.
-    Recovery,
-    /// After a retransmission timeout, until everything sent before it is acknowledged.
-    Loss,
-}
 
 impl Sender {
     /// An ACK of new data that needs more than opening the window.
