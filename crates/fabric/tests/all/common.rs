@@ -9,7 +9,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments, Without,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -85,6 +85,7 @@ pub(crate) fn config() -> Config {
         cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
+        without: Without::NOTHING,
     }
 }
 
