@@ -17,7 +17,8 @@ Hint = typing.Any
 
 def flaws(value: object, hint: Hint, path: str = "") -> list[str]:
     """Where a value is not what a type says."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    origin: Hint = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
     if typing.is_typeddict(hint):
         return flaws_of_keys(value, hint, path)
     if origin in {typing.Union, UnionType}:
@@ -25,7 +26,7 @@ def flaws(value: object, hint: Hint, path: str = "") -> list[str]:
         return [] if [] in found else found[0]
     if origin is typing.Literal:
         return [] if value in arguments else [f"{path}: {value!r} is none of {arguments}"]
-    wanted = (float, int) if hint is float else (list, tuple) if origin is tuple else origin or hint
+    wanted: Hint = (float, int) if hint is float else (list, tuple) if origin is tuple else origin or hint
     if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
         return [f"{path}: {value!r} is no {hint}"]
     parts: list[tuple[object, Hint]] = []

@@ -1,62 +1,70 @@
-//! Marking: which packets a queue answers with CE, and which it drops because they cannot be marked.
+//! Random Early Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above
+//! the maximum; another row of values for each class makes it WRED.
 //!
-//! `Step` is DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold. `Red` is Random Early
-//! Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above the
-//! maximum; another row of values for each class makes it WRED. A packet over the threshold gets CE if it is ECT, and
-//! is dropped if it is not (RFC 3168 §7; judd §7.1, Fig. 12), unless its class is lossless or told to queue it.
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
-use crate::cell::Cell;
-use crate::class::ClassPolicy;
-use pauseframe_engine::{Rng, stream};
-use pauseframe_transport::Ecn;
-use pauseframe_units::{Bytes, PortId, Priority, Span, Time};
+use super::{Arrival, Asked, BUFFER_MAX, Departure, Marking, NotEct, Queue};
+use pauseframe_engine::Rng;
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::table;
+use pauseframe_units::{Bytes, Span, Time};
 
-/// ECN marking of a queue.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Marker {
-    /// None.
-    None,
-    /// CE on ECT packets that find more than `k`.
-    Step {
-        /// Threshold.
-        k: Threshold,
-        /// The backlog is looked at when the packet leaves instead of when it comes.
-        at_dequeue: bool,
-        /// Packets that are not ECT are dropped there, lossless ones excepted.
-        drop_not_ect: bool,
-    },
-    /// CE with a probability that grows with the average backlog.
-    Red(Red),
+table! {
+    /// Random Early Detection (Floyd and Jacobson 1993): CE with a probability that grows with the average backlog
+    // The defaults are those of cee Table I.
+    #[derive(Copy)]
+    pub struct Red {
+        /// Below this average backlog nothing is marked
+        min: Bytes = or_in(Bytes(25_600), Bytes::ZERO..=BUFFER_MAX);
+        /// From this average backlog on everything is marked (gentle: from twice this on)
+        max: Bytes = or_in(Bytes(76_800), Bytes(1)..=BUFFER_MAX) => {
+            t.check(min < max, "min", || format!("{min} is not below max ({max})"), "");
+        };
+        /// Weight of a new sample in the average (Floyd and Jacobson 1993)
+        w_q: f64 = or_in(0.002, Above(0.0, 1.0, ""));
+        /// Probability of a mark as the average comes to max
+        p_max: f64 = or_in(0.02, 0.0..=1.0);
+        /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
+        gentle: bool = or(false);
+        /// An idle period lowers the average as if so many packets of this size had met an empty queue
+        average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
+        /// What happens there to lossy packets that are not ECN-capable
+        not_ect: NotEct = or(NotEct::Drop);
+    }
+    pub fn read(t);
 }
 
-/// A length of a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Threshold {
-    /// Bytes of frames without preamble and gap.
-    Bytes(Bytes),
-    /// Packets, however long.
-    Packets(u32),
-}
+impl Marking for Red {
+    type Memory = RedQueue;
 
-/// Random Early Detection.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Red {
-    /// Below this average nothing is marked.
-    pub min: Bytes,
-    /// From this average on everything is (from twice this on, if `gentle`).
-    pub max: Bytes,
-    /// Weight of a new sample in the average, above 0 to 1.
-    pub w_q: f64,
-    /// Marking probability as the average comes to `max`, 0 to 1.
-    pub p_max: f64,
-    /// From `p_max` at `max` the probability rises to 1 at twice `max`, instead of at once.
-    pub gentle: bool,
-    /// The packet in whose serialisation times an idle period is counted.
-    pub average_packet: Bytes,
-    /// Packets that are not ECT are dropped, lossless ones excepted.
-    pub drop_not_ect: bool,
+    fn memory(&self, queue: &Queue) -> RedQueue {
+        RedQueue { average: 0.0, count: -1, idle_since: Time::ZERO, rng: queue.stream("red") }
+    }
+
+    fn asked(&self) -> Asked {
+        Asked::All
+    }
+
+    fn on_arrival(&self, queue: &mut RedQueue, arrival: &Arrival) -> bool {
+        let slot = arrival.rate.rate().serialise(self.average_packet);
+        queue.on_arrival(self, arrival.backlog, slot, arrival.now)
+    }
+
+    fn on_departure(&self, queue: &mut RedQueue, departure: &Departure) -> bool {
+        if departure.is_last() {
+            queue.on_empty(departure.end());
+        }
+        false
+    }
+
+    fn not_ect(&self) -> NotEct {
+        self.not_ect
+    }
+
+    fn begins(&self) -> Option<String> {
+        Some(format!("an average backlog of {}", self.min))
+    }
 }
 
 impl Red {
@@ -75,41 +83,8 @@ impl Red {
     }
 }
 
-impl Marker {
-    /// What becomes of packets over the threshold that are not ECT.
-    pub(crate) fn drops_not_ect(&self) -> bool {
-        match *self {
-            Marker::None => false,
-            Marker::Step { drop_not_ect, .. } | Marker::Red(Red { drop_not_ect, .. }) => drop_not_ect,
-        }
-    }
-
-    /// The step at enqueue in bytes, the one marker that needs to see no packet below it; `u64::MAX` for the others.
-    pub(crate) fn bytes_at_enqueue(&self) -> u64 {
-        match *self {
-            Marker::Step { k: Threshold::Bytes(k), at_dequeue: false, .. } => k.0,
-            _ => u64::MAX,
-        }
-    }
-
-    /// Whether it must see every arrival, those at an idle port too.
-    pub(crate) fn is_average(&self) -> bool {
-        matches!(self, Marker::Red(_))
-    }
-
-    /// Whether it counts packets.
-    pub(crate) fn counts_packets(&self) -> bool {
-        matches!(self, Marker::Step { k: Threshold::Packets(_), .. })
-    }
-
-    /// Whether it looks at the packets that leave.
-    pub(crate) fn is_at_dequeue(&self) -> bool {
-        matches!(self, Marker::Step { at_dequeue: true, .. })
-    }
-}
-
 /// What RED remembers of one queue.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct RedQueue {
     /// Exponentially weighted average of the backlog, bytes.
     average: f64,
@@ -121,14 +96,8 @@ pub(crate) struct RedQueue {
 }
 
 impl RedQueue {
-    /// An empty queue that has its own random stream.
-    pub(crate) fn new(seed: u64, port: PortId, priority: Priority) -> RedQueue {
-        let index = u64::from(port.0) * Priority::COUNT as u64 + u64::from(priority.code_point());
-        RedQueue { average: 0.0, count: -1, idle_since: Time::ZERO, rng: stream(seed, "red", index) }
-    }
-
     /// A packet comes to a queue of `backlog` bytes: whether it is to be marked. `slot`: time to send an average packet.
-    pub(crate) fn on_arrival(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) -> bool {
+    fn on_arrival(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) -> bool {
         self.update_average(red, backlog, slot, now);
         let p_b = red.probability(self.average);
         if self.average < red.min.0 as f64 {
@@ -157,98 +126,15 @@ impl RedQueue {
     }
 
     /// The queue is empty, and its last packet will have left at `at`.
-    pub(crate) fn on_empty(&mut self, at: Time) {
+    fn on_empty(&mut self, at: Time) {
         self.idle_since = at;
-    }
-}
-
-/// The RED state of every lane, if any class has RED; else nothing.
-pub(crate) fn red_queues(
-    seed: u64,
-    policies: &[ClassPolicy],
-    priorities: &[Priority],
-    ports: usize,
-    class_bits: u32,
-) -> Vec<RedQueue> {
-    if !policies.iter().any(|policy| policy.marker.is_average()) {
-        return Vec::new();
-    }
-    let lanes = (0..(ports as u32) << class_bits).map(|lane| {
-        let class = lane & ((1 << class_bits) - 1);
-        let priority = priorities.get(class as usize).copied().unwrap_or_default();
-        RedQueue::new(seed, PortId(lane >> class_bits), priority)
-    });
-    lanes.collect()
-}
-
-impl Cell {
-    /// Whether the marker of the class wants a packet marked that comes to `port`. RED learns from being asked.
-    #[inline(never)]
-    pub(crate) fn marks_arrival(&mut self, port: PortId, class: u8, now: Time) -> bool {
-        let lane_index = self.lane_index(port, class);
-        let lane = &self.lanes[lane_index];
-        match &self.policies[usize::from(class)].marker {
-            Marker::Step { k, at_dequeue: false, .. } => exceeds(*k, lane.backlog, lane.waiting),
-            Marker::Red(red) => {
-                let slot = self.ports[port].rate.rate().serialise(red.average_packet);
-                self.red[lane_index].on_arrival(red, lane.backlog, slot, now)
-            }
-            Marker::None | Marker::Step { .. } => false,
-        }
-    }
-
-    /// A packet over the threshold cannot be marked and is not worth a lossless promise: it is dropped, as a RED
-    /// queue does with what is not ECT.
-    pub(crate) fn drops_not_ect(&self, index: u32) -> bool {
-        let packet = &self.packets[index];
-        let drops = self.policies[usize::from(packet.class)].marker.drops_not_ect();
-        drops && packet.ecn == Ecn::NotEct && !self.is_lossless(packet.class)
-    }
-
-    /// Marks a packet if it is ECN-capable.
-    #[inline]
-    pub(crate) fn mark(&mut self, index: u32, lane: usize) {
-        let packet = &mut self.packets[index];
-        if matches!(packet.ecn, Ecn::Ect0 | Ecn::Ect1) {
-            packet.ecn = Ecn::Ce;
-            self.counters[lane].ecn_marks += 1;
-        }
-    }
-
-    /// What the marker does when a packet has left a queue of `backlog` bytes and `waiting` packets, itself included.
-    /// What is not ECT goes on, it has had its wait.
-    pub(crate) fn marks_departure(
-        &mut self,
-        index: u32,
-        port: PortId,
-        (backlog, waiting): (u64, u32),
-        now: Time,
-    ) {
-        let (class, size) = (self.packets[index].class, u32::from(self.packets[index].size));
-        let lane = self.lane_index(port, class);
-        match self.policies[usize::from(class)].marker {
-            Marker::Step { k, at_dequeue: true, .. } if exceeds(k, backlog, waiting) => {
-                self.mark(index, lane);
-            }
-            Marker::Red(_) if backlog == u64::from(size) => {
-                let left = now + self.ports[port].rate.serialise(size + self.hot.gap);
-                self.red[lane].on_empty(left);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn exceeds(k: Threshold, backlog: u64, waiting: u32) -> bool {
-    match k {
-        Threshold::Bytes(k) => backlog > k.0,
-        Threshold::Packets(k) => waiting > k,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pauseframe_units::{PortId, Priority};
 
     /// cee Table I.
     const CEE: Red = Red {
@@ -258,12 +144,12 @@ mod tests {
         p_max: 0.02,
         gentle: false,
         average_packet: Bytes(1000),
-        drop_not_ect: true,
+        not_ect: NotEct::Drop,
     };
     const SLOT: Span = Span(1_000_000);
 
     fn queue() -> RedQueue {
-        RedQueue::new(1, PortId(0), Priority::default())
+        CEE.memory(&Queue::new(1, PortId(0), Priority::default()))
     }
 
     #[test]
@@ -346,14 +232,5 @@ mod tests {
         assert_eq!(queue.count, 0);
         assert!(!queue.on_arrival(&red, 0, SLOT, Time::ZERO));
         assert_eq!(queue.count, -1);
-    }
-
-    #[test]
-    fn thresholds_are_exceeded_and_not_met() {
-        assert!(
-            !exceeds(Threshold::Bytes(Bytes(3000)), 3000, 9)
-                && exceeds(Threshold::Bytes(Bytes(2999)), 3000, 9)
-        );
-        assert!(!exceeds(Threshold::Packets(20), 1 << 20, 20) && exceeds(Threshold::Packets(20), 1281, 21));
     }
 }
