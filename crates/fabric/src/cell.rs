@@ -15,7 +15,8 @@ use crate::failures::Errors;
 use crate::foresight::FORESIGHT;
 use crate::host::{Host, Unsteady};
 use crate::hot::Hot;
-use crate::marker::{RedQueue, red_queues};
+use crate::marker::Memory;
+use crate::marking::memories;
 use crate::notes::Notes;
 use crate::order::{Half, News, Order, Report};
 use crate::packet::{Fifo, NIL, PacketPool};
@@ -59,8 +60,8 @@ pub(crate) struct Cell {
     pub(crate) counters: Vec<Counters>,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
-    /// By lane, where a class has RED; else empty.
-    pub(crate) red: Vec<RedQueue>,
+    /// By lane, where a marker is asked about packets; else empty.
+    pub(crate) memories: Vec<Memory>,
     pub(crate) ets: Option<Ets>,
     /// By port, with ETS; else empty.
     pub(crate) turns: Vec<Turns>,
@@ -139,7 +140,7 @@ impl Cell {
             pending_pauses: (0..ports).map(|_| VecDeque::new()).collect(),
             counters: vec![Counters::default(); lanes],
             policies: plan.policies,
-            red: red_queues(settings.seed, &plan.policies, &plan.priorities, ports, plan.class_bits),
+            memories: memories(settings.seed, &plan.policies, &plan.priorities, ports, plan.class_bits),
             ets: Ets::of(settings, &plan.priorities),
             turns: Turns::of(settings, ports),
             hosts: idle_hosts(plan),
