@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from pauseframe import _core
 from pauseframe._table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pauseframe.types import Manifest, Summary
 
 TableName = Literal[
     "flows",
@@ -49,7 +51,7 @@ class Run:
 
     def __init__(
         self,
-        summary: dict[str, Any],
+        summary: Summary,
         table: Callable[[TableName], _core.Table],
         *,
         status: str,
@@ -225,13 +227,13 @@ def _read_table(folder: Path, name: TableName) -> _core.Table:
     return _core.read_table(str(path))
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """`manifest.json` of a results folder; FileNotFoundError if it has none, RunError if it is damaged."""
     path = folder / "manifest.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a results folder: it has no manifest.json")
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: Manifest = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(manifest.get("summary"), dict):
             raise _core.RunError(f"{folder}: the run did not come to its end (status {manifest.get('status')!r})")
     except ValueError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pauseframe.headroom import LIGHT, reaction_quanta
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pauseframe.lint.finding import Finding
-
-Summary = dict[str, Any]
+    from pauseframe.types import Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pauseframe.results import Run
+    from pauseframe.types import Summary
 
 BIN_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
 BIN_NAMES = ("< 10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB")
@@ -41,7 +42,7 @@ class RunData:
 
     label: str
     status: str
-    summary: dict[str, Any]
+    summary: Summary
     scenario_toml: str
     folder: Path | None
     """Where it was read from."""

@@ -18,6 +18,8 @@ from pauseframe.results import read_manifest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pauseframe.types import Summary
+
 KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed")
 """In the order of their numbers in the page."""
 OF_INTERVALS = ("backlog", "load", "marks", "drops")
@@ -58,7 +60,7 @@ class Playback:
     """One run, ready to be played."""
 
     name: str
-    summary: dict[str, Any]
+    summary: Summary
     status: str
     every_us: float
     fabric: Fabric

@@ -6,6 +6,8 @@ use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
 
+/// The longest that a host is slow: a day, as for failures.
+const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
 
 table! {
@@ -89,6 +91,8 @@ table! {
         // As much as a NIC holds on its way out: cee Table I, 512 KB.
         /// The buffer: lossless classes pause the link before it is full, lossy ones are dropped
         buffer: Bytes = or_in(Bytes::kb(512), Bytes(576)..=Bytes(4_000_000_000));
+        /// When it begins to take them as fast as its link brings them
+        stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
 }

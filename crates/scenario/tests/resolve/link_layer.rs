@@ -114,7 +114,7 @@ fn wrong_datagram_sources_are_refused() {
 fn slow_receivers_are_hosts() {
     let resolved = good("[host]\nslow_receivers = [{ host = \"host0\", rate = \"1 Gbps\" }]\n");
     let receiver = &resolved.scenario.host.slow_receivers[0];
-    assert_eq!((receiver.rate, receiver.buffer), (BitRate::gbps(1), Bytes::kb(512)));
+    assert_eq!((receiver.rate, receiver.buffer, receiver.stop), (BitRate::gbps(1), Bytes::kb(512), None));
     let row = "{ host = \"host0\", rate = \"1 Gbps\" }";
     let found = errors(&format!(
         "[host]\nslow_receivers = [{row}, {row}, {{ host = \"hst1\", rate = \"1 Gbps\" }}]\n"
