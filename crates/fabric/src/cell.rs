@@ -12,6 +12,7 @@ use crate::connection::End;
 use crate::counters::{Counters, Held};
 use crate::event::Event;
 use crate::failures::Errors;
+use crate::foresight::FORESIGHT;
 use crate::host::{Host, Unsteady};
 use crate::hot::Hot;
 use crate::marker::Memory;
@@ -107,6 +108,8 @@ pub(crate) struct Cell {
     /// The window ends here: a report ends it one reaction time later.
     pub(crate) end: Time,
     reaction: Span,
+    /// So large that it looks ahead.
+    is_large: bool,
 }
 
 impl Cell {
@@ -171,6 +174,7 @@ impl Cell {
             border: Border::default(),
             end: Time::ZERO,
             reaction,
+            is_large: plan.is_large(),
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
             settings: Arc::clone(settings),
@@ -242,6 +246,15 @@ impl Model for Cell {
     #[inline(always)]
     fn end(&self) -> Time {
         self.end
+    }
+
+    fn foresight(&self) -> usize {
+        if self.is_large { FORESIGHT } else { 0 }
+    }
+
+    #[inline(always)]
+    fn foresee(&self, queue: &EventQueue) {
+        self.look_ahead(queue);
     }
 
     #[inline(always)]

@@ -4,6 +4,11 @@
 //! → [`switch`] (route, admit, mark) → [`buffer`] and [`pfc`] (who may hold how much, who must pause) → port → … →
 //! host → connection.
 
+// The audit's tests build networks as those in tests/all do, which see the crate from outside.
+#[cfg(test)]
+extern crate self as pauseframe_fabric;
+
+mod audit;
 mod border;
 mod buffer;
 mod capture;
@@ -16,6 +21,7 @@ mod deadlock;
 mod event;
 mod failures;
 mod flow;
+mod foresight;
 mod headroom;
 mod host;
 mod hot;

@@ -21,7 +21,7 @@ use pauseframe_transport::{
     CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
     RtoForm, SendBuffer, SmallSegments,
 };
-use pauseframe_units::{BitRate, NodeId, Priority, Span};
+use pauseframe_units::{BitRate, NodeId, Priority, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,8 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
     let vlans = vlan_routes(scenario, topology).map(Arc::new);
     let receivers = host.slow_receivers.iter().filter_map(|receiver| {
         let node = topology.find(&receiver.host)?;
-        Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer })
+        let stop = receiver.stop.map(|stop| Time::ZERO + stop);
+        Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })
     });
     let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
     Settings {

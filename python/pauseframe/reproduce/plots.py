@@ -3,7 +3,7 @@
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
 `time_us`, `cdf` of all values. One trace per variant (and a value of the key `line`, if there is one): the median over
 seeds, with its interval. `theirs` has points read off the published figure, by variant;
-`at` picks points by keys; `over` shows every other variant over that one.
+`at` picks points by keys; `over` shows every other variant over that one; `single` takes the first seed alone.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def counts(plot: Plot, points: Sequence[Point]) -> str:
 
 def _chosen(plot: Plot, points: Sequence[Point]) -> list[Point]:
     mine = [one for one in points if one.metric == plot.metric and one.value is not None and one.has(plot.at)]
+    if plot.single:
+        mine = [one for one in mine if one.seed == min(other.seed for other in points)]
     if not plot.over:
         return mine
     base = {(one.seed, str(sorted(one.keys.items()))): one.value for one in mine if one.variant == plot.over}
