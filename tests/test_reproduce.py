@@ -386,6 +386,26 @@ def test_a_plot_over_a_variant_says_of_how_many_samples_it_is(folder):
     assert plots.counts(plot, points) == "2 seeds; 40 samples per number and seed"
 
 
+def test_lines_are_named_as_in_the_paper_and_one_flow_is_of_one_seed(folder):
+    (experiment,) = find_experiments(folder)
+    points = [
+        point(name, 10.0 * seed, seed=seed, at={"line": "B → A", "ms": ms})
+        for name in ("a", "b")
+        for seed in (1, 2)
+        for ms in (0.0, 1.0)
+    ]
+
+    def names(**keys):
+        return [
+            (line["name"], line["y"])
+            for line in plots.figure(experiment, Plot(metric="m", x="ms", kind="line", **keys), points)["data"]
+        ]
+
+    assert names(variants=["a"]) == [("B → A", [15.0, 15.0])]
+    assert names(variants=["a"], single=True) == [("B → A", [10.0, 10.0])]
+    assert [name for name, _ in names(variants=["a", "b"])] == ["a B → A", "b B → A"]
+
+
 def test_a_scan_judges_all_claims_at_every_setting(folder):
     (tmp := folder / "tiny" / "joint.toml").write_text(
         'scenario = "two.scenario.toml"\nscores = ["two"]\n[axes]\n"topology.link.delay" = ["1 us", "1 ms"]\n'
