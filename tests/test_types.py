@@ -8,7 +8,7 @@ import pauseframe as pf
 import pytest
 from conftest import SCENARIO
 from pauseframe import _core, types
-from pauseframe.results import read_manifest
+from pauseframe._manifest import read_manifest
 from pauseframe.routing import update_routes, what_ifs, write_plan, write_update
 
 RING = "ring:switches=4,hosts_per_switch=1"
