@@ -114,6 +114,12 @@ impl Host {
         self.last_through
     }
 
+    /// The first in the line of sockets.
+    #[inline]
+    pub(crate) fn first_in_line(&self) -> Option<u32> {
+        self.blocked.front().copied()
+    }
+
     /// A socket that found no room takes its place in the line.
     pub(crate) fn wait_for_room(&mut self, end: u32) {
         self.blocked.push_back(end);

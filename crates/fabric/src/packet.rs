@@ -108,6 +108,12 @@ impl PacketPool {
         }
     }
 
+    /// The place of a packet, if there is such.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> Option<&Packet> {
+        self.packets.get(index as usize)
+    }
+
     /// The packet behind this one.
     pub(crate) fn behind(&self, index: u32) -> Option<u32> {
         let next = self[index].next;
