@@ -263,6 +263,8 @@ class Corruption(Part):
     """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    stop: str | None = None
+    """When they are good again (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -485,6 +487,8 @@ class SlowReceiver(Part):
     """The buffer: lossless classes pause the link before it is full, lossy ones are dropped (576 B to 4 GB); default
     "512 KB".
     """
+    stop: str | None = None
+    """When it begins to take them as fast as its link brings them (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
