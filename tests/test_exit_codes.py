@@ -1,4 +1,4 @@
-"""One rule for all commands: wrong input ends with 2, says why and changes nothing; with `--json` stdout is one value."""
+"""One rule for all commands: wrong input ends with 2, says why, changes nothing; with `--json` stdout is one value."""
 
 import json
 import sys
