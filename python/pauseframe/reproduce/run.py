@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe._core import RunError, ScenarioError
+from pauseframe._core import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
@@ -148,8 +148,11 @@ def reproduce(
     """Runs the experiments into `out` and judges their claims; what is there already is not run again.
 
     `seed` is the first of the seeds, `seeds` how many instead of those of the size. Raises ScenarioError with every
-    mistake of all scenarios before anything runs; KeyboardInterrupt on Ctrl-C, finished runs are kept.
+    mistake of all scenarios before anything runs, InputError if `out` holds something else; KeyboardInterrupt on
+    Ctrl-C, finished runs are kept.
     """
+    if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
+        raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
     cells = {
         one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id]) for one in experiments
