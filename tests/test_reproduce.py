@@ -279,6 +279,17 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
     assert list(known["T-1"]) == ["quick", "full"]
 
 
+def test_what_a_parameter_decides(folder, tmp_path):
+    """--set goes before experiment and variant; nothing is recorded with it."""
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--seeds", "1")
+    changed = (*arguments, "--set", "topology.link.delay=1 ms")
+    (record,) = json.loads(cli(*changed, "--json").stdout)
+    assert record["verdict"] == "differs"
+    assert "Made with topology.link.delay = 1 ms: not the paper" in (tmp_path / "out" / "tiny.html").read_text()
+    assert cli(*changed, "--expect").returncode == 2
+    assert "topology.link.dely" in cli(*arguments, "--set", "topology.link.dely=1 ms").stderr
+
+
 def test_numbers_in_why_come_from_results(folder, tmp_path):
     path = folder / "tiny" / "two.toml"
     text = path.read_text().replace('id = "T-1"', 'id = "T-1"\nwhy = "{fct|slow} us, {X-M1.1 %}"')
