@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import tomllib
 from pathlib import Path
 
 import lint_fabrics
@@ -251,9 +252,9 @@ def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
         write_deployment(plan, tmp_path / "out", Settings(priorities=(3,)))
     file = tmp_path / "fabric.toml"
     assert cli("lint", tmp_path / "out" if deployed else fabric, "--scenario", file).returncode == 0
-    text = file.read_text()
-    assert ('k = "22500 B"' if deployed else 'k = "250000 B"') in text
-    assert ("priorities = [3]," if deployed else "priorities = [3, 4],") in text
+    switch = tomllib.loads(file.read_text())["switch"]
+    assert switch["marker"] == {"kind": "step", "k": "22500 B" if deployed else "250000 B"}
+    assert switch["pfc"]["priorities"] == ([3] if deployed else [3, 4])
     summary = json.loads(cli("run", file, "--out", tmp_path / "run", "--json").stdout)
     assert (summary["flows_total"], summary["flows_finished"], summary["drops"]) == (6, 6, 0)
 

@@ -74,8 +74,8 @@ fn a_wrong_expectation_fails_with_its_line() {
         ("0 > . 1001:2001(1000) ack 1\n0 assert established == false\n", "line 6: established is"),
         ("", "line 4 (end): unexpected at"),
         ("0 > . 1001:2001(999) ack 1\n", "line 5: the range"),
-        ("0 jump\n", "line 5: can not read"),
-        ("0 > . 1001:2001(1000) ack 1\n0 assert window == 3\n", "line 6: can not assert"),
+        ("0 jump\n", "line 5: cannot read"),
+        ("0 > . 1001:2001(1000) ack 1\n0 assert window == 3\n", "line 6: cannot assert"),
     ] {
         let found = script::run(&format!("{start}{rest}")).unwrap_err();
         assert!(found.starts_with(error), "{rest:?} gave {found:?}, not {error:?}");

@@ -187,8 +187,10 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 
 
 def _tables(folder: Path, topology: _core.Topology) -> Json:
-    """The tables of a plan, as the core reads its `tables.json` or `tables.csv`."""
-    file = next((folder / name for name in ("tables.json", "tables.csv") if (folder / name).is_file()), None)
+    """The tables of a plan, as the core reads its `tables.json`, `tables.csv` or `tables.parquet`."""
+    file = next(
+        (folder / name for name in ("tables.json", "tables.csv", "tables.parquet") if (folder / name).is_file()), None
+    )
     if file is None:
         raise DeployError(f"{shown(folder / 'tables.csv')} is not there: give a folder of `pauseframe route plan`")
     return parse_json(_core.read_routes(str(file), topology).write("json"), str(file))

@@ -141,7 +141,7 @@ impl Script {
                 Ok(())
             }
             ["assert", name, "==", value] => self.check(name, value),
-            _ => Err(format!("can not read {line:?}")),
+            _ => Err(format!("cannot read {line:?}")),
         }
     }
 
@@ -161,7 +161,7 @@ impl Script {
                 ["rttvar", value] => metrics.rttvar = span(value)?,
                 ["ssthresh", value] => metrics.ssthresh = number(value)?,
                 ["cwnd", value] => metrics.cwnd = number(value)?,
-                _ => return Err(format!("can not inherit {pair:?}")),
+                _ => return Err(format!("cannot inherit {pair:?}")),
             }
         }
         self.connection().inherit(&metrics);
@@ -260,7 +260,7 @@ impl Script {
             "failure" => return same(name, &format!("{:?}", connection.failure()), &value.to_owned()),
             "established" => return same(name, &connection.is_established().to_string().as_str(), &value),
             "quiescent" => return same(name, &connection.is_quiescent().to_string().as_str(), &value),
-            _ => return Err(format!("can not assert {name:?}")),
+            _ => return Err(format!("cannot assert {name:?}")),
         };
         let expected = match (value.strip_suffix("*mss"), value) {
             (Some(segments), _) => number(segments)? * u64::from(self.config.mss),
@@ -482,7 +482,7 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
             "ect0" => codepoint = Ecn::Ect0,
             "ce" => codepoint = Ecn::Ce,
             block => {
-                let (left, right) = block.split_once('-').ok_or_else(|| format!("can not read {word:?}"))?;
+                let (left, right) = block.split_once('-').ok_or_else(|| format!("cannot read {word:?}"))?;
                 sack.blocks[usize::from(sack.count)] = (
                     peer_iss.wrapping_add(number(left)? as u32),
                     peer_iss.wrapping_add(number(right)? as u32),
