@@ -1165,8 +1165,8 @@ class SwitchClass(Part):
     priorities: Sequence[int]
     """The priorities that it is about (each 0 to 7)"""
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first) (default:
-    as for all priorities)
+    """Order of service within a priority, and which packet is dropped where there is no room (default: as for all
+    priorities)
     """
     alpha: float | None = None
     """A queue may hold alpha times what is free (Choudhury and Hahne 1998) (above 0 to 1e6) (default: as for all
@@ -1193,9 +1193,7 @@ class Switch(Part):
     a transport in use is lossless, else false)
     """
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first); default
-    "fifo".
-    """
+    """Order of service within a priority, and which packet is dropped where there is no room; default "fifo"."""
     queue_packets: int | None = None
     """Packets that a lossy queue holds at most, however short (Linux pfifo: limit) (1 to 10000000) (default: none:
     bytes alone count)
