@@ -354,7 +354,8 @@ MODEL = """module sonic-scheduler {
   yang-version 1.1; namespace "urn:test"; prefix s;
   import ietf-inet-types { prefix inet; }
   revision 2026-01-01;
-  container sonic-scheduler { container SCHEDULER { list SCHEDULER_LIST {
+  container sonic-scheduler {
+  container SCHEDULER { list SCHEDULER_LIST {
     key "name"; leaf name { type string; }
     leaf weight { type uint8 { range "1..50"; } }
     leaf-list colours { type enumeration { enum red; enum green; } }
