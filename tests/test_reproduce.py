@@ -121,6 +121,18 @@ def test_two_zeros_are_in_no_order():
     assert verdict([point("a", 0.0), point("b", 0.0)], kind="order", order=["a", "b"])[0] == "not run"
 
 
+def test_over_zero_there_is_no_factor():
+    """Neither 0 over 0 nor 5 over 0 is one, and JSON has no infinity."""
+    for value in (0.0, 5.0):
+        points = [point("a", value), point("b", 0.0)]
+        assert verdict(points, kind="factor", of="a", over="b", low=2) == ("not run", [])
+        assert verdict(points, kind="change", of="a", over="b", low=2) == ("not run", [])
+    rising = [point("a", 0.0), point("b", 5.0)]
+    kind, (number,) = verdict(rising, kind="order", order=["a", "b"])
+    assert kind == "reproduced"
+    assert math.isfinite(number)
+
+
 def test_explained():
     points = [point("a", value, at={"of": name}) for name, value in (("all", 10.0), ("calm", 4.0))]
     points.append(point("b", 2.0, at={"of": "all"}))
