@@ -57,7 +57,8 @@ class Table:
     """A CSV file of tables: rows, lanes and, if there are any, senders."""
 
     def __init__(self, path):
-        self.rows, self.lane, self.senders, header = {}, {}, set(), None
+        self.rows, self.lane, self.senders = {}, {}, set()
+        header: list[str] = []
         with Path(path).open(newline="") as file:
             for line in csv.reader(file):
                 if not line:
@@ -82,7 +83,8 @@ class Table:
 
 def walk(wires, rows, vlan, source, target):
     """The (switch, port) pairs of a packet, and whether it arrives; None if it circles."""
-    at, way = wires.switch_of[source], []
+    at = wires.switch_of[source]
+    way: list[tuple[str, str]] = []
     own = wires.switch_of[target]
     while True:
         port = rows.get((at, vlan, target), rows.get((at, vlan, own)))
@@ -192,15 +194,16 @@ def updates(fabric, count, seed):
     draw = random.Random(seed)
     topology = pf.load_topology(fabric)
     engine = draw.choice(["auto", "order_pair", "up_down"])
-    effort = {} if engine == "up_down" else {"effort": "fast"}
-    planned = pf.plan_routes(topology, engine, vlans=draw.choice([2, 4]), seed=seed, **effort)
+    effort = None if engine == "up_down" else "fast"
+    planned = pf.plan_routes(topology, engine, vlans=draw.choice([2, 4]), seed=seed, effort=effort)
     done = 0
     while done < count:
         change = changed(topology, draw)
         if change is None:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            planned, topology = one_update(topology, planned, *change, Path(folder), draw)
+            new, failed = change
+            planned, topology = one_update(topology, planned, new, failed, Path(folder), draw)
         done += 1
     return done
 

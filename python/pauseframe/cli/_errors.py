@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import FabricError, InputError, RunError, ScenarioError
+from pauseframe._core import FabricError, InputError, RunError, ScenarioError
 from pauseframe.cli._common import say
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from pauseframe import InputError, ScenarioError
+from pauseframe._core import InputError, ScenarioError
 from pauseframe._text import none_of
 from pauseframe.cli._common import (
     AsJson,

@@ -106,7 +106,7 @@ class _Verifier:
 
     def problem(self, ready: set[str], receiving: set[str], sending: set[str]) -> str | None:
         """What is wrong with a state: rows of some switches, hosts that receive and that send."""
-        from pauseframe import FabricError
+        from pauseframe._core import FabricError
 
         racks, targets = ({self._home[name] for name in names} for names in (sending, receiving))
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pauseframe import __version__
+from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe._text import (
     MISSING,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe import RunError
-from pauseframe.results import read_manifest
+from pauseframe._core import RunError
+from pauseframe._manifest import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

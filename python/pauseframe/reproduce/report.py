@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError, __version__
+from pauseframe._core import RunError, __version__
 from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.report.build import _environment, _plotly_js, _script_json

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe import RunError, ScenarioError
+from pauseframe._core import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
@@ -152,8 +152,11 @@ def reproduce(
 
     `seed` is the first of the seeds, `seeds` how many instead of those of the size; `changes` are keys of all
     scenarios, whatever experiment and variant say: what a parameter decides. Raises ScenarioError with every mistake of
-    all scenarios before anything runs; KeyboardInterrupt on Ctrl-C, finished runs are kept.
+    all scenarios before anything runs, InputError if `out` holds something else; KeyboardInterrupt on Ctrl-C, finished
+    runs are kept.
     """
+    if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
+        raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
     cells = {
         one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id], changes)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
-from pauseframe import InputError
+from pauseframe._core import InputError
 from pauseframe._problems import failure, problem
 from pauseframe._text import nearest
 from pauseframe.reproduce import scan, why

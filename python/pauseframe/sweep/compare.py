@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import InputError
+from pauseframe._core import InputError
+from pauseframe._manifest import FINISHED, read_manifest
 from pauseframe._text import buffers, lossless_caution, none_of
-from pauseframe.results import FINISHED, read_manifest
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from pauseframe import RunError
+from pauseframe._core import RunError
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import ERROR_FILE, file_flaw, is_whole, read_json

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe import InputError
-from pauseframe.results import read_manifest
+from pauseframe._core import InputError
+from pauseframe._manifest import read_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -45,7 +45,7 @@ const ACTIONS: [&str; 27] = [
 const TYPES: [u64; 30] =
     [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
 
-/// MPI_ANY_SOURCE and MPI_ANY_TAG as SimGrid's `smpi.h` has them, now and in its first versions.
+/// `MPI_ANY_SOURCE` and `MPI_ANY_TAG` as `SimGrid`'s `smpi.h` has them, now and in its first versions.
 const ANY_SOURCE: [i64; 2] = [-555, -1];
 const ANY_TAG: [i32; 2] = [-444, -1];
 

@@ -31,7 +31,12 @@ fn arrivals(seed: u64) -> impl Iterator<Item = Arrival> {
     let mut rng: Rng = stream(seed, "arrivals", 0);
     (1..2000u64).map(move |number| {
         let waiting = rng.below(300);
-        Arrival { backlog: waiting * 1500, waiting: waiting as u32, rate: rate(), now: Time(number * 1_000_000) }
+        Arrival {
+            backlog: waiting * 1500,
+            waiting: waiting as u32,
+            rate: rate(),
+            now: Time(number * 1_000_000),
+        }
     })
 }
 

@@ -6,6 +6,7 @@ use crate::spec::{
     RoutingSpec, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
 use pauseframe_workload::Partial;

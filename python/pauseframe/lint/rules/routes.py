@@ -46,7 +46,7 @@ def check_deadlock(reading: Reading) -> Iterator[Finding]:
 
 
 def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
-    from pauseframe import FabricError
+    from pauseframe._core import FabricError
 
     priorities, known = lanes_of(fabric)
     lane = coupled(fabric.switches.values(), lossless)
@@ -93,7 +93,8 @@ def _circle_finding(
 
 
 def _shortest(fabric: Fabric, priority: int) -> Iterator[Finding]:
-    from pauseframe import FabricError, _core
+    from pauseframe import _core
+    from pauseframe._core import FabricError
 
     sub = _lossless_part(fabric, priority)
     if not sub.edges or not sub.hosts:
@@ -151,7 +152,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
 
     No incident behind it: it follows from IEEE 802.1Q §8.8.
     """
-    from pauseframe import FabricError
+    from pauseframe._core import FabricError
 
     fabric = reading.fabric
     yield from _not_members(fabric)
