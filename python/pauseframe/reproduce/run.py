@@ -163,6 +163,7 @@ def reproduce(
         for one in experiments
     }
     store = Store(out / STORE)
+    store.root.mkdir(parents=True, exist_ok=True)  # where nothing runs, too: the folder is known again by it
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
     found = [
         _halved(one, size, store, jobs, progress)
