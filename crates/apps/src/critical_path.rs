@@ -106,7 +106,7 @@ struct Builder<'a> {
 /// Finds the critical path.
 ///
 /// # Errors
-/// Where the path depends on timing, or where the application can not finish.
+/// Where the path depends on timing, or where the application cannot finish.
 pub fn critical_path(
     application: &Application,
     options: &Options,

@@ -25,6 +25,8 @@ const REVIEW_EVERY: u32 = 16_384;
 const CROWD: usize = 64;
 /// Up to this length a bucket is sorted as it is gathered.
 const SORTED_BY_INSERTION: usize = 24;
+/// Buckets are not made wider that hold so many events.
+const LENGTH_MAX: f64 = 128.0;
 /// First width, 2^13 ps = 8 ns, and its bounds (4 ps to 1 ms).
 const FIRST_SHIFT: u32 = 13;
 const SHIFTS: std::ops::RangeInclusive<u32> = 2..=30;
@@ -54,9 +56,13 @@ struct Node {
 pub struct EventQueue {
     /// Events of the open bucket, latest first: the next event is at the end.
     open: Vec<Entry>,
+    /// Empty but while buckets are opened ahead.
+    sooner: Vec<Entry>,
     /// Number of the open bucket: time >> shift.
     open_bucket: u64,
     shift: u32,
+    /// In narrower buckets too many events were too far ahead.
+    narrowest: u32,
     heads: [u32; BUCKETS as usize],
     occupied: [u64; 64],
     nodes: Vec<Node>,
@@ -88,8 +94,10 @@ impl EventQueue {
     pub fn new() -> EventQueue {
         EventQueue {
             open: Vec::with_capacity(64),
+            sooner: Vec::new(),
             open_bucket: 0,
             shift: FIRST_SHIFT,
+            narrowest: 0,
             heads: [NIL; BUCKETS as usize],
             occupied: [0; 64],
             nodes: Vec::with_capacity(1024),
@@ -275,6 +283,41 @@ impl EventQueue {
         self.open.last().map(|entry| Time(entry.time))
     }
 
+    /// The code of an event that comes soon, so many places behind the next one: known if it is in order already, as
+    /// [`Self::put_in_order`] makes them.
+    #[inline(always)]
+    pub fn coming(&self, places: usize) -> Option<u64> {
+        let place = self.open.len().checked_sub(places + 1)?;
+        self.open.get(place).map(|entry| entry.code)
+    }
+
+    /// Puts the next events in order, `wanted` of them or up to a bucket more, so that a model can see what comes.
+    #[inline(always)]
+    pub fn put_in_order(&mut self, wanted: usize) {
+        if self.open.len() < wanted {
+            self.open_ahead();
+        }
+    }
+
+    /// The next bucket is opened while the last events of the one before are still to come.
+    #[inline(never)]
+    fn open_ahead(&mut self) {
+        let near = self.next_occupied();
+        // What waits in the heap is looked at when its turn has come.
+        if near >= self.far_bucket {
+            return;
+        }
+        self.open_bucket = near;
+        std::mem::swap(&mut self.open, &mut self.sooner);
+        self.gather((near & MASK) as usize);
+        self.long += 1;
+        self.gathered += self.open.len() as u32;
+        self.open.append(&mut self.sooner);
+        if self.pushed >= REVIEW_EVERY {
+            self.review_width();
+        }
+    }
+
     /// Opens the next bucket that holds anything and takes its first event.
     #[inline]
     fn open_next(&mut self) -> Option<Entry> {
@@ -403,7 +446,8 @@ impl EventQueue {
     }
 
     /// Widens the buckets when the heap is used for more than a few events, narrows them when they are long. Events
-    /// at the very same time share a bucket however narrow it is: pairs and triples are no reason.
+    /// at the very same time share a bucket however narrow it is: pairs and triples are no reason. Once they were too narrow, they
+    /// become so again only when far more comes: a heap of a large network costs more than to sort a long bucket.
     #[cold]
     fn review_width(&mut self) {
         // A rebuild handles all that is pending: not before as many events have come since the last one.
@@ -413,9 +457,11 @@ impl EventQueue {
         let far = f64::from(self.went_far) / f64::from(self.pushed);
         let length = f64::from(self.gathered) / f64::from(self.long.max(1));
         (self.pushed, self.went_far, self.long, self.gathered) = (0, 0, 0, 0);
-        let shift = if far > 0.02 && length < 24.0 {
+        let long = if self.shift > self.narrowest { 3.0 } else { 2.0 * LENGTH_MAX };
+        let shift = if far > 0.02 && length < LENGTH_MAX {
+            self.narrowest = self.shift + 1;
             self.shift + 1
-        } else if far < 0.004 && length > 3.0 {
+        } else if far < 0.004 && length > long {
             self.shift - 1
         } else {
             return;
@@ -475,6 +521,15 @@ mod tests {
                 assert_eq!(queue.next_time(), expected.peek().map(|Reverse((time, _))| Time(*time)));
                 let end = expected.peek().map_or(Time::MAX, |Reverse((time, _))| Time(*time));
                 assert_eq!(queue.pop_before(end), None);
+            }
+            if code % 16 < 3 {
+                // Nor does putting the next events in order.
+                queue.put_in_order(7);
+                assert!(
+                    queue
+                        .coming(0)
+                        .is_none_or(|next| Some(next) == expected.peek().map(|Reverse((_, code))| *code))
+                );
             }
             for &(delay, code) in pushed.by_ref().take(per_pop) {
                 push(&mut queue, &mut expected, time.0 + delay, code);

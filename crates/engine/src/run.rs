@@ -9,6 +9,12 @@ pub trait Model {
     fn end(&self) -> Time;
     /// Does what `event` says.
     fn handle(&mut self, event: u64, now: Time, queue: &mut EventQueue);
+    /// How many events before its turn it wants to see what comes; 0: it does not.
+    fn foresight(&self) -> usize {
+        0
+    }
+    /// Has a look at what comes: a hint to the memory, which no result depends on.
+    fn foresee(&self, _queue: &EventQueue) {}
 }
 
 /// How far a run has come.
@@ -63,6 +69,10 @@ pub struct Tally {
 
 /// Lets `model` handle its events up to its end, those at the end not.
 pub fn run<M: Model>(model: &mut M, queue: &mut EventQueue, tally: &mut Tally) {
+    if model.foresight() > 0 {
+        run_foreseeing(model, queue, tally);
+        return;
+    }
     let Tally { mut events, mut fingerprint } = *tally;
     while let Some((now, event)) = queue.pop_before(model.end()) {
         fingerprint.add(now, event);
@@ -70,4 +80,17 @@ pub fn run<M: Model>(model: &mut M, queue: &mut EventQueue, tally: &mut Tally) {
         model.handle(event, now, queue);
     }
     *tally = Tally { events, fingerprint };
+}
+
+/// The same with a look at what comes.
+#[inline(never)]
+fn run_foreseeing<M: Model>(model: &mut M, queue: &mut EventQueue, tally: &mut Tally) {
+    let foresight = model.foresight();
+    while let Some((now, event)) = queue.pop_before(model.end()) {
+        tally.fingerprint.add(now, event);
+        tally.events += 1;
+        queue.put_in_order(foresight);
+        model.foresee(queue);
+        model.handle(event, now, queue);
+    }
 }

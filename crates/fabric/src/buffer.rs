@@ -62,6 +62,10 @@ impl Account {
     pub(crate) fn is_low(&self) -> bool {
         self.pause_sent && self.bytes <= self.limits.xon
     }
+
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { bytes: self.bytes, in_headroom: self.in_headroom }
+    }
 }
 
 /// How an ingress stands in a shared pool: what says whether it may go on.
@@ -112,9 +116,9 @@ pub(crate) struct Pool {
     /// Bytes of it, headroom and reserved bytes not counted.
     size: u64,
     /// Of these, in use.
-    used: u64,
+    pub(crate) used: u64,
     /// Lanes of ingresses that share in it and have been asked to pause.
-    paused: Vec<u32>,
+    pub(crate) paused: Vec<u32>,
     /// With less than this free none of them may go on.
     wake_at: u64,
 }
@@ -124,7 +128,7 @@ impl Pool {
         Pool { size, used: 0, paused: Vec::new(), wake_at: u64::MAX }
     }
 
-    fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.free_of(self.used)
     }
 
@@ -363,14 +367,9 @@ impl Cell {
         SharedLimits { alpha, reserved, limits: self.accounts[lane].limits }
     }
 
-    fn standing(&self, lane: usize) -> Standing {
-        let Account { bytes, in_headroom, .. } = self.accounts[lane];
-        Standing { bytes, in_headroom }
-    }
-
     /// A paused ingress stands lower, or is new among the paused: it may need less free space than all others.
     fn expect_to_go_on(&mut self, lane: usize, class: u8, switch: usize) {
-        let needed = self.shared_limits(lane, class).needs_free(self.standing(lane));
+        let needed = self.shared_limits(lane, class).needs_free(self.accounts[lane].standing());
         let pool = self.pool_of(class);
         let pool = &mut self.switches[switch].pools[pool];
         pool.wake_at = pool.wake_at.min(needed);
@@ -406,7 +405,8 @@ impl Cell {
         let mut wake_at = u64::MAX;
         for lane in paused {
             let (port, class) = self.port_and_class(lane);
-            let (limits, standing) = (self.shared_limits(lane as usize, class), self.standing(lane as usize));
+            let (limits, standing) =
+                (self.shared_limits(lane as usize, class), self.accounts[lane as usize].standing());
             if limits.may_go_on(standing, free) {
                 self.send_resume(port, class, now, queue);
             } else {

@@ -12,9 +12,11 @@ use crate::connection::End;
 use crate::counters::{Counters, Held};
 use crate::event::Event;
 use crate::failures::Errors;
+use crate::foresight::FORESIGHT;
 use crate::host::{Host, Unsteady};
 use crate::hot::Hot;
-use crate::marker::{RedQueue, red_queues};
+use crate::marker::Memory;
+use crate::marking::memories;
 use crate::notes::Notes;
 use crate::order::{Half, News, Order, Report};
 use crate::packet::{Fifo, NIL, PacketPool};
@@ -58,8 +60,8 @@ pub(crate) struct Cell {
     pub(crate) counters: Vec<Counters>,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
-    /// By lane, where a class has RED; else empty.
-    pub(crate) red: Vec<RedQueue>,
+    /// By lane, where a marker is asked about packets; else empty.
+    pub(crate) memories: Vec<Memory>,
     pub(crate) ets: Option<Ets>,
     /// By port, with ETS; else empty.
     pub(crate) turns: Vec<Turns>,
@@ -106,6 +108,8 @@ pub(crate) struct Cell {
     /// The window ends here: a report ends it one reaction time later.
     pub(crate) end: Time,
     reaction: Span,
+    /// So large that it looks ahead.
+    is_large: bool,
 }
 
 impl Cell {
@@ -136,7 +140,7 @@ impl Cell {
             pending_pauses: (0..ports).map(|_| VecDeque::new()).collect(),
             counters: vec![Counters::default(); lanes],
             policies: plan.policies,
-            red: red_queues(settings.seed, &plan.policies, &plan.priorities, ports, plan.class_bits),
+            memories: memories(settings.seed, &plan.policies, &plan.priorities, ports, plan.class_bits),
             ets: Ets::of(settings, &plan.priorities),
             turns: Turns::of(settings, ports),
             hosts: idle_hosts(plan),
@@ -170,6 +174,7 @@ impl Cell {
             border: Border::default(),
             end: Time::ZERO,
             reaction,
+            is_large: plan.is_large(),
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
             settings: Arc::clone(settings),
@@ -241,6 +246,15 @@ impl Model for Cell {
     #[inline(always)]
     fn end(&self) -> Time {
         self.end
+    }
+
+    fn foresight(&self) -> usize {
+        if self.is_large { FORESIGHT } else { 0 }
+    }
+
+    #[inline(always)]
+    fn foresee(&self, queue: &EventQueue) {
+        self.look_ahead(queue);
     }
 
     #[inline(always)]

@@ -10,7 +10,8 @@
 //! error is found. Left out: errors in bursts, forward error correction, replay at the link.
 
 use crate::cell::Cell;
-use crate::packet::{Kind, NIL};
+use crate::counters::Gone;
+use crate::packet::{Kind, NIL, Packet};
 use pauseframe_engine::{EventQueue, Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -168,28 +169,52 @@ pub(crate) enum Change {
 pub(crate) struct Errors {
     /// By port: when the frame that was cut off would have been over; empty without failures.
     pub(crate) cut: Vec<Time>,
-    /// By port: how often its frames are damaged, and the draws; empty without any.
-    of_port: Vec<Option<(ErrorModel, Rng)>>,
+    /// By port; empty if no wire is bad.
+    of_port: Vec<Option<BadWire>>,
+    /// By port, pause frames not counted; empty without failures or bad wires.
+    lost_on_wire: Vec<Gone>,
+}
+
+/// How often the frames on a wire are damaged, up to when, and the draws.
+#[derive(Clone, Debug)]
+struct BadWire {
+    model: ErrorModel,
+    stop: Time,
+    rng: Rng,
+}
+
+impl Errors {
+    /// What this port has sent that was lost before it came to a node of this cell.
+    pub(crate) fn lost_on_wire(&self, port: PortId) -> Gone {
+        self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether the wire from this port is a bad one.
+    pub(crate) fn can_damage(&self, port: PortId) -> bool {
+        self.of_port.get(port.0 as usize).is_some_and(Option::is_some)
+    }
 }
 
 impl Cell {
     /// Links can go down.
     pub(crate) fn expect_failures(&mut self) {
         self.errors.cut = vec![Time::ZERO; self.ports.len()];
+        self.errors.lost_on_wire.resize(self.ports.len(), Gone::default());
         self.hot.can_refuse = true;
         self.expect_losses();
     }
 
-    /// Damages what this port sends.
+    /// Damages what this port sends before `stop`.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel) {
+    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel, stop: Time) {
         let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
         assert!((0.0..=1.0).contains(&p), "{p} is no probability");
         self.errors.of_port.resize(self.ports.len(), None);
+        self.errors.lost_on_wire.resize(self.ports.len(), Gone::default());
         let rng = stream(self.settings.seed, "corruption", u64::from(port.0));
-        self.errors.of_port[port.0 as usize] = Some((model, rng));
+        self.errors.of_port[port.0 as usize] = Some(BadWire { model, stop, rng });
         self.hot.tapped = true;
         self.expect_losses();
     }
@@ -197,8 +222,10 @@ impl Cell {
     /// A frame goes on the wire of `port`: whether it arrives whole is drawn here.
     pub(crate) fn damage(&mut self, port: PortId, index: u32, now: Time) {
         let packet = self.packets[index];
-        let Some(Some((model, rng))) = self.errors.of_port.get_mut(port.0 as usize) else { return };
-        if rng.unit() >= model.of_frame(u32::from(packet.size)) {
+        let Some(Some(BadWire { model, stop, rng })) = self.errors.of_port.get_mut(port.0 as usize) else {
+            return;
+        };
+        if *stop <= now || rng.unit() >= model.of_frame(u32::from(packet.size)) {
             return;
         }
         self.give_up(&packet, now);
@@ -214,9 +241,23 @@ impl Cell {
     pub(crate) fn on_lost_frame(&mut self, port: PortId, index: u32) {
         let packet = self.packets[index];
         if packet.kind == Kind::Corrupted {
-            self.count_loss(port, packet.class, LossReason::Corrupted);
+            self.count_loss_on_wire(port, &packet, LossReason::Corrupted);
         }
         self.packets.remove(index);
+    }
+
+    fn count_loss_on_wire(&mut self, port: PortId, packet: &Packet, reason: LossReason) {
+        self.count_loss(port, packet.class, reason);
+        if packet.to != NIL {
+            self.errors.lost_on_wire[port.0 as usize] += Gone::sum(std::iter::once(packet));
+        }
+    }
+
+    /// A packet ends in the switch that has this lane.
+    pub(crate) fn count_gone(&mut self, lane: usize, packet: &Packet) {
+        if let Some(held) = self.held.get_mut(self.lanes[lane].switch as usize) {
+            held.gone += Gone::sum(std::iter::once(packet));
+        }
     }
 
     pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason) {
@@ -230,7 +271,7 @@ impl Cell {
         self.ports[port].busy_until == Time::MAX
     }
 
-    /// Loses a packet that can not even be queued at `egress`; false if it can.
+    /// Loses a packet that cannot even be queued at `egress`; false if it can.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuses(&mut self, index: u32, egress: PortId, now: Time) -> bool {
@@ -243,6 +284,7 @@ impl Cell {
             return false;
         };
         self.count_loss(egress, packet.class, reason);
+        self.count_gone(self.lane_index(egress, packet.class), &packet);
         self.give_up(&packet, now);
         self.packets.remove(index);
         true
@@ -295,8 +337,12 @@ impl Cell {
             self.give_up(&packet, now);
             self.packets[index].kind = Kind::Lost;
             next = self.packets.behind(index);
-            if matches!(packet.kind, Kind::Data | Kind::Datagram | Kind::Cnm) {
-                self.count_loss(port, packet.class, LossReason::LinkDown);
+            match packet.kind {
+                Kind::Data | Kind::Datagram | Kind::Cnm => {
+                    self.count_loss_on_wire(port, &packet, LossReason::LinkDown);
+                }
+                Kind::Corrupted => self.count_loss_on_wire(port, &packet, LossReason::Corrupted),
+                Kind::Pause | Kind::Lost => {}
             }
         }
     }
@@ -333,6 +379,7 @@ impl Cell {
             self.give_up(&packet, now);
             self.packets.remove(index);
             self.count_loss(port, class, reason);
+            self.count_gone(lane, &packet);
         }
     }
 }

@@ -120,7 +120,7 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
-    /// XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where they can not keep
+    /// XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where they cannot keep
     /// what they are for.
     pub(crate) fn of(plan: &Plan) -> Margins {
         let mut margins = Margins {
@@ -278,7 +278,7 @@ impl Plan {
 }
 
 impl Cell {
-    /// A lossless packet found no headroom. Where the headroom covers the link this can not happen.
+    /// A lossless packet found no headroom. Where the headroom covers the link this cannot happen.
     pub(crate) fn check_headroom_drop(&self, packet: &Packet, now: Time) {
         assert!(
             !self.covers,

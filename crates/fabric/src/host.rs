@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Host {
     pub(crate) port: PortId,
     /// Bytes in the stack's send side and in the NIC.
-    held: u64,
+    pub(crate) held: u64,
     /// Packets in the two halves of the stack; each takes the same time, so they keep their order.
-    receiving: Fifo,
-    sending: Fifo,
+    pub(crate) receiving: Fifo,
+    pub(crate) sending: Fifo,
     queues: Vec<DestinationQueue>,
     queue_of: BTreeMap<(NodeId, u8), u32>,
     /// By class: destination queues with packets, in the order of their turns.
@@ -79,6 +79,11 @@ impl Host {
         self.queue_of.get(&(destination, class)).copied()
     }
 
+    /// What waits in the NIC behind the first packet of each class.
+    pub(crate) fn destination_queues(&self) -> impl Iterator<Item = Fifo> {
+        self.queues.iter().map(|queue| queue.packets)
+    }
+
     /// The QCN limiter of a NIC queue, if it has had one.
     pub(crate) fn limiter(&self, nic_queue: u32) -> Option<u32> {
         let limiter = self.queues[nic_queue as usize].limiter;
@@ -107,6 +112,12 @@ impl Host {
         let late = if jitter == Span::ZERO { Span::ZERO } else { Span(self.jitter.below(jitter.0 + 1)) };
         self.last_through = self.last_through.max(earliest + late);
         self.last_through
+    }
+
+    /// The first in the line of sockets.
+    #[inline]
+    pub(crate) fn first_in_line(&self) -> Option<u32> {
+        self.blocked.front().copied()
     }
 
     /// A socket that found no room takes its place in the line.

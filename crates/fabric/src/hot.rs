@@ -2,7 +2,7 @@
 //! test of a bit.
 
 use crate::class::ClassPolicy;
-use crate::queue::QueueDiscipline;
+use crate::marker::Asked;
 use crate::scheduler::Scheduler;
 use crate::settings::{BufferPolicy, Settings};
 use pauseframe_units::{Priority, Span};
@@ -18,7 +18,7 @@ pub(crate) struct Hot {
     pub(crate) pipelined: bool,
     /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
     pub(crate) calm: [u64; Priority::COUNT],
-    /// By class: [`crate::marker::Marker::bytes_at_enqueue`].
+    /// By class: [`ClassPolicy::mark_above`].
     pub(crate) mark_above: [u64; Priority::COUNT],
     /// Lossless classes with fixed thresholds whose marker need not see every packet come.
     pub(crate) fixed_lossless: u8,
@@ -68,7 +68,7 @@ impl Hot {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
-        let mark_above = policies.map(|policy| policy.marker.bytes_at_enqueue());
+        let mark_above = policies.map(|policy| policy.mark_above());
         let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
         let calm = std::array::from_fn(|class| {
             let plain = (accounted | watched_arrivals) & 1 << class == 0;
@@ -84,13 +84,13 @@ impl Hot {
             direct: if pipelined || settings.qcn.is_some() {
                 0
             } else {
-                !set(&|policy| policy.marker.is_average())
+                !set(&|policy| policy.marker.asked() == Asked::All)
             },
             accounted,
             watched_arrivals,
             watched_departures,
             plain: !(accounted | watched_departures),
-            ranked: set(&|policy| policy.queue != QueueDiscipline::Fifo),
+            ranked: set(&|policy| policy.queue.is_ranked()),
             shared,
             ets,
             deliberate: pipelined || ets,

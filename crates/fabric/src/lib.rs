@@ -4,6 +4,11 @@
 //! → [`switch`] (route, admit, mark) → [`buffer`] and [`pfc`] (who may hold how much, who must pause) → port → … →
 //! host → connection.
 
+// The audit's tests build networks as those in tests/all do, which see the crate from outside.
+#[cfg(test)]
+extern crate self as pauseframe_fabric;
+
+mod audit;
 mod border;
 mod buffer;
 mod capture;
@@ -16,11 +21,13 @@ mod deadlock;
 mod event;
 mod failures;
 mod flow;
+mod foresight;
 mod headroom;
 mod host;
 mod hot;
 mod ideal;
 mod marker;
+mod marking;
 mod messages;
 mod network;
 mod notes;
@@ -39,6 +46,7 @@ mod room;
 mod rows;
 mod sampler;
 mod scheduler;
+mod serving;
 mod settings;
 mod states;
 mod switch;
@@ -61,7 +69,7 @@ pub use failures::{ErrorModel, Failed, Failure, LossReason};
 pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Workload};
 pub use headroom::{Headroom, HeadroomReport, headroom};
 pub use ideal::IdealTime;
-pub use marker::{Marker, Red, Threshold};
+pub use marker::{BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, Red, Step, Threshold};
 pub use network::{Failed as RunFailed, Network, PortReport, Shield};
 pub use pause_tree::PauseInterval;
 pub use plan::Plan;

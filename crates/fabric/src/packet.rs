@@ -108,6 +108,12 @@ impl PacketPool {
         }
     }
 
+    /// The place of a packet, if there is such.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> Option<&Packet> {
+        self.packets.get(index as usize)
+    }
+
     /// The packet behind this one.
     pub(crate) fn behind(&self, index: u32) -> Option<u32> {
         let next = self[index].next;
@@ -124,14 +130,24 @@ impl PacketPool {
         self.packets.len()
     }
 
-    /// Packets that have a place, wherever they are on their way.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
+    /// By place: nobody has it.
+    ///
+    /// # Panics
+    /// If a place was given back twice.
+    pub(crate) fn free_places(&self) -> Vec<bool> {
         let mut is_free = vec![false; self.packets.len()];
         let mut next = self.free;
         while let Some(packet) = self.packets.get(next as usize) {
-            is_free[next as usize] = true;
+            let twice = std::mem::replace(&mut is_free[next as usize], true);
+            assert!(!twice, "the place of a packet was given back twice");
             next = packet.next;
         }
+        is_free
+    }
+
+    /// Packets that have a place, wherever they are on their way.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
+        let is_free = self.free_places();
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 

@@ -35,6 +35,12 @@ impl Paths {
         self.ports[route as usize + usize::from(hop)]
     }
 
+    /// The same where there may be none.
+    #[inline]
+    pub(crate) fn known_port(&self, route: u32, hop: u8) -> Option<PortId> {
+        self.ports.get(route as usize + usize::from(hop)).copied()
+    }
+
     /// A row for `path`.
     pub(crate) fn add(&mut self, path: &[PortId]) -> u32 {
         self.lengthen(path.len());

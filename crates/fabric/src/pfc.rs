@@ -46,7 +46,7 @@ pub(crate) struct Asker {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingPause {
     effect_at: Time,
-    classes: u8,
+    pub(crate) classes: u8,
     quanta: u16,
 }
 

@@ -24,16 +24,19 @@ pub struct ReceiverSettings {
     pub rate: BitRate,
     /// Bytes of the receive buffer, headroom included.
     pub buffer: Bytes,
+    /// From then on it takes them as fast as its link brings them.
+    pub stop: Option<Time>,
 }
 
 /// The receive buffer of a host.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     rate: BitRate,
+    stop: Option<Time>,
     buffer: u64,
     /// Bytes of lossy classes in it.
-    lossy: u64,
-    waiting: Fifo,
+    pub(crate) lossy: u64,
+    pub(crate) waiting: Fifo,
 }
 
 impl Receiver {
@@ -54,7 +57,14 @@ impl Receiver {
     }
 
     fn new(settings: &ReceiverSettings) -> Receiver {
-        Receiver { rate: settings.rate, buffer: settings.buffer.0, lossy: 0, waiting: Fifo::EMPTY }
+        let ReceiverSettings { rate, stop, buffer, .. } = *settings;
+        Receiver { rate, stop, buffer: buffer.0, lossy: 0, waiting: Fifo::EMPTY }
+    }
+
+    /// When a frame that is first at `now` has been taken out, at a host whose link has the rate `line`.
+    fn takes_until(&self, now: Time, size: u32, line: BitRate) -> Time {
+        let is_slow = self.stop.is_none_or(|stop| now < stop);
+        now + if is_slow { self.rate } else { self.rate.max(line) }.serialise(Bytes(u64::from(size)))
     }
 }
 
@@ -86,7 +96,7 @@ impl Cell {
         }
         let Some(receiver) = self.receivers[host as usize].as_mut() else { return false };
         if receiver.waiting.push(&mut self.packets, index) {
-            let drained = now + receiver.rate.serialise(Bytes(u64::from(size)));
+            let drained = receiver.takes_until(now, size, self.ports[port].rate.rate());
             queue.push(drained, Event::HostDrain(host).code());
         }
         true
@@ -107,7 +117,8 @@ impl Cell {
         let index = receiver.waiting.pop(&self.packets).expect("a drained frame was in the buffer");
         let packet = self.packets[index];
         if let Some(next) = receiver.waiting.head() {
-            let drained = now + receiver.rate.serialise(Bytes(u64::from(self.packets[next].size)));
+            let line = self.ports[packet.ingress].rate.rate();
+            let drained = receiver.takes_until(now, u32::from(self.packets[next].size), line);
             queue.push(drained, Event::HostDrain(host).code());
         }
         if self.lossless & 1 << packet.class == 0 {

@@ -152,6 +152,7 @@ impl Cell {
         let packet = self.packets[index];
         let lane = self.lane_index(egress, packet.class);
         self.counters[lane].drops[reason as usize] += 1;
+        self.count_gone(lane, &packet);
         if reason == DropReason::NotEct && packet.kind == Kind::Data && packet.flags.has(Flags::SYN) {
             self.syn_drops_not_ect += 1;
         }

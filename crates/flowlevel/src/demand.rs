@@ -18,7 +18,7 @@ pub struct Pair {
     pub to: NodeId,
 }
 
-/// Why a demand can not be made.
+/// Why a demand cannot be made.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum DemandError {
     /// There are fewer hosts (or switches with hosts) than the demand needs.

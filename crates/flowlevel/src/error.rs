@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why rates can not be given.
+/// Why rates cannot be given.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum FlowError {
     /// A path uses a port that has no capacity.

@@ -32,6 +32,9 @@ pub enum RunError {
     /// What is to be recorded is more than anybody is likely to want.
     #[error("{0}")]
     TooLarge(Box<pauseframe_schema::error::Problem>),
+    /// An application cannot be carried out.
+    #[error("{0}")]
+    Refused(Box<pauseframe_schema::error::Problem>),
     /// Somebody did not want to wait until the results were written.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {
@@ -39,7 +42,7 @@ pub enum RunError {
         left: String,
     },
     /// A file or folder could not be written.
-    #[error("can not write {}: {cause}. {left}", .path.display())]
+    #[error("cannot write {}: {cause}. {left}", .path.display())]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -65,10 +68,10 @@ pub enum RunError {
         message: String,
     },
     /// The network could not be built.
-    #[error("can not build the network: {0}")]
+    #[error("cannot build the network: {0}")]
     Build(String),
     /// A file could not be read.
-    #[error("can not read {}: {cause}", .path.display())]
+    #[error("cannot read {}: {cause}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,

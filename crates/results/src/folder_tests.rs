@@ -91,7 +91,7 @@ fn tables_read_back_as_they_were_whatever_their_length() {
         assert_eq!(back.column(1), table(rows).column(1));
     }
     let error = read_table(&home.path().join("flows.parquet")).unwrap_err().to_string();
-    assert!(error.contains("can not read") && error.contains("flows.parquet"), "{error}");
+    assert!(error.contains("cannot read") && error.contains("flows.parquet"), "{error}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_file_in_the_way_is_named() {
     let path = home.path().join("out");
     fs::write(&path, "").unwrap();
     let error = create(&path, true).unwrap_err().to_string();
-    assert!(error.contains("can not write") && error.ends_with("Nothing has been written."), "{error}");
+    assert!(error.contains("cannot write") && error.ends_with("Nothing has been written."), "{error}");
 }
 
 #[test]

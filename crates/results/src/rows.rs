@@ -15,7 +15,7 @@ pub struct Names<'a> {
     pub transports: &'a [String],
 }
 
-/// Packets dropped, by reason. (A destination that can not be reached is refused at load, never dropped.)
+/// Packets dropped, by reason. (A destination that cannot be reached is refused at load, never dropped.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DropsByReason {
     /// A lossy packet found no room in the buffer.

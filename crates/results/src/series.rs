@@ -60,7 +60,7 @@ impl Series {
     /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
     ///
     /// # Errors
-    /// If the file can not be begun.
+    /// If the file cannot be begun.
     pub fn begin(folder: Option<&ResultsFolder>, names: &Names, limit: usize) -> Result<Series, RunError> {
         let mut series = Series {
             time_us: Vec::new(),

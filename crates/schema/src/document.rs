@@ -300,5 +300,5 @@ fn step<'i>(item: &'i mut Item, segment: &str, place: Place) -> Result<&'i mut I
     if item.get(segment).is_none() {
         item.insert(segment, Item::table(place));
     }
-    item.get_mut(segment).ok_or_else(|| "can not be set".to_owned())
+    item.get_mut(segment).ok_or_else(|| "cannot be set".to_owned())
 }

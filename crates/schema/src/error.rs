@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A scenario that can not be run, with everything that is wrong with it.
+/// A scenario that cannot be run, with everything that is wrong with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
     /// The mistakes in the order of the file, then those of `--set`. Never empty.

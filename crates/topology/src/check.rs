@@ -8,7 +8,7 @@ use pauseframe_units::{Id, IndexVec, NodeId};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// A reason why a topology can not be simulated.
+/// A reason why a topology cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TopologyError {
     /// Two nodes have the same name.

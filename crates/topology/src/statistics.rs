@@ -66,7 +66,7 @@ pub struct Bisection {
 }
 
 impl Statistics {
-    /// Looks at all of `topology`. A graph that routing can not take (a host with two links) has counts and
+    /// Looks at all of `topology`. A graph that routing cannot take (a host with two links) has counts and
     /// problems only.
     pub fn of(topology: &Topology) -> Statistics {
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();

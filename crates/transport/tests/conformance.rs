@@ -3,6 +3,7 @@
 mod common;
 
 use common::script;
+use pauseframe_transport::Mechanism;
 use std::path::{Path, PathBuf};
 
 fn scripts() -> Vec<PathBuf> {
@@ -34,6 +35,24 @@ fn every_script_holds() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
+/// A script that names a mechanism fails where that is off, so it is about it; and each mechanism has one.
+#[test]
+fn scripts_fail_without_their_mechanism() {
+    let mut covered = Vec::new();
+    for path in scripts() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for name in script::mechanisms(&text) {
+            let (_, mechanism) = *Mechanism::NAMES.iter().find(|(known, _)| *known == name).unwrap();
+            let run = script::run_without(&text, Some(mechanism));
+            assert!(run.is_err(), "{} holds without {name} too", path.display());
+            covered.push(mechanism);
+        }
+    }
+    for (name, mechanism) in Mechanism::NAMES {
+        assert!(covered.contains(mechanism), "no script is about {name}");
+    }
+}
+
 /// A script that is wrong fails, and says where and why.
 #[test]
 fn a_wrong_expectation_fails_with_its_line() {
@@ -55,8 +74,8 @@ fn a_wrong_expectation_fails_with_its_line() {
         ("0 > . 1001:2001(1000) ack 1\n0 assert established == false\n", "line 6: established is"),
         ("", "line 4 (end): unexpected at"),
         ("0 > . 1001:2001(999) ack 1\n", "line 5: the range"),
-        ("0 jump\n", "line 5: can not read"),
-        ("0 > . 1001:2001(1000) ack 1\n0 assert window == 3\n", "line 6: can not assert"),
+        ("0 jump\n", "line 5: cannot read"),
+        ("0 > . 1001:2001(1000) ack 1\n0 assert window == 3\n", "line 6: cannot assert"),
     ] {
         let found = script::run(&format!("{start}{rest}")).unwrap_err();
         assert!(found.starts_with(error), "{rest:?} gave {found:?}, not {error:?}");

@@ -151,7 +151,7 @@ impl BitRate {
     /// # Panics
     /// At rate zero: scenarios with such a link are refused at load.
     pub fn serialise(self, size: Bytes) -> Span {
-        assert!(self.0 > 0, "a link of rate zero can not serialise");
+        assert!(self.0 > 0, "a link of rate zero cannot serialise");
         let bit_ps = u128::from(size.0) * 8 * u128::from(PS_PER_S);
         Span(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }

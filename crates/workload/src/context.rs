@@ -13,7 +13,7 @@ pub struct Context<'c> {
     pub base_dir: &'c Path,
     /// `stop.time`.
     pub stop: Option<Span>,
-    /// The hosts; `None` if the topology is wrong, so that names can not be judged.
+    /// The hosts; `None` if the topology is wrong, so that names cannot be judged.
     pub hosts: Option<&'c Hosts>,
     /// Names that `transport` can have.
     pub transports: &'c [String],

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// The flows that each flow waits for, by position.
 type Needs = Vec<Vec<u32>>;
 
-/// What each flow waits for; the position of a flow that can not be, and why: two of one id, an unknown id, flows that wait
+/// What each flow waits for; the position of a flow that cannot be, and why: two of one id, an unknown id, flows that wait
 /// for each other.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub(crate) struct FlowDag {
 
 impl FlowDag {
     /// # Panics
-    /// If the flows can not be: `resolve` refuses such lists.
+    /// If the flows cannot be: `resolve` refuses such lists.
     pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
         let node = node_by_name(maker);
         // The number of a connection that is used once tells the flow when it has finished.

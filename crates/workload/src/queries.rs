@@ -17,7 +17,7 @@ struct Open<T> {
     record: QueryRecord,
     /// Flows that have not ended.
     flows: u32,
-    /// A flow was given up: the query can not finish.
+    /// A flow was given up: the query cannot finish.
     failed: bool,
     own: T,
 }

@@ -3,7 +3,7 @@
 //! The text is base64 of zstd of the files one behind the other, each after its name and its length.
 
 use super::text::{ReadError, at_file};
-use super::{Format, ReadOptions, Source, files, open, parse};
+use super::{Format, ReadOptions, Source, files, open, parse, short};
 use crate::application::Application;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ impl Bundle {
     /// Reads a file, or the files of a folder.
     ///
     /// # Errors
-    /// The file that can not be read or unpacked.
+    /// The file that cannot be read or unpacked.
     pub fn open(path: &Path) -> Result<Bundle, ReadError> {
         let sources = files(path)?.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
         let name = path.file_name().map_or_else(String::new, |name| {
@@ -57,12 +57,12 @@ impl Bundle {
     /// The files as one text.
     ///
     /// # Errors
-    /// If they can not be packed.
+    /// If they cannot be packed.
     pub fn to_text(&self) -> Result<String, ReadError> {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
             // File names without their folders: these are of another machine.
-            let name = text.rsplit('/').next().unwrap_or_default();
+            let name = short(text);
             all.extend((name.len() as u64).to_le_bytes());
             all.extend(name.as_bytes());
         }
@@ -73,7 +73,7 @@ impl Bundle {
             head.extend(&source.bytes);
         }
         let packed = zstd::encode_all(head.as_slice(), 6)
-            .map_err(|error| at_file(&self.name, format!("can not be packed: {error}")))?;
+            .map_err(|error| at_file(&self.name, format!("cannot be packed: {error}")))?;
         Ok(STANDARD.encode(packed))
     }
 

@@ -136,6 +136,11 @@ impl Qcn {
             settings,
         }
     }
+
+    /// What the limiters of a host keep back.
+    pub(crate) fn held_back(&self, host: u32) -> impl Iterator<Item = Fifo> {
+        self.limiters.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
+    }
 }
 
 impl Cell {
@@ -378,4 +383,4 @@ impl Cell {
 }
 
 /// Bytes of a CNM in buffers, FCS included.
-const CNM_FRAME: u16 = 64;
+pub(crate) const CNM_FRAME: u16 = 64;

@@ -6,6 +6,7 @@
 //! is sent, so that the packets of a flow are not put out of order.
 //! Left out: the comparator tree of the hardware (§4.3): queues are a few dozen packets long and are searched.
 
+use super::Discipline;
 use crate::packet::{Fifo, NIL, Packet, PacketPool};
 
 /// The packets of a chain with the one before each.
@@ -17,30 +18,37 @@ fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (u32, u32)> 
     std::iter::successors(queue.head().map(|head| (NIL, head)), step)
 }
 
-/// Puts the earliest packet of the flow that has the best rank first, among the packets that `may_go`.
-pub(super) fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
-    let best = links(*queue, packets)
-        .filter(|(_, index)| may_go(&packets[*index]))
-        .min_by_key(|(_, index)| packets[*index].remaining);
-    let Some((_, best)) = best else { return };
-    let flow = packets[best].to;
-    let first = links(*queue, packets).find(|(_, index)| packets[*index].to == flow);
-    if let Some((before, index)) = first.filter(|(before, _)| *before != NIL) {
-        queue.unlink(packets, before, index);
-        queue.push_front(packets, index);
-    }
-}
+/// pFabric's queue.
+pub(super) struct Pfabric;
 
-/// Takes the packet of the worst rank out, if `newcomer` is better.
-pub(super) fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: u32) -> Option<u32> {
-    // Of equal ranks `max_by_key` gives the last.
-    let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].remaining);
-    let (before, index) = worst?;
-    if packets[index].remaining <= packets[newcomer].remaining {
-        return None;
+impl Discipline for Pfabric {
+    const RANKED: bool = true;
+
+    /// Puts the earliest packet of the flow that has the best rank first.
+    fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+        let best = links(*queue, packets)
+            .filter(|(_, index)| may_go(&packets[*index]))
+            .min_by_key(|(_, index)| packets[*index].remaining);
+        let Some((_, best)) = best else { return };
+        let flow = packets[best].to;
+        let first = links(*queue, packets).find(|(_, index)| packets[*index].to == flow);
+        if let Some((before, index)) = first.filter(|(before, _)| *before != NIL) {
+            queue.unlink(packets, before, index);
+            queue.push_front(packets, index);
+        }
     }
-    queue.unlink(packets, before, index);
-    Some(index)
+
+    /// Takes the packet of the worst rank out, if `newcomer` is better.
+    fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: u32) -> Option<u32> {
+        // Of equal ranks `max_by_key` gives the last.
+        let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].remaining);
+        let (before, index) = worst?;
+        if packets[index].remaining <= packets[newcomer].remaining {
+            return None;
+        }
+        queue.unlink(packets, before, index);
+        Some(index)
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +75,7 @@ mod tests {
     fn drain(packets: &mut PacketPool, queue: &mut Fifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
-            bring_forward(queue, packets, |_| true);
+            Pfabric::bring_forward(queue, packets, |_| true);
             out.extend(queue.pop(packets).map(|index| (packets[index].to, packets[index].remaining)));
         }
         out
@@ -94,7 +102,7 @@ mod tests {
     #[test]
     fn packets_in_the_pipeline_are_not_chosen() {
         let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
-        bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
+        Pfabric::bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
         assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
     }
 
@@ -104,13 +112,13 @@ mod tests {
         let new = |packets: &mut PacketPool, remaining| packets.add(Packet { remaining, ..Packet::blank() });
         // Not better than the worst: it is itself the one to go.
         let equal = new(&mut packets, 90);
-        assert_eq!(take_victim(&mut queue, &mut packets, equal), None);
+        assert_eq!(Pfabric::take_victim(&mut queue, &mut packets, equal), None);
         let better = new(&mut packets, 30);
-        let victim = take_victim(&mut queue, &mut packets, better).unwrap();
+        let victim = Pfabric::take_victim(&mut queue, &mut packets, better).unwrap();
         assert_eq!((packets[victim].to, packets[victim].remaining), (3, 90));
         assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
         let mut left = 3;
-        while take_victim(&mut queue, &mut packets, better).is_some() {
+        while Pfabric::take_victim(&mut queue, &mut packets, better).is_some() {
             left -= 1;
         }
         assert_eq!((left, content(&packets, queue)), (1, vec![(4, 20)]));

@@ -18,7 +18,7 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
         return Ok(());
     }
     let message = format!(
-        "{} can not be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
+        "{} cannot be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
         keys.join(", ")
     );
     Err(RunError::Build(message))
@@ -31,6 +31,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("corruption", !scenario.corruption.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),
+        ("host.slow_receivers.stop", host.slow_receivers.iter().any(|receiver| receiver.stop.is_some())),
     ];
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
 }

@@ -105,7 +105,7 @@ impl<'a> FlowManifest<'a> {
 /// Runs a scenario at flow level. `watch` may stop it; what has been simulated until then is kept.
 ///
 /// # Errors
-/// If the scenario asks for what flows can not have (spraying), a pair has no route, or the results can not be
+/// If the scenario asks for what flows cannot have (spraying), a pair has no route, or the results cannot be
 /// written.
 pub fn run_flow_level(
     resolved: &Resolved,

@@ -182,7 +182,8 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let fabric = Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
     let routing = t.section("routing", |t| routing::routing(t, &fabric));
     let hosts = graph.as_ref().map(Hosts::of);
-    let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref()));
+    let qcn_is_on = t.is_on("qcn");
+    let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref(), qcn_is_on));
     let mut transports = transports::read(t, routing.reorders());
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
     let demands = demands(&transports, routing.lanes());
@@ -270,7 +271,7 @@ fn name(t: &mut Table, default: &str) -> String {
     name
 }
 
-/// Why a name can not be that of a folder, on any system.
+/// Why a name cannot be that of a folder, on any system.
 fn wrong_name(name: &str) -> Option<String> {
     const FORBIDDEN: &str = "/\\:*?\"<>|";
     if name.trim().is_empty() {
@@ -283,7 +284,7 @@ fn wrong_name(name: &str) -> Option<String> {
         return Some("has control characters".to_owned());
     }
     if let Some(c) = name.chars().find(|c| FORBIDDEN.contains(*c)) {
-        return Some(format!("has a {c:?}, which names of folders can not have"));
+        return Some(format!("has a {c:?}, which names of folders cannot have"));
     }
     if name.starts_with(['.', '-', '~']) || name.trim() != name {
         return Some("begins with '.', '-', '~' or a blank, or ends with a blank".to_owned());

@@ -55,7 +55,7 @@ pub(crate) fn judge(
     }
 }
 
-/// Routes that can not deadlock lane by lane must not do so when a pause stops all lanes of a link together.
+/// Routes that cannot deadlock lane by lane must not do so when a pause stops all lanes of a link together.
 fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables, options: &Options<'_>) {
     if tables.lanes() < 2 || ledger.failed("switch.pfc.whole_link") {
         return;
@@ -132,7 +132,7 @@ fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
     if let Some(cycle) = dependencies.finish().shortest_cycle() {
         ledger.warn(format!(
             "routing: shortest paths on this topology can deadlock under PFC ({} buffers wait for each other in a circle: {}); \
-             order_pair, up_down and edst can not",
+             order_pair, up_down and edst cannot",
             cycle.len(),
             cycle.first().map_or(String::new(), |first| first.describe(graph, labels))
         ));

@@ -1,4 +1,4 @@
-//! Forwarding tables of a scenario: planned by an engine while it is read, so that what can not work is refused before
+//! Forwarding tables of a scenario: planned by an engine while it is read, so that what cannot work is refused before
 //! anything runs: a budget of lanes or VLANs that does not suffice, parameters that the engine does not take.
 
 use pauseframe_schema::reader::Table;

@@ -1,4 +1,4 @@
-//! A run and the flow level say the same of the same scenario, or the flow level says that it can not.
+//! A run and the flow level say the same of the same scenario, or the flow level says that it cannot.
 
 use crate::{counts, fluid, packets, read, texts};
 use pauseframe_scenario::{FlowOptions, run_flow_level};

@@ -51,7 +51,7 @@ fn packets_without_bounds_are_refused() {
     let large = |stop, record: &str| read(&text(stop, record)).large.map(|problem| problem.path);
     let packets = "[record.packets]\nlimit = 4000000000\n";
     assert_eq!(large("100 s", packets).as_deref(), Some("record.packets.limit"));
-    // The links can not carry as many.
+    // The links cannot carry as many.
     assert_eq!(large("10 ms", packets), None);
     assert_eq!(large("100 s", "[record.packets]\n"), None);
 }

@@ -1,5 +1,5 @@
 //! What was found from outside: files that are hostile or damaged, names that lead elsewhere, records without bounds, and
-//! figures that can not be.
+//! figures that cannot be.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod agreement;

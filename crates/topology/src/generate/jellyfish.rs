@@ -32,7 +32,7 @@ pub struct Jellyfish {
 /// A connected random regular graph. Names: `s0`.., `host0`.. in the order of their switches.
 ///
 /// # Errors
-/// If a number is zero, the switches can not have so many neighbours, or the fabric is too large.
+/// If a number is zero, the switches cannot have so many neighbours, or the fabric is too large.
 pub fn jellyfish(
     size: Jellyfish,
     seed: u64,

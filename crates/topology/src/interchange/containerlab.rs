@@ -242,7 +242,7 @@ pub(super) fn write(topology: &Topology, labels: &Labels) -> String {
     for node in topology.nodes() {
         let kind = if node.kind == NodeKind::Host { "linux" } else { "sonic-vs" };
         let ours = kind_name(node.kind);
-        // Writing to a String can not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "    {}:\n      kind: {kind}\n      labels:", quoted(&node.name));
         let _ = writeln!(text, "        {KIND_LABEL}: {ours}");
         if let Some(level) = node.level {

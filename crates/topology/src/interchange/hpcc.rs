@@ -52,7 +52,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     if nodes.max(links) > text.len() {
         return Err(Flaw::line(
             line,
-            format!("{nodes} nodes and {links} links can not be in so short a file"),
+            format!("{nodes} nodes and {links} links cannot be in so short a file"),
         ));
     }
     let mut kinds = vec![NodeKind::Host; nodes];
@@ -141,7 +141,7 @@ pub(super) fn write(topology: &Topology) -> Result<String, Flaw> {
     for link in topology.links() {
         let [a, b] = link.ends;
         let channel = symmetric(topology, link)?;
-        // Writing to a String can not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{} {} {} {} 0", a.0, b.0, ns3_rate(channel.rate), ns3_time(channel.delay));
     }
     for (id, node) in topology.nodes().iter_enumerated() {
@@ -159,7 +159,7 @@ fn symmetric(topology: &Topology, link: &Link) -> Result<crate::Channel, Flaw> {
     }
     let [a, b] = link.ends.map(|end| &topology.nodes()[end].name);
     Err(Flaw::of_file(format!(
-        "the directions of the link between {a:?} and {b:?} differ, which this format can not say: use graphml \
+        "the directions of the link between {a:?} and {b:?} differ, which this format cannot say: use graphml \
          or node-link"
     )))
 }

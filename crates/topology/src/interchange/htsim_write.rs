@@ -3,7 +3,7 @@
 //!
 //! The check is complete: pods are alike, every edge switch is joined to all aggregation switches of its pod
 //! and to no other, every core switch to one aggregation switch of each pod, in the same groups. So the file
-//! stands for the same graph up to the numbering. The file can not say rates below 1 Gbps or delays below 1 ns.
+//! stands for the same graph up to the numbering. The file cannot say rates below 1 Gbps or delays below 1 ns.
 
 use super::Flaw;
 use crate::{Channel, NodeKind, Topology};

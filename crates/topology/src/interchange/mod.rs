@@ -1,6 +1,6 @@
 //! Topologies from and to the files of other tools.
 //!
-//! | format | tool | both ways | what it can not hold |
+//! | format | tool | both ways | what it cannot hold |
 //! |---|---|---|---|
 //! | [`Format::GraphMl`] | `NetworkX`, yEd, Topology Zoo | yes | |
 //! | [`Format::NodeLink`] | `NetworkX` `node_link_data` | yes | |
@@ -98,7 +98,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why a file is not a topology, or not the tables of one, or why one can not be written.
+/// Why a file is not a topology, or not the tables of one, or why one cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{file}{}: {message}", place.as_ref().map_or(String::new(), |place| format!(", {place}")))]
 pub struct InterchangeError {
@@ -184,7 +184,7 @@ fn read_named(
 /// Reads a topology from the file `path`; without `format` by its extension.
 ///
 /// # Errors
-/// As [`read`], and if the file can not be read or its extension is not known.
+/// As [`read`], and if the file cannot be read or its extension is not known.
 pub fn read_file(
     path: &Path,
     format: Option<Format>,
@@ -204,7 +204,7 @@ pub fn read_file(
 /// Writes a topology; ports are called `eth1`, `eth2` ... where the format wants names.
 ///
 /// # Errors
-/// If the format can not hold this topology, or is import only.
+/// If the format cannot hold this topology, or is import only.
 pub fn write(topology: &Topology, format: Format) -> Result<String, InterchangeError> {
     write_labelled(topology, &Labels::default(), format)
 }
@@ -235,7 +235,7 @@ fn writable_names(topology: &Topology) -> Result<(), Flaw> {
     for node in topology.nodes() {
         let named =
             if node.name.is_empty() { Err("a node has no name".to_owned()) } else { check_name(&node.name) };
-        named.map_err(|message| Flaw::of_file(format!("this topology can not be written: {message}")))?;
+        named.map_err(|message| Flaw::of_file(format!("this topology cannot be written: {message}")))?;
         if !names.insert(&node.name) {
             return Err(Flaw::of_file(format!(
                 "two nodes are called {:?}: give each its own name",

@@ -273,7 +273,7 @@ impl DependencyGraph {
         self.dependencies.get(self.first[channel] as usize..self.first[channel + 1] as usize).unwrap_or(&[])
     }
 
-    /// Whether there is no cycle: the plan can not deadlock.
+    /// Whether there is no cycle: the plan cannot deadlock.
     pub fn is_acyclic(&self) -> bool {
         self.cyclic_components().is_empty()
     }

@@ -2,7 +2,7 @@
 //!
 //! [`SwitchGraph`] is the view that every algorithm works on: the switches numbered densely, the hosts folded
 //! into the switch they are attached to, and failed links left out. [`NextHops`] holds all shortest paths;
-//! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan can not
+//! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan cannot
 //! deadlock.
 
 mod annealing;
@@ -78,7 +78,7 @@ pub trait RoutingEngine: Debug {
     ) -> Result<ForwardingTables, RoutingError>;
 }
 
-/// Why routes can not be given.
+/// Why routes cannot be given.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RoutingError {
     /// There is no path between two nodes with hosts.
@@ -107,7 +107,7 @@ pub enum RoutingError {
     #[error("there is nothing to plan: {0}")]
     Nothing(&'static str),
     /// The graph is not one that packets can be sent over.
-    #[error("the topology can not be planned for: {0}")]
+    #[error("the topology cannot be planned for: {0}")]
     Graph(String),
     /// A plan needs more lanes than there are.
     #[error("{needed} lanes are needed; only {allowed} are allowed{}", first_left_over(pair.as_ref()))]
@@ -160,7 +160,7 @@ pub enum RoutingError {
         /// The setting.
         setting: &'static str,
     },
-    /// A switch can not hold its rows.
+    /// A switch cannot hold its rows.
     #[error("switch {switch:?} needs {needed} rows and can hold {budget}: what would do is {advice}")]
     Rows {
         /// The switch with the most rows.

@@ -1,7 +1,7 @@
 //! Order pairs: short routes without deadlock in two lanes.
 //!
 //! A lane has an order of the switches, and with it the rule of [`super::turn_order`]. With an order in one lane and its
-//! reverse in another, every route of at most two links is legal in one of the two, since a switch can not be ranked below
+//! reverse in another, every route of at most two links is legal in one of the two, since a switch cannot be ranked below
 //! both its neighbours in both: all shortest routes of a graph of diameter two. Where routes are longer the two orders
 //! part and are improved by [`super::annealing`]. Clos networks, whose levels the graph itself shows, and trees need one
 //! lane. Further lanes are used only while pairs are left without a shortest route.

@@ -2,7 +2,7 @@
 //! Ethernet by TCP-Bolt: Stephens et al., INFOCOM 2014).
 //!
 //! Every VLAN is one spanning tree. Routes in a tree have no cycle of dependencies, and trees without a
-//! common link can not wait for each other, so all trees of a lane can not deadlock together. Other lanes
+//! common link cannot wait for each other, so all trees of a lane cannot deadlock together. Other lanes
 //! hold other trees. Since each VLAN is a tree, flooding in it is free of loops.
 
 use super::{ForwardingTables, Packing, RoutingEngine, RoutingError, SwitchGraph};

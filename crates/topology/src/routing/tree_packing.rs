@@ -204,7 +204,7 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// Adds edges until all forests are trees of `size` edges; false if that can not be.
+    /// Adds edges until all forests are trees of `size` edges; false if that cannot be.
     fn complete(&mut self, order: &[u32], size: usize) -> bool {
         let full = self.count * size;
         let mut left = Vec::new();

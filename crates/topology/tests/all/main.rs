@@ -1,5 +1,5 @@
 //! Tests of the public interface, one file a subject, in one binary.
-#![expect(clippy::unwrap_used, reason = "a test that can not unwrap has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod common;
 mod deadlock;

@@ -272,7 +272,7 @@ fn two_vlans_in_lanes_of_their_own_break_the_cycle_that_one_lane_has() {
     assert!(check(&topology, &csv(&text([0, 0]), &topology)).can_deadlock());
     let apart = csv(&text([0, 1]), &topology);
     assert!(!check(&topology, &apart).can_deadlock());
-    // Old and new tables together can deadlock although each alone can not.
+    // Old and new tables together can deadlock although each alone cannot.
     let other = csv(&text([1, 0]), &topology);
     assert!(dependency_graph(&topology, &[&apart]).unwrap().is_acyclic());
     assert!(!dependency_graph(&topology, &[&apart, &other]).unwrap().is_acyclic());

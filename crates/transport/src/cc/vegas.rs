@@ -24,7 +24,7 @@ constants! {
     }
 }
 
-/// Round trips shorter than a microsecond can not be told apart.
+/// Round trips shorter than a microsecond cannot be told apart.
 const MICROSECOND: u64 = 1_000_000;
 
 /// RTT samples that a round trip must have to be judged.

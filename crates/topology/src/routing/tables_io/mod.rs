@@ -107,7 +107,7 @@ pub fn read_bridges(
 /// `opensm-lfts.dump` and its companions, or from a folder of `SWITCH.json` files with bridge tables.
 ///
 /// # Errors
-/// As [`read`], and if a file can not be read or the extension tells no format.
+/// As [`read`], and if a file cannot be read or the extension tells no format.
 pub fn read_path(
     path: &Path,
     format: Option<TableFormat>,

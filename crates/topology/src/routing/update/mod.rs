@@ -170,7 +170,7 @@ impl Update {
         Tables::new(self.after.graph.clone(), self.after.nodes(), vlans.into_values().collect(), trees)
     }
 
-    /// Whether packets by old and by new routes, in any mixture, can not wait for each other in a circle.
+    /// Whether packets by old and by new routes, in any mixture, cannot wait for each other in a circle.
     ///
     /// # Errors
     /// If there are too many pairs of buffers to keep.

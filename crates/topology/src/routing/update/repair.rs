@@ -140,7 +140,7 @@ impl<'a> Repair<'a> {
         lanes_max: usize,
     ) -> Result<Repair<'a>, RoutingError> {
         if before.vlans().iter().any(|vlan| !vlan.lane_at.is_empty()) {
-            let why = "the old tables rewrite lanes on the way, which an update can not follow";
+            let why = "the old tables rewrite lanes on the way, which an update cannot follow";
             return Err(RoutingError::Nothing(why));
         }
         let found = dependency_graph(&union.topology, &[before])?;

@@ -225,7 +225,7 @@ impl fmt::Display for Report {
                 writeln!(f, "  {arc}")?;
             }
         } else {
-            writeln!(f, "can not deadlock: {dependencies} dependencies, no cycle")?;
+            writeln!(f, "cannot deadlock: {dependencies} dependencies, no cycle")?;
         }
         let Report { delivered, loops, black_holes, unreachable, .. } = self;
         let counts = [loops.count, black_holes.count];
