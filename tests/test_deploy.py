@@ -48,6 +48,19 @@ def test_a_plan_in_parquet_is_deployed_like_the_same_in_csv(tmp_path):
     ] == []
 
 
+def test_several_nics_of_a_host_are_refused(tmp_path):
+    """Two scripts for one machine would both make pf100, and the second would find it there."""
+    wires = [("s0", "s1"), ("a", "s0"), ("a", "s1"), ("b", "s1")]
+    nodes = [{"id": name, "kind": "switch" if name[0] == "s" else "host"} for name in ("s0", "s1", "a", "b")]
+    edges = [{"source": source, "target": target} for source, target in wires]
+    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
+    (tmp_path / "two.json").write_text(text)
+    done = cli("route", "plan", tmp_path / "two.json", "--first-vlan", "100", "--out", tmp_path / "plan")
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(DeployError, match=r"a\.eth1 and a\.eth2 are NICs of a: .* leave the host one link"):
+        read_plan(tmp_path / "plan", Settings())
+
+
 def way(routes, vlan, source, target):
     """The devices on a route."""
     return [port.rpartition(":")[0] for port in routes.route(vlan, source, target)]

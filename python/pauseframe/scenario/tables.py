@@ -263,6 +263,8 @@ class Corruption(Part):
     """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    stop: str | None = None
+    """When they are good again (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -485,6 +487,8 @@ class SlowReceiver(Part):
     """The buffer: lossless classes pause the link before it is full, lossy ones are dropped (576 B to 4 GB); default
     "512 KB".
     """
+    stop: str | None = None
+    """When it begins to take them as fast as its link brings them (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -1161,8 +1165,8 @@ class SwitchClass(Part):
     priorities: Sequence[int]
     """The priorities that it is about (each 0 to 7)"""
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first) (default:
-    as for all priorities)
+    """Order of service within a priority, and which packet is dropped where there is no room (default: as for all
+    priorities)
     """
     alpha: float | None = None
     """A queue may hold alpha times what is free (Choudhury and Hahne 1998) (above 0 to 1e6) (default: as for all
@@ -1189,9 +1193,7 @@ class Switch(Part):
     a transport in use is lossless, else false)
     """
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first); default
-    "fifo".
-    """
+    """Order of service within a priority, and which packet is dropped where there is no room; default "fifo"."""
     queue_packets: int | None = None
     """Packets that a lossy queue holds at most, however short (Linux pfifo: limit) (1 to 10000000) (default: none:
     bytes alone count)
