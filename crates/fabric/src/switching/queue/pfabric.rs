@@ -1,0 +1,139 @@
+//! The switch queue of pFabric (Alizadeh et al., SIGCOMM 2013, §4.2): priority dropping and priority dequeueing.
+//!
+//! A packet's rank is what its flow had left when the packet was sent (`Packet::remaining`); less is better. When
+//! there is no room, the packet of the worst rank goes, the latest of those that are equal: it may be the one that has
+//! just come. Of the packets that wait, the one of the best rank names a flow, and the earliest packet of that flow
+//! is sent, so that the packets of a flow are not put out of order.
+//! Left out: the comparator tree of the hardware (§4.3): queues are a few dozen packets long and are searched.
+
+use crate::frame::{Fifo, Packet, PacketId, PacketPool};
+
+/// The packets of a chain with the one before each.
+fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
+    let step = |(_, index): &(PacketId, PacketId)| {
+        let next = packets.behind(*index)?;
+        Some((*index, next))
+    };
+    std::iter::successors(queue.head().map(|head| (PacketId::NONE, head)), step)
+}
+
+/// Puts the earliest packet of the flow that has the best rank first, among the packets that `may_go`.
+pub(super) fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+    let best = links(*queue, packets)
+        .filter(|(_, index)| may_go(&packets[*index]))
+        .min_by_key(|(_, index)| packets[*index].rank());
+    let Some((_, best)) = best else { return };
+    let flow = packets[best].to();
+    let first = links(*queue, packets).find(|(_, index)| packets[*index].to() == flow);
+    if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
+        queue.unlink(packets, before, index);
+        queue.push_front(packets, index);
+    }
+}
+
+/// Takes the packet of the worst rank out, if `newcomer` is better.
+pub(super) fn take_victim(
+    queue: &mut Fifo,
+    packets: &mut PacketPool,
+    newcomer: PacketId,
+) -> Option<PacketId> {
+    // Of equal ranks `max_by_key` gives the last.
+    let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].rank());
+    let (before, index) = worst?;
+    if packets[index].rank() <= packets[newcomer].rank() {
+        return None;
+    }
+    queue.unlink(packets, before, index);
+    Some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Carried, Content, OptionsId};
+    use pauseframe_transport::{Ecn, Flags, Stamps};
+    use pauseframe_units::Time;
+
+    /// A segment of `to` with `remaining` bytes behind it.
+    fn segment(to: u32, remaining: u32) -> Packet {
+        let (options, stamps, ecn, flags) =
+            (OptionsId::NONE, Stamps::default(), Ecn::NotEct, Flags::default());
+        let carried =
+            Carried { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
+        Packet::new(Content::Segment(carried), 64, 0)
+    }
+
+    /// A queue of packets of (flow, remaining).
+    fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, Fifo) {
+        let (mut packets, mut queue) = (PacketPool::new(), Fifo::EMPTY);
+        for (number, (to, remaining)) in ranks.iter().enumerate() {
+            let packet = Packet { at: Time(number as u64), ..segment(*to, *remaining) };
+            let index = packets.add(packet);
+            queue.push(&mut packets, index);
+        }
+        (packets, queue)
+    }
+
+    fn name(packet: &Packet) -> (u32, u32) {
+        (packet.to().unwrap(), packet.rank())
+    }
+
+    fn content(packets: &PacketPool, queue: Fifo) -> Vec<(u32, u32)> {
+        links(queue, packets).map(|(_, index)| name(&packets[index])).collect()
+    }
+
+    fn drain(packets: &mut PacketPool, queue: &mut Fifo) -> Vec<(u32, u32)> {
+        let mut out = Vec::new();
+        while !queue.is_empty() {
+            bring_forward(queue, packets, |_| true);
+            out.extend(queue.pop(packets).map(|index| name(&packets[index])));
+        }
+        out
+    }
+
+    #[test]
+    fn the_flow_with_the_least_left_goes_first_in_its_own_order() {
+        let (mut packets, mut queue) = queue_of(&[(8, 90), (2, 50), (8, 80), (4, 60), (2, 40), (8, 10)]);
+        // Flow 8 has the best rank, in its last packet: its earliest goes. Then 8 again; 8's last; then flow 2.
+        let sent = [(8, 90), (8, 80), (8, 10), (2, 50), (2, 40), (4, 60)];
+        assert_eq!(drain(&mut packets, &mut queue), sent);
+        // What is drained can be filled again.
+        let index = packets.add(segment(0, 0));
+        assert!(queue.push(&mut packets, index));
+    }
+
+    #[test]
+    fn equal_ranks_are_served_as_they_came() {
+        let ranks = [(3, 7), (1, 7), (3, 7), (2, 7)];
+        let (mut packets, mut queue) = queue_of(&ranks);
+        assert_eq!(drain(&mut packets, &mut queue), ranks);
+    }
+
+    #[test]
+    fn packets_in_the_pipeline_are_not_chosen() {
+        let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
+        bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
+        assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
+    }
+
+    #[test]
+    fn the_worst_is_given_up_and_the_last_of_equals() {
+        let (mut packets, mut queue) = queue_of(&[(1, 70), (2, 90), (3, 90), (4, 20)]);
+        let new = |packets: &mut PacketPool, remaining| packets.add(segment(0, remaining));
+        // Not better than the worst: it is itself the one to go.
+        let equal = new(&mut packets, 90);
+        assert_eq!(take_victim(&mut queue, &mut packets, equal), None);
+        let better = new(&mut packets, 30);
+        let victim = take_victim(&mut queue, &mut packets, better).unwrap();
+        assert_eq!(name(&packets[victim]), (3, 90));
+        assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
+        let mut left = 3;
+        while take_victim(&mut queue, &mut packets, better).is_some() {
+            left -= 1;
+        }
+        assert_eq!((left, content(&packets, queue)), (1, vec![(4, 20)]));
+        // The tail was taken out on the way: the chain still ends where it should.
+        queue.push(&mut packets, better);
+        assert_eq!(content(&packets, queue).len(), 2);
+    }
+}
