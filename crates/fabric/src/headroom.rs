@@ -120,8 +120,10 @@ impl Margins {
     /// XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where they cannot keep
     /// what they are for.
     pub(crate) fn of(plan: &Plan) -> Margins {
+        let limited =
+            plan.lossless != 0 || matches!(plan.settings.buffer, BufferPolicy::IdealOutputQueued(_));
         let mut margins = Margins {
-            limits: IndexVec::filled(Thresholds::default(), plan.lanes()),
+            limits: IndexVec::filled(Thresholds::default(), if limited { plan.lanes() } else { 0 }),
             pools: vec![[0; 2]; plan.switches.len()],
             covers: true,
             ..Margins::default()

@@ -39,7 +39,7 @@ pub(crate) struct End {
     /// The flow that it carries now, none between two.
     pub(crate) flow: Option<u32>,
     /// What has been told of what it has counted.
-    told: Half,
+    told: Counts,
     connected: Option<Time>,
     host: HostId,
     nic_queue: NicQueueId,
@@ -66,17 +66,27 @@ pub(crate) struct End {
     pub(super) messages: Option<Box<Boundaries>>,
 }
 
+/// What an end counts for all flows that it has carried.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    delivered: u64,
+    ce_packets: u64,
+    retransmits: u32,
+    timeouts: u32,
+    loss_probes: u32,
+    undone: u32,
+}
+
 impl End {
-    fn counts(&self) -> Half {
+    fn counts(&self) -> Counts {
         let stats = self.connection.stats();
-        Half {
+        Counts {
             delivered: self.connection.delivered(),
             retransmits: stats.retransmits,
             timeouts: stats.timeouts,
             ce_packets: stats.ce_received,
             loss_probes: self.connection.loss_probes(),
             undone: self.connection.undone(),
-            ..Half::default()
         }
     }
 
@@ -466,7 +476,7 @@ impl End {
             reply_delay: Span::ZERO,
             peer: address ^ 1,
             flow: None,
-            told: Half::default(),
+            told: Counts::default(),
             connected: None,
             host,
             nic_queue,

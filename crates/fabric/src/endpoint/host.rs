@@ -380,7 +380,7 @@ impl Endpoints {
         let Content::Cnm(cnm) = near.packets[index].content else { return };
         near.packets.remove(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
-        ports.counters[near.hot.lane(port.reverse(), class)].cnms_received += 1;
+        ports.counters.rare(near.hot.lane(port.reverse(), class)).cnms_received += 1;
         let Some(limiters) = self.limiters.as_deref_mut() else { return };
         // It is about what goes to the other host of the flow.
         let (state, destination) = (&mut self.hosts[host], near.host_at(to ^ 1));

@@ -160,7 +160,7 @@ impl Endpoints {
             stream.counted.lose(len);
             let (host, class) = (stream.host, stream.class);
             let lane = near.hot.lane(self.hosts[host].port, class);
-            ports.counters[lane].drops[DropReason::BufferFull as usize] += 1;
+            ports.counters.rare(lane).drops[DropReason::BufferFull as usize] += 1;
             return;
         }
         stream.left += 1;

@@ -69,7 +69,7 @@ impl Switching {
         if let Some(Feedback { fb, q_off, q_delta }) =
             points[lane].on_frame(u32::from(packet.size), backlog, settings)
         {
-            ports.counters[lane].cnms_sent += 1;
+            ports.counters.rare(lane).cnms_sent += 1;
             // It is for the end that the frame came from.
             let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port, fb, sampled_class: packet.class };
             self.send_cnm(cnm, cnm_class, ports, near);

@@ -142,7 +142,7 @@ impl Ports {
             &mut near.packets[index].content
         {
             *ecn = Ecn::Ce;
-            self.counters[lane].ecn_marks += 1;
+            self.counters.mark(lane);
         }
     }
 }

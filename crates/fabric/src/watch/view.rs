@@ -39,8 +39,8 @@ impl<'a> View<'a> {
     /// What both ends of a link have counted of what one of them sends.
     pub(crate) fn counters(&self, port: PortId, lane: LaneId) -> Counters {
         let (sender, receiver) = (self.sender(port), self.receiver(port));
-        let own = sender.ports.counters[lane];
-        if std::ptr::eq(sender, receiver) { own } else { own.joined(&receiver.ports.counters[lane]) }
+        let own = sender.ports.counters.of(lane);
+        if std::ptr::eq(sender, receiver) { own } else { own.joined(&receiver.ports.counters.of(lane)) }
     }
 
     /// What the node at the other end of `port` holds of what came by one of its lanes; nothing where it keeps no account.

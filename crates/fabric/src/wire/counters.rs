@@ -1,6 +1,7 @@
 //! What is counted at ports and switches on events that are rare.
 
-use pauseframe_units::Span;
+use crate::ids::LaneId;
+use pauseframe_units::{IndexVec, Span};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +64,39 @@ impl Counters {
         self.cnms_received += other.cnms_received;
         self.pauses_sent += other.pauses_sent;
         self
+    }
+}
+
+/// The counters of all lanes: marks, which are common, and the rest, which takes no memory until there is any.
+#[derive(Debug)]
+pub(crate) struct AllCounters {
+    marks: IndexVec<LaneId, u64>,
+    rare: IndexVec<LaneId, Counters>,
+}
+
+impl AllCounters {
+    pub(super) fn new(lanes: usize) -> AllCounters {
+        AllCounters { marks: IndexVec::filled(0, lanes), rare: IndexVec::new() }
+    }
+
+    /// A packet has been marked.
+    #[inline]
+    pub(crate) fn mark(&mut self, lane: LaneId) {
+        self.marks[lane] += 1;
+    }
+
+    /// What is to be counted otherwise.
+    #[cold]
+    pub(crate) fn rare(&mut self, lane: LaneId) -> &mut Counters {
+        if self.rare.is_empty() {
+            self.rare = IndexVec::filled(Counters::default(), self.marks.len());
+        }
+        &mut self.rare[lane]
+    }
+
+    /// All that was counted.
+    pub(crate) fn of(&self, lane: LaneId) -> Counters {
+        Counters { ecn_marks: self.marks[lane], ..self.rare.get(lane).copied().unwrap_or_default() }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) mod watched;
 
 use self::border::Border;
 use self::capture::Capture;
-use self::counters::{Counters, DropReason, Held, LossReason};
+use self::counters::{AllCounters, DropReason, Held, LossReason};
 use self::damage::Errors;
 use self::jitter::Jitter;
 use self::lane::Lane;
@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 pub(crate) struct Ports {
     pub(crate) ports: IndexVec<PortId, Port>,
     pub(crate) lanes: IndexVec<LaneId, Lane>,
-    pub(crate) counters: IndexVec<LaneId, Counters>,
+    pub(crate) counters: AllCounters,
     /// What each lane was asked, where any class is lossless.
     pub(crate) pauses: IndexVec<LaneId, PauseState>,
     pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
@@ -70,7 +70,7 @@ impl Ports {
         Ports {
             ports: idle_ports(plan),
             lanes: idle_lanes(plan),
-            counters: IndexVec::filled(Counters::default(), lanes),
+            counters: AllCounters::new(lanes),
             pauses: IndexVec::filled(PauseState::default(), paused_lanes),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
             held: IndexVec::filled(Held::default(), plan.switches.len()),
@@ -151,7 +151,7 @@ impl Ports {
         if let Content::Pause { classes, quanta: 1.. } = near.packets[index].content {
             // Of a whole link class 0 alone counts frames.
             let asked = near.hot.lane(port.reverse(), classes.trailing_zeros() as u8);
-            self.counters[asked].pauses_sent += 1;
+            self.counters.rare(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, near);
     }
@@ -253,7 +253,7 @@ impl Ports {
         near: &mut Near,
     ) {
         let packet = near.packets[index];
-        self.counters[near.hot.lane(egress, packet.class)].drops[reason as usize] += 1;
+        self.counters.rare(near.hot.lane(egress, packet.class)).drops[reason as usize] += 1;
         if reason == DropReason::NotEct && packet.is_syn() {
             self.syn_drops_not_ect += 1;
         }
@@ -265,7 +265,7 @@ impl Ports {
     }
 
     pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason, near: &Near) {
-        self.counters[near.hot.lane(port, class)].lost[reason as usize] += 1;
+        self.counters.rare(near.hot.lane(port, class)).lost[reason as usize] += 1;
     }
 }
 

@@ -32,7 +32,7 @@ impl Ports {
     /// The link of `port` goes down: the frame in service is sent no further.
     pub(super) fn cut_service(&mut self, port: PortId, near: &Near) {
         if let Some(InService { class, left, .. }) = self.left_in_service(port, near, near.now()) {
-            self.counters[near.hot.lane(port, class)].cut_off += left;
+            self.counters.rare(near.hot.lane(port, class)).cut_off += left;
         }
     }
 
@@ -44,7 +44,7 @@ impl Ports {
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
         let in_service = self.left_in_service(port, near, now).filter(|service| service.class == class);
         // A frame takes whole picoseconds, rounded up; their sum does so once.
-        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters[lane].cut_off;
+        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(lane).cut_off;
         Span(begun.0.saturating_sub(ahead.0))
     }
 }
