@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
 
-.PHONY: help build demo test check docs dist generate notices bench calibrate pitfalls clean
+.PHONY: help build demo test check docs dist generate notices bench calibrate pitfalls recount clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
@@ -22,6 +22,7 @@ help:
 	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
+	@echo "make recount  docs/validation/papers.md, after new verdicts"
 	@echo "make bench   speed and memory, instructions per packet hop"
 
 build: $(STAMP)/core
@@ -57,6 +58,9 @@ notices: $(STAMP)/dev
 
 bench: build
 	$(BIN)/python benchmarks/bench.py
+
+recount: $(STAMP)/dev
+	$(BIN)/python .ci/recount.py
 
 pitfalls: $(STAMP)/dev
 	$(BIN)/python .ci/pitfalls.py

@@ -16,71 +16,100 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ETH_P_ALL, SOL_PACKET, PACKET_AUXDATA, OUTGOING, PORT = 3, 263, 8, 4, 5000
 CARRIER = ("LOWER_UP", "NO-CARRIER")
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x20000, 0x4000000, 0x40000000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def run(*words, check=True):
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if check and done.returncode:
-        raise SystemExit(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
+def system(name, *arguments):
+    """A call of the C library. `os.unshare` came with Python 3.12."""
+    if getattr(LIBC, name)(*arguments):
+        raise OSError(ctypes.get_errno(), name)
+
+
+def run(*words, given=None):
+    """What a program prints."""
+    done = subprocess.run(words, input=given, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{socket.gethostname()}: {' '.join(map(str, words))}: {done.stdout}{done.stderr}")
     return done.stdout
 
 
-def inside(device, script):
-    """Runs a shell script in the namespace of a device."""
-    return run("ip", "netns", "exec", device, "sh", "-ec", script)
+class Device:
+    """A thread in namespaces of its own: ports, a name, a /var/lib, a /sys that shows its ports.
+
+    What `ip netns exec` and unshare(1) would do, once; for each command they cost more than what they start.
+    """
+
+    def __init__(self, name):
+        self._thread = ThreadPoolExecutor(1)
+        self.thread = self.do(self._enter, name)
+
+    def _enter(self, name):
+        own = Path("/state") / name
+        own.mkdir(parents=True)
+        system("unshare", CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS)
+        system("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+        system("mount", bytes(own), b"/var/lib", None, MS_BIND, None)
+        system("mount", b"sysfs", b"/sys", b"sysfs", 0, None)
+        socket.sethostname(name)
+        return threading.get_native_id()
+
+    def start(self, what, *arguments, **more):
+        """Something that is done in these namespaces, later: `result()` waits for it."""
+        return self._thread.submit(what, *arguments, **more)
+
+    def do(self, what, *arguments, **more):
+        return self.start(what, *arguments, **more).result()
+
+    def run(self, *words, given=None):
+        return self.do(run, *words, given=given)
 
 
-def on(device, script):
-    """Runs a shell script with the name and the /var/lib of a device."""
-    own = Path("/state") / device
-    own.mkdir(parents=True, exist_ok=True)
-    whole = f"hostname {device}; mount --bind {own} /var/lib; {script}"
-    return run("ip", "netns", "exec", device, "unshare", "--uts", "/usr/sbin/sh", "-ec", whole)
+def all_of(started):
+    return [one.result() for one in started]
 
 
 def build(about):
+    """The devices by name, wired."""
     # A namespace other than the first may only use what the first allows to all.
     run("sysctl", "-q", "-w", "net.ipv4.tcp_allowed_congestion_control=reno cubic dctcp")
-    for device in about["devices"]:
-        run("ip", "netns", "add", device)
+    devices = {name: Device(name) for name in about["devices"]}
     # Frames of IPv6's own would be counted. A port that was up once keeps its qdisc; some stay up, with an odd MTU.
-    quiet = "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1; ip -batch - <<LINKS\n"
-    lines: dict[str, list[str]] = {device: [] for device in about["devices"]}
+    lines: dict[str, list[str]] = {name: [] for name in devices}
     for host, (nic, mac) in about["macs"].items():
         lines[host] += [f"link set dev {nic} address {mac}"]
+    wires = []
     for a, port, b, other in about["links"]:
-        run("ip", "link", "add", "name", port, "netns", a, "type", "veth", "peer", "name", other, "netns", b)
+        ends = [str(devices[end].thread) for end in (a, b)]
+        wires.append(f"link add name {port} netns {ends[0]} type veth peer name {other} netns {ends[1]}")
         lines[a] += [f"link set dev {port} mtu 1600 up", *([] if b in about["macs"] else [f"link set dev {port} down"])]
         lines[b] += [f"link set dev {other} mtu 1600 up"]
-    for device, own in lines.items():
-        inside(device, quiet + "\n".join([*own, "LINKS"]))
+    run("ip", "-batch", "-", given="\n".join(wires))
+    quiet = [f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default")]
+    all_of(device.start(run, "sysctl", "-q", "-w", *quiet) for device in devices.values())
+    all_of(devices[name].start(run, "ip", "-batch", "-", given="\n".join(own)) for name, own in lines.items())
+    return devices
 
 
-def state(device, about):
+def state(keys):
     """What can be changed by a script, without clocks and counters."""
-    script = """ip -j -d -batch - <<'SHOWS'
-link
-address
-route show table all
-neigh show nud permanent
-SHOWS
-bridge -j -d -batch - <<'SHOWS'
-link
-vlan
-fdb
-SHOWS"""
-    text, keys = inside(device, f"{script}\necho KEYS; sysctl {' '.join(about['keys'])}").split("KEYS\n")
+    shows = "link\naddress\nroute show table all\nneigh show nud permanent\n"
+    text = run("ip", "-j", "-d", "-batch", "-", given=shows)
+    text += run("bridge", "-j", "-d", "-batch", "-", given="link\nvlan\nfdb\n")
     found, rest = [], text.strip()
     while rest:
         value, end = json.JSONDecoder().raw_decode(rest)
         found.append(sorted(json.dumps(timeless(row), sort_keys=True) for row in value))
         rest = rest[end:].strip()
-    return [*found, keys]
+    return [*found, run("sysctl", *keys)]
 
 
 def timeless(value):
@@ -90,51 +119,39 @@ def timeless(value):
     return [timeless(item) for item in value if item not in CARRIER] if isinstance(value, list) else value
 
 
-def states(about):
-    return {device: state(device, about) for device in about["devices"]}
+def states(devices, about):
+    started = {name: device.start(state, about["keys"]) for name, device in devices.items()}
+    return {name: one.result() for name, one in started.items()}
 
 
-def roll_out(folder, about):
+def roll_out(folder, devices, about):
     for kind, names in about["order"]:
-        for name in names:
-            script = folder / "out" / about["devices"][name] / "setup.sh"
-            on(name, f"sh {script}{' --receive' if kind == 'receive' else ''}")
+        words = ["--receive"] if kind == "receive" else []
+        scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names}
+        all_of(devices[name].start(run, "sh", script, *words) for name, script in scripts.items())
 
 
-def roll_back(folder, about):
+def roll_back(folder, devices, about):
+    gone = set()
     for _, names in reversed(about["order"]):
-        for name in names:
-            on(name, f"sh {folder / 'out' / about['devices'][name] / 'setup.sh'} --undo")
+        scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names if name not in gone}
+        all_of(devices[name].start(run, "sh", script, "--undo") for name, script in scripts.items())
+        gone |= scripts.keys()
 
 
-def wait(about):
+def wait(devices, about):
     """Until every port of every bridge forwards: a link needs a moment to come up."""
+    ends = sum(end in about["switches"] for a, _, b, _ in about["links"] for end in (a, b))
     for _ in range(100):
-        rows = [row for switch in about["switches"] for row in json.loads(inside(switch, "bridge -j link"))]
-        ends = sum(end in about["switches"] for a, _, b, _ in about["links"] for end in (a, b))
+        rows = [row for switch in about["switches"] for row in json.loads(devices[switch].run("bridge", "-j", "link"))]
         if len(rows) == ends and {row["state"] for row in rows} == {"forwarding"}:
             return
         time.sleep(0.2)
     raise SystemExit("the ports of the bridges do not come up")
 
 
-def socket_in(device, *kind):
-    """A socket of a device's namespace. setns(2): `os.setns` came with Python 3.12."""
-    with Path("/proc/self/ns/net").open() as here, Path(f"/run/netns/{device}").open() as there:
-        enter(there)
-        try:
-            return socket.socket(*kind)
-        finally:
-            enter(here)
-
-
-def enter(namespace):
-    if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
-        raise OSError(ctypes.get_errno(), "setns")
-
-
-def sniffer(device):
-    found = socket_in(device, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+def sniffer():
+    found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     found.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     found.setblocking(False)
@@ -164,19 +181,21 @@ def drain(device, sniff, ports, leaving, seen):
             seen.add((device, port, vlan, priority, frame[15] & 3, *ends))
 
 
-def traffic(about, shown):
+def server():
+    found = socket.create_server(("0.0.0.0", PORT))
+    found.settimeout(10)
+    return found
+
+
+def traffic(devices, about, shown):
     """A TCP connection for each pair; what went where."""
     ends = [end for a, port, b, other in about["links"] for end in ((a, port), (b, other))]
-    ports = {device: {port for name, port in ends if name == device} for device in about["devices"]}
-    sniffers = {device: sniffer(device) for device in about["devices"]}
-    servers: dict[str, socket.socket] = {}
+    ports = {device: {port for name, port in ends if name == device} for device in devices}
+    sniffers = {name: device.do(sniffer) for name, device in devices.items()}
+    servers = {name: device.do(server) for name, device in devices.items() if name not in about["switches"]}
     seen: set[tuple[object, ...]] = set()
-    for host in set(about["devices"]) - set(about["switches"]):
-        servers[host] = socket_in(host, socket.AF_INET, socket.SOCK_STREAM)
-        servers[host].bind(("0.0.0.0", PORT))
-        servers[host].listen()
     for number, (vlan, a, b) in enumerate(about["pairs"]):
-        one = socket_in(a, socket.AF_INET, socket.SOCK_STREAM)
+        one = devices[a].do(socket.socket)
         one.settimeout(10)
         one.bind((about["addresses"][vlan][a], 0))
         one.connect((about["addresses"][vlan][b], PORT))
@@ -186,34 +205,34 @@ def traffic(about, shown):
         if other.recv(4) != b"ping":
             raise SystemExit(f"VLAN {vlan}, {a} to {b}: the bytes are others")
         if number == 0:
-            shown["ss"] = inside(a, "ss -tienH")
+            shown["ss"] = devices[a].run("ss", "-tienH")
         one.close()
         other.close()
         time.sleep(0.01)
-        for device, sniff in sniffers.items():
-            drain(device, sniff, ports[device], device in about["switches"], seen)
+        for name, sniff in sniffers.items():
+            drain(name, sniff, ports[name], name in about["switches"], seen)
     return sorted(map(list, seen))
 
 
 def main():
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     about = json.loads((folder / "about.json").read_text())
-    build(about)
-    found, reads = {"before": states(about)}, {}
-    roll_out(folder, about)
-    wait(about)
-    found["done"] = states(about)
-    roll_out(folder, about)
-    found["again"] = states(about)
-    for device, own in about["devices"].items():
-        on(device, f"sh {folder / 'collect.sh'} {out / own}")
+    devices = build(about)
+    found, reads = {"before": states(devices, about)}, {}
+    roll_out(folder, devices, about)
+    wait(devices, about)
+    found["done"] = states(devices, about)
+    roll_out(folder, devices, about)
+    found["again"] = states(devices, about)
+    own = {name: out / path for name, path in about["devices"].items()}
+    all_of(devices[name].start(run, "sh", folder / "collect.sh", path) for name, path in own.items())
     vlan, a, b = about["pairs"][0]
-    ends = about["addresses"][vlan][b], about["addresses"][vlan][a]
-    reads["route"] = inside(a, "ip route get {} from {}".format(*ends))
-    reads["sysctl"] = inside(a, f"sysctl {' '.join(about['keys'])}")
-    found["ways"] = traffic(about, reads)
-    roll_back(folder, about)
-    found["undone"] = states(about)
+    here, there = (about["addresses"][vlan][name] for name in (a, b))
+    reads["route"] = devices[a].run("ip", "route", "get", there, "from", here)
+    reads["sysctl"] = devices[a].run("sysctl", *about["keys"])
+    found["ways"] = traffic(devices, about, reads)
+    roll_back(folder, devices, about)
+    found["undone"] = states(devices, about)
     (out / "found.json").write_text(json.dumps(found | {"reads": reads}))
 
 

@@ -1,135 +1,199 @@
-"""Runs drawn scenarios and reports every rule that one of them breaks: `python tests/swarm.py --count 200 --seed 7`."""
+"""Runs drawn scenarios and reports every rule that one of them breaks: `python tests/swarm.py --count 200 --seed 7`.
+
+Faults come first: they end, and everything must finish. A scenario that breaks a rule is written to a file, with the
+command that shows it.
+`--equal 1,2,3,4,8` runs each scenario on so many threads instead, and compares the fingerprint and every table.
+"""
 
 import argparse
 import os
+import random
 import secrets
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import tomli_w
 from pauseframe import _core
-from swarm_check import LONG_S, Tables, flow_level, mean_backlogs, misrouted, violations
+from swarm_check import LONG_S, Tables, flow_level, mean_backlogs, misrouted, unfinished, violations
 from swarm_draw import Table, draw
+from swarm_kinds import ALL, kinds_of
 
-THREADS = 4
-"""Second runs and recorded ones have up to so many."""
+THREADS = (1, 2, 3, 4, 8)
 ATTEMPTS = 12
 """How often a scenario that `resolve` refuses is drawn again."""
+OPEN_ENDED = {"incast", "background", "scatter_gather", "hotspot", "udp"}
 
 
-def scenario_of(seed: int) -> tuple[Table, str] | None:
-    """The first scenario of a seed that can be run, and its text; None if none of the draws can."""
+class Broken(NamedTuple):
+    """A rule that does not hold, and the run in which it does not."""
+
+    what: str
+    scenario: str
+    threads: int
+
+
+class Drawn(NamedTuple):
+    """The first scenario of a seed that can be run."""
+
+    table: Table
+    text: str
+    resolved: Table
+
+
+def scenario_of(seed: int) -> Drawn | None:
+    """None if none of the draws can be run."""
     for attempt in range(ATTEMPTS):
         table = draw(seed, attempt)
         text = tomli_w.dumps(table)
         try:
-            _core.resolve(text)
+            return Drawn(table, text, tomllib.loads(_core.resolve(text).toml))
         except _core.ScenarioError:
             continue
-        return table, text
     return None
 
 
-def run(text: str, folder: Path | None = None, threads: int = 1) -> Tables:
+def run(text: str, threads: int, folder: Path | None = None) -> Tables:
+    """A run; a failed assertion of ours names what failed with the scenario."""
     out = str(folder) if folder else None
     return Tables.of(_core.run(_core.resolve(text), out=out, force=True, threads=threads))
 
 
-def _watched(table: Table) -> str:
+def _stop_us(table: Table) -> int:
+    return int(table["stop"]["time"].split()[0])
+
+
+def recorded(table: Table) -> str:
     """The same scenario with everything recorded."""
-    every = f"{max(1, _stop_ns(table) // 2000)} ns"
-    record = {"series": {"every": every}, "pause_tree": True, "packets": {"limit": 1_000_000}}
-    return tomli_w.dumps(table | {"record": record})
+    every = f"{max(1, _stop_us(table) // 2)} ns"
+    record = {"series": {"every": every}, "pause_tree": True, "packets": {"limit": 200_000}}
+    return tomli_w.dumps(table | {"record": record | {"states": {"every": f"{_stop_us(table)} ns"}}})
 
 
-def _for_ever(table: Table) -> str:
-    """The same scenario with time for everything to finish: what the workloads start is bounded by their own stop."""
-    until = f"{_stop_ns(table)} ns"
-    workloads = [w | {"stop": w.get("stop", until)} if w["kind"] in OPEN_ENDED else w for w in table["workload"]]
-    return tomli_w.dumps(table | {"stop": {"time": f"{LONG_S} s"}, "workload": workloads})
+def calmed(table: Table, seed: int) -> str:
+    """The same scenario with an end of all faults, one drawn time for all, and then time for everything to finish."""
+    calm = random.Random(f"{seed}/calm").randrange(1200, 2500)
+    failures = [failure | {"up": f"{min(calm, _up_us(failure))} us"} for failure in table.get("failure", [])]
+    wires = [wire | {"stop": f"{calm} us"} for wire in table.get("corruption", [])]
+    slow = [receiver | {"stop": f"{calm} us"} for receiver in table["host"].get("slow_receivers", [])]
+    until = f"{_stop_us(table)} us"
+    work = [one | {"stop": one.get("stop", until)} if one["kind"] in OPEN_ENDED else one for one in table["workload"]]
+    host = table["host"] | {"slow_receivers": slow}
+    ended = {"stop": {"time": f"{LONG_S} s"}, "workload": work, "host": host}
+    return tomli_w.dumps(table | ended | {"failure": failures, "corruption": wires})
 
 
-OPEN_ENDED = {"incast", "background", "scatter_gather", "hotspot", "udp"}
+def _up_us(failure: Table) -> int:
+    value, unit = failure["up"].split()
+    return int(value) * {"us": 1, "h": 3_600_000_000}[unit]
 
 
-def _flow_level(table: Table, plain: Tables) -> Iterator[str]:
+def check(seed: int) -> Iterator[Broken]:
+    """Everything that is wrong with the scenario of a seed."""
+    drawn = scenario_of(seed)
+    if drawn is None:
+        return
+    rng = random.Random(f"{seed}/threads")
+    one, other, third = rng.choices(THREADS, k=3)
+    plain = yield from _checked(drawn.text, drawn, 1)
+    again = yield from _checked(drawn.text, drawn, one)
+    if plain is None or again is None:
+        return
+    if differences := plain.differences(again):
+        yield Broken(f"differs from a run on one thread in {differences}", drawn.text, one)
+    calm = calmed(drawn.table, seed)
+    finished = yield from _checked(calm, drawn, other)
+    if finished:
+        yield from (Broken(what, calm, other) for what in unfinished(finished, drawn.resolved))
+    yield from (Broken(what, drawn.text, 1) for what in _flow_level(drawn.text, plain))
+    yield from _recorded(drawn, plain, third)
+
+
+def _checked(text: str, drawn: Drawn, threads: int) -> Generator[Broken, None, Tables | None]:
+    """The tables of a run that holds together, after what is wrong with it; None if it failed."""
     try:
-        flows = _core.run_flows(_core.resolve(tomli_w.dumps(table))).flows
+        tables = run(text, threads)
+    except _core.RunError as error:
+        yield Broken(str(error), text, threads)
+        return None
+    yield from (Broken(what, text, threads) for what in violations(tables, drawn.resolved))
+    return tables
+
+
+def _flow_level(text: str, plain: Tables) -> Iterator[str]:
+    try:
+        flows = _core.run_flows(_core.resolve(text)).flows
     except (_core.ScenarioError, _core.RunError, _core.FabricError):
         return  # What the flow level cannot do it refuses.
     yield from flow_level(plain, pl.DataFrame(flows).to_dicts())
 
 
-def _stop_ns(table: Table) -> int:
-    return int(table["stop"]["time"].split()[0]) * 1000
+def _recorded(drawn: Drawn, plain: Tables, threads: int) -> Iterator[Broken]:
+    text = recorded(drawn.table)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        watched = run(text, threads, out)
+        said = {"series", "pause_tree", "states", "summary.warnings", "deadlocks"}
+        if differences := plain.differences(watched, said):
+            yield Broken(f"recording changes {differences}", text, threads)
+        yield from (Broken(what, text, threads) for what in mean_backlogs(watched))
+        nodes = _core.Topology.of_scenario(_core.resolve(text)).nodes()
+        peers = {str(port["port"]): str(port["peer"]) for port in watched.ports}
+        wrong = misrouted(out / "packets.pcapng", nodes, peers)
+        yield from (Broken(what, text, threads) for what in wrong)
 
 
-def check(seed: int) -> Iterator[str]:
-    """Everything that is wrong with the scenario of a seed."""
+def equal(seed: int, threads: list[int]) -> Iterator[Broken]:
+    """Where the same scenario comes out otherwise on another number of threads; half of them are recorded too."""
     drawn = scenario_of(seed)
     if drawn is None:
         return
-    table, text = drawn
-    plain = run(text)
-    resolved = tomllib.loads(_core.resolve(text).toml)
-    yield from violations(plain, table, resolved)
-    threads = 1 + seed % THREADS
-    if run(text, threads=threads).without_clock() != plain.without_clock():
-        yield f"a second run differs, on {threads} threads"
-    yield from violations(run(_for_ever(table)), table, resolved)
-    yield from _flow_level(table, plain)
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        watched = run(_watched(table), out, threads=1 + (seed + 1) % THREADS)
-        if watched.without_clock() != plain.without_clock():
-            yield f"recording changes the run: {_differences(plain, watched)}"
-        yield from mean_backlogs(watched)
-        nodes = _core.Topology.of_scenario(_core.resolve(text)).nodes()
-        peers = {str(port["port"]): str(port["peer"]) for port in watched.ports}
-        yield from misrouted(out / "packets.pcapng", nodes, peers)
+    text = recorded(drawn.table) if seed % 2 else drawn.text
+    first, *others = threads
+    expected = yield from _checked(text, drawn, first)
+    for count in others:
+        found = yield from _checked(text, drawn, count)
+        if expected and found and (differences := expected.differences(found)):
+            yield Broken(f"differs from a run on {first} threads in {differences}", text, count)
 
 
-def _differences(a: Tables, b: Tables) -> str:
-    keys = [key for key in a.summary if a.without_clock()[0].get(key) != b.without_clock()[0].get(key)]
-    tables = [name for name in ("flows", "queries", "ports") if getattr(a, name) != getattr(b, name)]
-    return f"summary {keys}, tables {tables}"
+def reported(seed: int, broken: list[Broken], folder: Path) -> None:
+    """Writes the scenarios that break a rule, each with the command that shows it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    master = next(drawn.table["seed"] for drawn in [scenario_of(seed)] if drawn)
+    files: dict[str, Path] = {}
+    for what, text, threads in broken:
+        path = files.setdefault(text, folder / f"swarm-{seed}-{len(files)}.toml")
+        path.write_text(text)
+        print(f"seed {seed}: {what}\n    pauseframe run {path} --seed {master} --threads {threads}", flush=True)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     given = os.environ.get("PAUSEFRAME_SWARM_SEED")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=int(given) if given else secrets.randbelow(1 << 40),
-        help="the first seed; by default PAUSEFRAME_SWARM_SEED, or drawn, and printed",
-    )
+    seed = int(given) if given else secrets.randbelow(1 << 40)
+    parser.add_argument("--seed", type=int, default=seed, help="the first; by default PAUSEFRAME_SWARM_SEED, or drawn")
+    parser.add_argument("--equal", default="", metavar="N,N", help="numbers of threads whose results must be the same")
+    parser.add_argument("--out", type=Path, default=Path("results/swarm"), help="where scenarios that break a rule go")
     arguments = parser.parse_args()
-    first = arguments.seed
+    first, threads = arguments.seed, [int(count) for count in arguments.equal.split(",") if count]
     print(f"seeds {first} to {first + arguments.count - 1}", flush=True)
-    failed = 0
-    for seed in range(first, first + arguments.count):
-        try:
-            wrong = list(check(seed))
-        except _core.RunError as error:
-            wrong = [f"internal error: {error}"]
-        if wrong:
-            failed += 1
-            print(
-                f"python tests/swarm.py --count 1 --seed {seed}",
-                *(f"    {what}" for what in wrong),
-                sep="\n",
-                flush=True,
-            )
+    failed, drawn = 0, Counter[str]()
+    for number in range(first, first + arguments.count):
+        broken = list(equal(number, threads) if threads else check(number))
+        failed += bool(broken)
+        reported(number, broken, arguments.out)
+        drawn.update(kinds_of(one.resolved) if (one := scenario_of(number)) else ["none that can be run"])
+    print(*(f"{drawn[kind]:5} {kind}" for kind in [*ALL, "none that can be run"]), sep="\n")
     print(f"{arguments.count - failed} passed, {failed} failed")
     return min(failed, 1)
 
 
 if __name__ == "__main__":
-    pl.Config.set_tbl_rows(20)
     sys.exit(main())

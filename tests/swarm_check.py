@@ -16,42 +16,67 @@ PACKET_MAX = 9216 + 42
 """The largest frame that a scenario can ask for, with its headers and a tag: bytes."""
 
 
-LONG_S = 300.0
-"""Simulated seconds after which a flow that is under way will never finish: more than all timeouts together."""
+LONG_S = 7200.0
+"""Simulated seconds after which everything has finished: more than all timeouts of a connection together."""
 
-BACKED_OFF = 8
-"""Timeouts after which a flow may wait for longer than the run: its packets were lost, nothing holds them."""
+TABLES = (
+    "flows",
+    "queries",
+    "ports",
+    "series",
+    "throughput",
+    "pause_tree",
+    "states",
+    "deadlocks",
+    "jobs",
+    "ranks",
+    "timeline",
+)
+"""All that a run leaves behind, beside its summary and its packets."""
+
+OF_THE_MACHINE = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "out"}
+"""What the summary says of the machine and not of the network."""
+
+GAVE_UP_AFTER = 6
+"""Timeouts after which a connection may give up: the least `retries` or `syn_retries` of a stack."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A run, as plain rows."""
+    """A run: its summary, its tables, and those of flows, queries and ports as plain rows."""
 
     summary: Row
+    frames: dict[str, pl.DataFrame]
     flows: list[Row]
     queries: list[Row]
     ports: list[Row]
-    series: pl.DataFrame
 
     @staticmethod
     def of(run: Any) -> "Tables":
-        flows, queries, ports = (pl.DataFrame(table).to_dicts() for table in (run.flows, run.queries, run.ports))
-        return Tables(run.summary, flows, queries, ports, pl.DataFrame(run.series))
+        frames = {name: pl.DataFrame(getattr(run, name)) for name in TABLES}
+        flows, queries, ports = (frames[name].to_dicts() for name in ("flows", "queries", "ports"))
+        return Tables(run.summary, frames, flows, queries, ports)
 
-    def without_clock(self) -> tuple[Any, ...]:
-        """What two runs of the same scenario have in common."""
-        wall = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "out", "warnings", "events"}
-        return ({k: v for k, v in self.summary.items() if k not in wall}, self.flows, self.queries, self.ports)
+    def facts(self) -> Row:
+        """What the summary says of the network."""
+        facts = {key: value for key, value in self.summary.items() if key not in OF_THE_MACHINE}
+        return facts | {"warnings": [text for text in facts["warnings"] if not text.startswith("threads:")]}
+
+    def differences(self, other: "Tables", but: Iterable[str] = ()) -> list[str]:
+        """The facts and tables in which two runs differ, except these."""
+        mine, theirs = self.facts(), other.facts()
+        facts = [f"summary.{key}" for key in mine if mine[key] != theirs.get(key)]
+        tables = [name for name in TABLES if not self.frames[name].equals(other.frames[name], null_equal=True)]
+        return [name for name in (*facts, *tables) if name not in but]
 
 
-def violations(tables: Tables, scenario: Row, resolved: Row) -> Iterator[str]:
+def violations(tables: Tables, resolved: Row) -> Iterator[str]:
     """Every rule that the run breaks, in words."""
     yield from _flows(tables)
     yield from _queries(tables)
     yield from _ports(tables, resolved)
     yield from _switches(tables)
     yield from _lossless(tables, resolved)
-    yield from _stuck(tables, scenario)
 
 
 def _flows(tables: Tables) -> Iterator[str]:
@@ -92,7 +117,8 @@ def _ports(tables: Tables, resolved: Row) -> Iterator[str]:
     end = tables.summary["sim_time_s"]
     utilisation: defaultdict[str, float] = defaultdict(float)
     buffer = resolved["switch"]["buffer"]
-    fixed = buffer["policy"] == "per_port" and not resolved["switch"].get("classes")
+    counted = resolved["switch"].get("classes") or "queue_packets" in resolved["switch"]
+    fixed = buffer["policy"] == "per_port" and not counted
     for port in tables.ports:
         name = f"{port['port']}/p{port['priority']}"
         utilisation[port["port"]] += port["utilisation"]
@@ -144,15 +170,34 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
         yield f"{drops} lossless packets were dropped, and no warning said so"
 
 
-def _stuck(tables: Tables, scenario: Row) -> Iterator[str]:
-    """A run with time left in which nothing moves any more has been reported."""
-    lasting = any("up" not in failure for failure in scenario.get("failure", []))
-    if tables.summary["deadlocks"] or lasting or tables.summary["sim_time_s"] < LONG_S:
+def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
+    """What has not finished although all faults have ended, there was time, and nothing that is reported holds it."""
+    if tables.summary["deadlocks"]:
         return
-    running = [flow for flow in tables.flows if flow["status"] == "running"]
-    unfinished = [flow["flow"] for flow in running if flow["timeouts"] < BACKED_OFF]
-    if unfinished:
-        yield f"flows {unfinished[:5]} never finish, and no deadlock is reported"
+    deaf = {*resolved["host"]["refusing"], *resolved["host"]["silent"]}
+    missed = [flow for flow in tables.flows if flow["status"] not in {"finished", "stopped"}]
+    failed = [flow for flow in missed if flow["status"] == "failed"]
+    for flow in failed:
+        if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < GAVE_UP_AFTER:
+            yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
+    # What waits for one that has given up waits for ever, and an application keeps its connections.
+    jobs = {work["name"] for work in resolved["workload"] if work["kind"] == "application"}
+    for flow in missed:
+        if flow["status"] == "running" and not (failed and flow["workload"] in jobs):
+            yield f"flow {flow['flow']} still runs, after {flow['timeouts']} timeouts"
+    if not failed:
+        yield from _open_ends(tables, resolved)
+
+
+def _open_ends(tables: Tables, resolved: Row) -> Iterator[str]:
+    """Work that is not done although no flow has failed."""
+    yield from (f"query {query['query']} is not complete" for query in tables.queries if query["finish_us"] is None)
+    jobs = tables.frames["jobs"].to_dicts()
+    yield from (f"job {job['job']} waits for {job['waits_for']}" for job in jobs if job["finish_us"] is None)
+    for work in resolved["workload"]:
+        begun = sum(flow["workload"] == work["name"] for flow in tables.flows)
+        if work["kind"] == "flows" and begun != len(work["flows"]):
+            yield f"{begun} of the {len(work['flows'])} flows of {work['name']} have begun"
 
 
 def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
@@ -176,9 +221,9 @@ def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
 
 def mean_backlogs(tables: Tables) -> Iterator[str]:
     """The time-weighted means of the table are those of dense samples, but for the error of sampling."""
-    if tables.series.is_empty():
+    if tables.frames["series"].is_empty():
         return
-    samples = tables.series.filter(pl.col("metric").cast(str) == "backlog_bytes")
+    samples = tables.frames["series"].filter(pl.col("metric").cast(str) == "backlog_bytes")
     by_port = samples.group_by("entity").agg(pl.col("value").mean().alias("mean"), pl.len().alias("n"))
     sampled = {str(row["entity"]): (row["mean"], row["n"]) for row in by_port.to_dicts()}
     for port in tables.ports:

@@ -1,75 +1,85 @@
-"""Draws whole scenarios from a seed: every mechanism can meet every other."""
+"""Draws whole scenarios from a seed: every mechanism can meet every other. `swarm_kinds` says which one has."""
 
 import random
 from typing import Any
 
 import tomli_w
 from pauseframe import _core
+from swarm_work import Place, udp, workload
 
 Table = dict[str, Any]
+
+MECHANISMS = {
+    "qcn": 0.1,
+    "udp": 0.2,
+    "failure": 0.25,
+    "lasting failure": 0.05,
+    "corruption": 0.18,
+    "slow receiver": 0.14,
+    "ets": 0.12,
+    "watchdog": 0.2,
+    "whole link": 0.08,
+    "offload": 0.15,
+    "second transport": 0.25,
+    "deaf host": 0.1,
+}
+"""How likely each is, beside those that every scenario has one of."""
 
 
 def draw(seed: int, attempt: int = 0) -> Table:
     """A scenario as a TOML table. The same seed and attempt give the same scenario."""
     rng = random.Random(f"{seed}/{attempt}")
     topology = _topology(rng)
-    mechanisms = {name for name in MECHANISMS if rng.random() < MECHANISMS[name]}
+    place = _place(topology)
+    chosen = {name for name, share in MECHANISMS.items() if rng.random() < share}
     scenario: Table = {
         "name": f"swarm-{seed}",
         "seed": rng.randrange(1 << 32),
-        "stop": {"time": f"{rng.choice([200, 1000, 5000, 40000])} us"},
+        "stop": {"time": f"{rng.choice([200, 1000, 1000, 3000, 3000, 20000])} us"},
         "topology": topology,
         "transport": _transport(rng),
-        "switch": _switch(rng, mechanisms),
-        "host": _host(rng),
-        "workload": [_workload(rng, topology) for _ in range(rng.choice([1, 1, 2, 3]))],
+        "routing": _routing(rng, chosen),
+        "host": _host(rng, chosen, place),
+        "workload": [workload(rng, place) for _ in range(rng.choice([1, 1, 2, 3]))],
     }
-    routing = _routing(rng)
-    if routing:
-        scenario["routing"] = routing
-    if "qcn" in mechanisms:
-        scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"])}
-    if "udp" in mechanisms:
-        scenario["workload"].append(_udp(rng))
-    if "failure" in mechanisms:
-        scenario["failure"] = [_failure(rng, topology)]
-    if "corruption" in mechanisms:
-        scenario["corruption"] = [{"ports": ["*"], "fer": rng.choice([0.001, 0.02])}]
-    if "slow_receiver" in mechanisms:
-        rate = f"{rng.choice([100, 1000])} Mbps"
-        slow = {"host": rng.choice(_nodes(topology, "host")), "rate": rate, "buffer": "64 KB"}
-        scenario["host"]["slow_receivers"] = [slow]
-    return scenario
+    if "second transport" in chosen:
+        scenario["transports"] = {"other": _transport(rng)}
+        scenario["workload"].append(workload(rng, place) | {"transport": "other"})
+    if "udp" in chosen:
+        scenario["workload"].append(udp(rng, scenario["host"].get("mtu", "1500 B")))
+    scenario["switch"] = _switch(rng, chosen, scenario)
+    if "pfc" not in scenario["switch"] and not _lossless(scenario) and rng.random() < 0.2:
+        scenario["host"]["wire_jitter"] = "300 ns"
+    if "qcn" in chosen:
+        scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"]), "sample": "15 KB"}
+    return scenario | _faults(rng, chosen, place)
 
 
-MECHANISMS = {
-    "qcn": 0.12,
-    "udp": 0.25,
-    "failure": 0.2,
-    "corruption": 0.12,
-    "slow_receiver": 0.12,
-    "ets": 0.1,
-    "watchdog": 0.1,
-    "whole_link": 0.1,
-}
+def _place(topology: Table) -> Place:
+    text = tomli_w.dumps({"topology": topology, "workload": {"kind": "permutation", "size": "1 KB"}})
+    nodes = _core.Topology.of_scenario(_core.resolve(text)).nodes()
+    named = {kind: [name for name, what, _ in nodes if what == kind] for kind in ("host", "switch")}
+    return Place(named["host"], named["switch"], free=len(named["host"]))
+
+
+def _link(rng: random.Random) -> Table:
+    # The window of several threads is as long as the shortest link: a few are very short.
+    delay = rng.choice([0, 100, 500, 500, 1000, 1000, 1000, 5000])
+    return {"rate": f"{rng.choice([1, 10, 10, 25, 100])} Gbps", "delay": f"{delay} ns"}
 
 
 def _topology(rng: random.Random) -> Table:
-    link = {"rate": f"{rng.choice([1, 10, 10, 25, 100])} Gbps", "delay": f"{rng.choice([0, 100, 1000, 5000])} ns"}
-    fabric = {"rate": f"{rng.choice([1, 10, 40])} Gbps", "delay": f"{rng.choice([0, 500, 2000])} ns"}
+    per_switch = rng.randint(1, 3)
     families: list[Table] = [
         {"kind": "star", "hosts": rng.randint(2, 9)},
         {"kind": "dumbbell", "left": rng.randint(1, 4), "right": rng.randint(1, 4)},
-        {"kind": "line", "switches": rng.randint(2, 4), "hosts_per_switch": rng.randint(1, 3)},
-        {
-            "kind": "leaf_spine",
-            "leaves": rng.randint(2, 4),
-            "spines": rng.randint(1, 3),
-            "hosts_per_leaf": rng.randint(1, 4),
-        },
+        {"kind": "line", "switches": rng.randint(2, 5), "hosts_per_switch": per_switch},
+        {"kind": "leaf_spine", "leaves": rng.randint(2, 8), "spines": rng.randint(1, 3), "hosts_per_leaf": per_switch},
         {"kind": "fat_tree", "k": 4},
-        {"kind": "xgft", "m": [rng.randint(2, 4), 2], "w": [1, rng.randint(1, 2)]},
+        {"kind": "xgft", "m": [rng.randint(2, 4), rng.randint(2, 4)], "w": [1, rng.randint(1, 2)]},
         {"kind": "ring", "switches": rng.randint(3, 6), "hosts_per_switch": rng.randint(1, 2)},
+        {"kind": "torus", "lengths": [3, 3], "hosts_per_switch": 1},
+        {"kind": "dragonfly", "p": 1, "a": 2, "h": 1, "g": 3},
         {
             "kind": "jellyfish",
             "switches": rng.choice([6, 8, 10]),
@@ -77,26 +87,59 @@ def _topology(rng: random.Random) -> Table:
             "hosts_per_switch": rng.randint(1, 2),
             "seed": rng.randrange(100),
         },
+        _asymmetric(rng),
     ]
     topology = rng.choice(families)
-    topology["link"] = link
+    topology["link"] = _link(rng)
     if topology["kind"] != "star" and rng.random() < 0.5:
-        topology["fabric_link"] = fabric
+        topology["fabric_link"] = _link(rng)
     return topology
 
 
-def _nodes(topology: Table, kind: str) -> list[str]:
-    """The names of the hosts or of the switches."""
-    text = tomli_w.dumps({"topology": topology, "workload": {"kind": "permutation", "size": "1 KB"}})
-    nodes = _core.Topology.of_scenario(_core.resolve(text)).nodes()
-    return [name for name, what, _ in nodes if what == kind]
+def _asymmetric(rng: random.Random) -> Table:
+    """A tree of switches, some with a second link, whose directions differ."""
+    switches = [f"s{n}" for n in range(rng.randint(2, 5))]
+    ends = [(switch, switches[rng.randrange(n)]) for n, switch in enumerate(switches) if n > 0]
+    ends += [ends[0]] if rng.random() < 0.5 else []
+    hosts = [f"h{n}" for n in range(rng.randint(3, 8))]
+    ends += [(host, rng.choice(switches)) for host in hosts]
+    links = [{"ends": list(pair)} | _link(rng) for pair in ends]
+    for link in links:
+        if rng.random() < 0.6:
+            link |= {f"{key}_back": value for key, value in _link(rng).items()}
+    return {"kind": "custom", "hosts": hosts, "switches": switches, "links": links}
+
+
+PRESETS = ["newreno", "dctcp", "dctcp", "dctcp_plus", "tcp_bolt", "tcp_bolt", "tcp_dcb", "cubic", "vegas", "pfabric"]
+
+HABITS: list[Table] = [
+    {"sack": False},
+    {"sack": False, "reassembly_limit": 20},
+    {"rack": True, "tlp": True, "prr": True},
+    {"undo": True, "dsack": True, "frto": True, "timestamps": True},
+    {"pacing": True},
+    {"ecn": "classic", "ect_on_syn": True},
+    {"fin": True},
+    {"handshake": False},
+    {"cache": "cee"},
+    {"delayed_ack_form": "linux", "count_packets": True},
+    {"delayed_ack_segments": 1},
+    {"receive_window": "20 KB"},
+    {"receive_buffer": "linux", "send_buffer": "linux"},
+    {"read_rate": "2 Gbps"},
+    {"small_segments": "nagle", "small_queues": True},
+    {"idle_restart": "linux"},
+    {"fast_retransmit": False},
+    {"timer_wheel": True},
+]
 
 
 def _transport(rng: random.Random) -> Table:
-    presets = ["newreno", "dctcp", "dctcp_plus", "tcp_bolt", "tcp_dcb", "cubic", "vegas", "pfabric", "linux"]
-    transport: Table = {"preset": rng.choice(presets)}
-    if transport["preset"] == "linux":
-        transport = {"preset": rng.choice(["newreno", "cubic", "dctcp"]), "stack": "linux"}
+    transport: Table = {"preset": rng.choice(PRESETS)}
+    if rng.random() < 0.08:
+        transport = {"congestion_control": "aimd", "aimd_b": 0.2}
+    if rng.random() < 0.25:
+        transport["stack"] = rng.choice(["linux", "freebsd9", "ns3"])
     if rng.random() < 0.3:
         transport["lossless"] = rng.random() < 0.7
     if rng.random() < 0.35:
@@ -104,110 +147,114 @@ def _transport(rng: random.Random) -> Table:
         transport["rto_initial"] = f"{rng.choice([20, 500, 5000])} us"
     if rng.random() < 0.2:
         transport["initial_window"] = rng.choice(["1 segments", "bdp", "300 KB"])
+    for habit in rng.sample(HABITS, rng.choice([0, 0, 1, 1, 2])):
+        transport |= habit
     return transport
 
 
-def _switch(rng: random.Random, mechanisms: set[str]) -> Table:
-    switch: Table = {}
+def _lossless(scenario: Table) -> bool:
+    """Whether a transport is, as far as a file of this kind tells."""
+    transports = [scenario["transport"], *scenario.get("transports", {}).values()]
+    return any(t.get("lossless", t.get("preset") in {"tcp_bolt", "tcp_dcb"}) for t in transports)
+
+
+def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
     policy = rng.choice(["per_port", "per_port", "shared", "shared", "ideal_output_queued"])
-    size = f"{rng.choice([30, 100, 225, 1000])} KB"
-    switch["buffer"] = {"policy": policy, "size": size}
+    switch: Table = {"buffer": {"policy": policy, "size": f"{rng.choice([30, 100, 225, 1000])} KB"}}
     if policy == "shared":
         switch["buffer"]["alpha"] = rng.choice([0.125, 1.0, 8.0])
-    if rng.random() < 0.2:
-        switch["marker"] = {"kind": "red", "min": "10 KB", "max": "30 KB"}
+        if rng.random() < 0.5:
+            more = rng.choice([{"reserved": "3 KB"}, {"egress_pool": "300 KB"}])
+            switch["buffer"] |= {"size": "2 MB"} | more
+    markers: list[Table] = [
+        {"kind": "red", "min": "10 KB", "max": "30 KB", "gentle": rng.random() < 0.5},
+        {"kind": "red", "min": "5 KB", "max": "60 KB", "not_ect": "queue", "p_max": 0.3},
+        {"kind": "step", "k": rng.choice(["10 KB", "12 packets"]), "at": rng.choice(["enqueue", "dequeue"])},
+    ]
+    if rng.random() < 0.35:
+        switch["marker"] = rng.choice(markers)
     if rng.random() < 0.15:
         switch["latency"] = f"{rng.choice([100, 800])} ns"
-    pfc: Table = {}
-    if "watchdog" in mechanisms:
-        pfc["watchdog"] = {"detection": "300 us", "restoration": "300 us", "action": rng.choice(["drop", "forward"])}
-    if "whole_link" in mechanisms:
-        pfc["whole_link"] = True
+    if rng.random() < 0.1 or "pfabric" in str(scenario["transport"]):
+        switch["queue"] = rng.choice(["pfabric", "pfabric", "fifo"])
+    if rng.random() < 0.08:
+        switch["queue_packets"] = rng.choice([5, 100])
+    pfc = _pfc(rng, chosen) if _lossless(scenario) or "whole link" in chosen else {}
     if pfc:
         switch["pfc"] = pfc
-    if "ets" in mechanisms:
-        switch["scheduler"] = {
-            "kind": "ets",
-            "groups": [{"priorities": [0], "share": 40}, {"priorities": [3], "share": 60}],
-        }
+    if "ets" in chosen:
+        groups = [{"priorities": [0], "share": 40}, {"priorities": [3], "share": 60}]
+        switch["scheduler"] = {"kind": "ets", "groups": groups}
     return switch
 
 
-def _host(rng: random.Random) -> Table:
+def _pfc(rng: random.Random, chosen: set[str]) -> Table:
+    pfc: Table = {}
+    if "watchdog" in chosen:
+        pfc["watchdog"] = {"detection": "300 us", "restoration": "300 us", "action": rng.choice(["drop", "forward"])}
+    if "whole link" in chosen:
+        pfc["whole_link"] = True
+    if rng.random() < 0.15:
+        pfc["quanta"] = rng.choice([50, 2000])
+    if rng.random() < 0.15:
+        pfc["reaction"] = rng.choice(["0 s", "1 us"])
+    return pfc
+
+
+def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     host: Table = {}
-    if rng.random() < 0.2:
-        host |= {"tx_delay": "2 us", "rx_delay": "3 us"}
-    if rng.random() < 0.2:
-        host["tx_jitter"] = "1 us"
-    if rng.random() < 0.2:
-        host["mtu"] = rng.choice(["576 B", "9000 B"])
+    rare: list[Table] = [{"tx_delay": "2 us", "rx_delay": "3 us"}, {"tx_jitter": "1 us"}, {"ticks_apart": True}]
+    for habit in [*rare, {"wire_overhead": "none"}]:
+        host |= habit if rng.random() < 0.15 else {}
     if rng.random() < 0.3:
+        host["mtu"] = rng.choice(["576 B", "9000 B", "9000 B"])
+    if rng.random() < 0.3 and "qcn" not in chosen:
         host["nic_queue"] = "fifo"
     if rng.random() < 0.2:
-        host["nic_buffer"] = rng.choice(["3 KB", "64 KB"])
+        host["nic_buffer"] = "64 KB" if host.get("mtu") == "9000 B" else rng.choice(["3 KB", "64 KB"])
+    if "offload" in chosen:
+        host |= rng.choice([{"tso": True}, {"gro": True}, {"tso": True, "gro": True, "gro_timeout": "20 us"}])
+    if "slow receiver" in chosen:
+        rate = f"{rng.choice([100, 1000])} Mbps"
+        slow = {"host": rng.choice(place.hosts), "rate": rate, "buffer": rng.choice(["64 KB", "200 KB"])}
+        host["slow_receivers"] = [slow | ({"stop": f"{rng.choice([200, 900])} us"} if rng.random() < 0.5 else {})]
+    if "deaf host" in chosen:
+        host[rng.choice(["refusing", "silent"])] = [rng.choice(place.hosts)]
     return host
 
 
-def _workload(rng: random.Random, topology: Table) -> Table:
-    hosts = _nodes(topology, "host")
-    rng.shuffle(hosts)
-    size = f"{rng.choice([1, 900, 1460, 20000, 200000])} B"
-    kinds: list[Table] = [
-        {"kind": "permutation", "size": size},
-        {"kind": "n_to_1", "size": size},
-        {"kind": "incast", "fan_in": 1, "rate": rng.choice([500.0, 20000.0]), "stop": "2 ms"},
-        {"kind": "incast", "fan_in": 1, "rate": 3000.0, "request": "200 B", "stop": "2 ms"},
-        {
-            "kind": "background",
-            "sizes": {"kind": "log_uniform", "min": "500 B", "max": "100 KB"},
-            "arrivals": {"kind": "load", "load": rng.choice([0.1, 0.6, 0.95])},
-            "stop": "3 ms",
-        },
-        {
-            "kind": "background",
-            "sizes": {"kind": "cdf", "points": [[1391, 0.5], [49930, 1.0]]},
-            "arrivals": {"kind": "concurrency", "per_host": 2},
-            "stop": "2 ms",
-        },
-        {"kind": "requests", "client": hosts[0], "servers": hosts[1:4], "count": 5, "response": size},
-        {"kind": "requests", "client": hosts[0], "servers": hosts[1:3], "count": 4, "persistent": False},
-        {"kind": "scatter_gather", "aggregators": hosts[:1], "gaps": {"mean": "300 us"}, "stop": "2 ms"},
-        {"kind": "hotspot", "burst_start": "200 us", "burst": "100 us", "stop": "600 us"},
-        {"kind": "long_flows", "flows": [{"src": hosts[0], "dst": hosts[1], "start": "30 us", "stop": "900 us"}]},
-        {
-            "kind": "flows",
-            "flows": [
-                {"src": rng.choice(hosts[1:]), "dst": hosts[0], "size": size, "start": f"{rng.randrange(400)} us"}
-                for _ in range(rng.randint(1, 12))
-            ],
-        },
-    ]
-    return rng.choice(kinds)
+def _faults(rng: random.Random, chosen: set[str], place: Place) -> Table:
+    faults: Table = {}
+    failures = [_failure(rng, place) for _ in range(rng.choice([1, 1, 2]))] if "failure" in chosen else []
+    if "lasting failure" in chosen:
+        failures.append(_failure(rng, place) | {"up": "23 h"})
+    if failures:
+        faults["failure"] = failures
+    if "corruption" in chosen:
+        bad: Table = {"ports": [rng.choice(["*", f"{rng.choice(place.switches)}:*"])]}
+        bad |= rng.choice([{"fer": 0.001}, {"fer": 0.02}, {"ber": 1e-6}])
+        faults["corruption"] = [bad | ({"stop": f"{rng.choice([100, 900])} us"} if rng.random() < 0.5 else {})]
+    return faults
 
 
-def _udp(rng: random.Random) -> Table:
-    workload: Table = {"kind": "udp", "rate": f"{rng.choice([10, 400, 3000])} Mbps", "stop": "3 ms"}
-    if rng.random() < 0.5:
-        workload["size"] = "60 KB"
-    return workload
+def _failure(rng: random.Random, place: Place) -> Table:
+    down = rng.choice([0, 20, 100, 300])
+    what: Table = rng.choice(
+        [
+            {"node": rng.choice(place.switches)},
+            {"node": rng.choice(place.hosts)},
+            {"port": f"{rng.choice(place.switches)}:0"},
+        ]
+    )
+    return what | {"down": f"{down} us", "up": f"{down + rng.choice([1, 60, 100, 800])} us"}
 
 
-def _failure(rng: random.Random, topology: Table) -> Table:
-    down = rng.choice([0, 20, 300, 1500])
-    failure: Table = {"node": rng.choice(_nodes(topology, "switch")), "down": f"{down} us"}
-    if rng.random() < 0.75:
-        failure["up"] = f"{down + rng.choice([1, 100, 800])} us"
-    return failure
-
-
-def _routing(rng: random.Random) -> Table:
-    if rng.random() < 0.4:
-        return {}
-    kinds = ["ecmp", "spray", "up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash"]
-    routing: Table = {"kind": rng.choice(kinds)}
-    planned = routing["kind"] not in {"ecmp", "spray"}
-    if planned and rng.random() < 0.3:
-        routing["choice"] = rng.choice(["best_of_two", "least_loaded"])
-    if planned and rng.random() < 0.2:
-        routing["per"] = "packet"
-    return routing
+def _routing(rng: random.Random, chosen: set[str]) -> Table:
+    hops = ["ecmp", "ecmp", "spray"]
+    engines = ["up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash"]
+    routing: Table = {"kind": rng.choice(hops if rng.random() < 0.55 or "qcn" in chosen else engines)}
+    if routing["kind"] in hops:
+        if "failure" in chosen:
+            routing["convergence"] = rng.choice(["0 s", "30 us", "10 ms"])
+        return routing
+    return routing | rng.choice([{}, {"per": "packet"}, {"choice": "best_of_two"}, {"choice": "least_loaded"}])

@@ -42,6 +42,10 @@ def test_a_program_is_unrolled_into_lines() -> None:
     ]
 
 
+def forgetful(rank: pf.Program) -> None:
+    rank.isend(1 - rank.rank, 5)
+
+
 def test_mistakes_are_said_where_they_are_made() -> None:
     program = pf.Program(0, 2)
     with pytest.raises(ValueError, match="there is no rank 2 among 2, counted from 0"):
@@ -62,6 +66,15 @@ def test_mistakes_are_said_where_they_are_made() -> None:
         program.wait(4)
     with pytest.raises(ValueError, match="cannot have -1 bytes"):
         program.send(1, -1)
+    with pytest.raises(ValueError, match="-3 is not a tag: it must be a whole number from 0 on"):
+        program.recv(1, tag=-3)
+    with pytest.raises(ValueError, match="None is not a tag"):
+        program.send(1, 5, tag=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rank 0 ends with request 0 open: wait"):
+        pf.programs(2, forgetful)
+    request = program.irecv(1)
+    with pytest.raises(ValueError, match="waits for a request twice: 0, 0"):
+        program.wait(request, request)
 
 
 def test_programs_run_in_the_packet_network() -> None:
@@ -74,3 +87,20 @@ def test_programs_run_in_the_packet_network() -> None:
     # Each message has its envelope; each pair of neighbours a connection.
     assert (jobs["messages"][0], jobs["message_bytes"][0], jobs["connections"][0]) == (12, 12 * 20_032, 4)
     assert jobs["compute_us"][0] == pytest.approx(30)
+
+
+def test_a_data_frame_is_a_dag_of_flows() -> None:
+    """With the columns of a file, or with the keys of a list: 100 KB, 10 us after it 50 KB, then 20 KB after both."""
+    hosts = {"src": ["host0", "host1", "host2"], "dst": ["host1", "host2", "host3"], "id": ["a", "b", "c"]}
+    columns = {"size_bytes": [100_000, 50_000, 20_000], "after": [None, "a", "a b"], "compute_us": [None, 10.0, 0.0]}
+    keys = {"size": ["100 KB", "50 KB", "20 KB"], "after": [[], ["a"], ["a", "b"]], "compute": ["0 s", "10 us", None]}
+    starts = []
+    for more in (columns, keys):
+        flows = pf.Flows(flows=pl.DataFrame(hosts | more))  # type: ignore[arg-type]
+        table = pl.DataFrame(pf.run(pf.Scenario(name="dag", topology=pf.Star(4), workload=[flows])).flows)
+        ends = (table["start_us"] + table["fct_us"]).to_list()
+        # The last begins when its application has heard of the second: at most a microsecond later.
+        assert table["start_us"].to_list()[:2] == [0.0, pytest.approx(ends[0] + 10)]
+        assert 0 < table["start_us"][2] - ends[1] <= 1
+        starts.append(table["start_us"].to_list())
+    assert starts[0] == starts[1]

@@ -47,7 +47,7 @@ kind = "application"
 timeline = true
 program = \"\"\"
 rank 0 of 2
-250000 recv 1 8 1
+250000 recv any 8 1
 end 0
 rank 1 of 2
 0 recv 0 8 1
@@ -132,7 +132,7 @@ def test_what_ranks_wait_for(tmp_path):
     pf.run(STUCK, out=tmp_path / "stuck", progress=False)
     page = report(tmp_path / "r.html", tmp_path / "stuck")[2]
     assert "did not finish" in page.text
-    assert "rank 0, line 2: waits for a message from rank 1 with tag 1" in page.text
+    assert "rank 0, line 2: waits for a message from any rank with tag 1" in page.text
     assert "rank 1, line 5: waits for a message from rank 0 with tag 1" in page.text
     table = pf.load(tmp_path / "stuck").timeline.to_polars()
     assert table.filter(pl.col("activity") == "waiting")["end_us"].to_list() == [250.0, 250.0], "nothing happens after"

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +14,8 @@ from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.measure import _rows, measure
 from pauseframe.reproduce.points import Point
-from pauseframe.reproduce.run import plan, reproduce
+from pauseframe.reproduce.run import plan, plan_stage, reproduce
+from pauseframe.reproduce.scan import settings
 from pauseframe.reproduce.spec import Claim, Metric, Plot, find_experiments, select
 from test_cli import cli
 
@@ -103,6 +105,16 @@ def test_an_order_holds_in_nine_tenths_of_the_seeds(rule, right, expected):
         for name in "ab"
     ]
     assert verdict(points, **rule)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "edge"),
+    [([5.0, 5.1, 5.2, 5.3, 5.4], False), ([4.05, 4.5, 4.6, 4.8, 4.9], True), ([3.0, 3.9, 4.1, 4.2, 4.3], True)],
+)
+def test_a_number_that_other_seeds_may_judge_otherwise_is_at_the_edge(values, edge):
+    points = [point("a", value, seed=seed) for seed, value in enumerate(values)]
+    (part,) = judge(claim_of(kind="within", variant="a", low=4, high=6), points).parts
+    assert (part.verdict, part.at_edge) == ("reproduced", edge)
 
 
 def test_two_zeros_are_in_no_order():
@@ -374,6 +386,26 @@ def test_a_plot_over_a_variant_says_of_how_many_samples_it_is(folder):
     assert plots.counts(plot, points) == "2 seeds; 40 samples per number and seed"
 
 
+def test_lines_are_named_as_in_the_paper_and_one_flow_is_of_one_seed(folder):
+    (experiment,) = find_experiments(folder)
+    points = [
+        point(name, 10.0 * seed, seed=seed, at={"line": "B → A", "ms": ms})
+        for name in ("a", "b")
+        for seed in (1, 2)
+        for ms in (0.0, 1.0)
+    ]
+
+    def names(**keys):
+        return [
+            (line["name"], line["y"])
+            for line in plots.figure(experiment, Plot(metric="m", x="ms", kind="line", **keys), points)["data"]
+        ]
+
+    assert names(variants=["a"]) == [("B → A", [15.0, 15.0])]
+    assert names(variants=["a"], single=True) == [("B → A", [10.0, 10.0])]
+    assert [name for name, _ in names(variants=["a", "b"])] == ["a B → A", "b B → A"]
+
+
 def test_a_scan_judges_all_claims_at_every_setting(folder):
     (tmp := folder / "tiny" / "joint.toml").write_text(
         'scenario = "two.scenario.toml"\nscores = ["two"]\n[axes]\n"topology.link.delay" = ["1 us", "1 ms"]\n'
@@ -389,13 +421,50 @@ def test_a_scan_judges_all_claims_at_every_setting(folder):
         find_experiments(folder)
 
 
-def test_all_experiments_of_the_checkout_are_right_and_plan():
+@pytest.fixture(scope="module")
+def planned():
+    """The runs of every experiment of the checkout at its reduced size, one seed; the papers' size resolves too."""
+    experiments = [one for one in find_experiments(ROOT / "experiments") if not one.spec.function]
+    assert all(plan(one, "full", [1]) for one in experiments if not one.scored)
+    return [cell for one in experiments for cell in plan(one, "quick", [1])]
+
+
+def test_all_experiments_of_the_checkout_are_right_and_plan(planned):
     """Every file reads, every scenario of every variant resolves, at both sizes."""
-    experiments = find_experiments(ROOT / "experiments")
-    for experiment in experiments:
-        for size in ("quick", "full"):
-            if not experiment.spec.function:
-                assert plan(experiment, size, [1])
+    assert {cell.experiment.key for cell in planned} == {"bolt", "cee", "dctcp", "judd", "repro"}
+
+
+DECIDES_NOTHING = re.compile(
+    r"name|seed|record\..*|stop\..*|topology\.(kind|hosts|switches|links\.ends|k|m|w|external|hosts_per_switch)"
+    r"|workload\.(name|transport|client|server|servers|receiver|aggregators|hosts|sources|packed|timeline|trace|digest)"
+    r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
+)
+"""Names, what is recorded, and what an experiment's own text tells: who sends what to whom, and how long."""
+
+
+def keys_of(table, path=""):
+    """The paths of a resolved scenario's keys, rows of lists and named transports and classes taken together."""
+    for key, value in table.items():
+        inner = f"{path}.{key}" if path else key
+        if isinstance(value, dict):
+            yield from keys_of(value, re.sub(r"^transports\.\w+$", "transport", re.sub(r"\.classes\.\w+$", "", inner)))
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for row in value:
+                yield from keys_of(row, inner)
+        else:
+            yield re.sub(r"^topology\.links\.(rate|delay)$", r"topology.link.\1", inner)
+
+
+def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
+    """A new key of the simulator fails here: say in each paper.toml which parameter it belongs to, and its value."""
+    used: dict[str, set[str]] = {}
+    named: dict[str, set[str]] = {}
+    for text, paper in {cell.run.toml: cell.experiment.key for cell in planned}.items():
+        used.setdefault(paper, set()).update(keys_of(tomllib.loads(text)))
+    for cell in planned:
+        named[cell.experiment.key] = {key for row in cell.experiment.paper.parameter for key in row.keys}
+    for paper, keys in used.items():
+        assert {key for key in keys if not DECIDES_NOTHING.fullmatch(key)} == named[paper], paper
 
 
 @pytest.fixture(scope="module")
@@ -423,6 +492,14 @@ def test_pitfalls_show_what_comes_out(store):
             if name in page:
                 drawn = plots.figure(outcome.experiment, plot, outcome.points)
                 assert plots.digest(drawn) in (ROOT / "docs" / name).read_text(encoding="utf-8"), name
+
+
+def test_the_recount_is_that_of_the_verdicts():
+    """The page and README's line are those that `make recount` would write now."""
+    recount = runpy.run_path(str(ROOT / ".ci" / "recount.py"))
+    claims = recount["judged"]()
+    assert (ROOT / "docs" / "validation" / "papers.md").read_text(encoding="utf-8") == recount["page"](claims)
+    assert recount["readme_line"](claims) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_differs_says_why():
@@ -464,6 +541,43 @@ def test_every_band_is_that_of_the_table_or_says_why_not():
         assert part.kind == row["kind"], key
     left_out = {one.id for experiment in experiments for one in experiment.paper.left_out}
     assert {row["id"] for row in table.iter_rows(named=True) if not row["part"]} == left_out
+
+
+def test_a_scan_halves_its_settings_and_keeps_what_it_found(folder, tmp_path):
+    """Two settings with one seed, the better one with two; the table is kept by --record and shown without a run."""
+    scan = folder / "tiny" / "joint.toml"
+    scan.write_text(
+        'scenario = "two.scenario.toml"\nscores = ["two"]\npresent = { "topology.link.delay" = "1 ms" }\n'
+        '[axes]\n"topology.link.delay" = ["1 ms", "1 us"]\n[[stages]]\nseeds = 1\nkeep = 1\n[[stages]]\nseeds = 2\n'
+    )
+    arguments = ("reproduce", "tiny/joint", "--experiments", folder, "--out", tmp_path / "out", "--quiet")
+    assert cli(*arguments).returncode == 0
+    assert "The scan was not run yet." in (tmp_path / "out" / "tiny.html").read_text()
+    assert cli(*arguments, "--full", "--record").returncode == 0
+    best, other = json.loads((folder / "tiny" / "joint.json").read_text())
+    assert (best["stage"], best["axes"], best["parts"]) == (
+        2,
+        {"topology.link.delay": "1 us"},
+        {"T-1.1": "reproduced"},
+    )
+    assert (other["stage"], other["parts"]) == (1, {"T-1.1": "differs"})
+    assert len([*(tmp_path / "out" / "runs").rglob("manifest.json")]) == 6
+    assert cli(*arguments).returncode == 0
+    page = (tmp_path / "out" / "tiny.html").read_text()
+    assert "Stage 2 of 2, finished." in page
+    assert "1 ms (this paper's now)" in page
+
+
+def test_the_present_setting_of_a_scan_is_that_of_its_scenario():
+    """What the page marks as the paper's setting is on the grid, and what the scenario resolves to without it."""
+    (scan,) = select(find_experiments(), "bolt/scan")
+    assert scan.spec.present in settings(scan.spec)
+    stage = scan.spec.stages[0]
+    with_it, without = (
+        {cell.variant: cell.run.key for cell in plan_stage(scan, stage, [setting]) if "dctcp" in cell.variant}
+        for setting in (scan.spec.present, {})
+    )
+    assert with_it == without
 
 
 def test_the_example_of_the_guide(tmp_path):

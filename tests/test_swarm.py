@@ -1,13 +1,15 @@
 """A few drawn scenarios in each run of the tests, others every time: set PAUSEFRAME_SWARM_SEED to repeat them.
 
-`python tests/swarm.py --count 1000` draws more, and prints the command that repeats each one that breaks a rule.
+`python tests/swarm.py --count 1000` draws more, and writes each one that breaks a rule to a file.
 """
 
 import os
 import secrets
+from collections import Counter
 
 import pytest
-from swarm import check
+from swarm import check, scenario_of
+from swarm_kinds import ALL, kinds_of
 
 SCENARIOS = 24
 FIRST = int(os.environ.get("PAUSEFRAME_SWARM_SEED") or secrets.randbelow(1 << 40))
@@ -17,3 +19,11 @@ FIRST = int(os.environ.get("PAUSEFRAME_SWARM_SEED") or secrets.randbelow(1 << 40
 def test_no_rule_is_broken(number: int) -> None:
     seed = FIRST + number
     assert list(check(seed)) == [], f"python tests/swarm.py --count 1 --seed {seed}"
+
+
+def test_every_mechanism_is_drawn() -> None:
+    drawn = Counter[str]()
+    for seed in range(300):
+        scenario = scenario_of(seed)
+        drawn.update(kinds_of(scenario.resolved) if scenario else ())
+    assert {kind: drawn[kind] for kind in ALL if drawn[kind] < 5} == {}

@@ -123,5 +123,27 @@ def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]
     raise ValueError(f"{path}.{key}: {table.get(key)!r} is none of {allowed}")
 
 
+UNITS = {"size_bytes": ("size", "B"), "start_us": ("start", "us"), "compute_us": ("compute", "us")}
+"""Columns of a file of flows whose name has their unit, and the keys that they are in a scenario."""
+
+
+def _rows(frame: Any) -> tuple[dict[str, Any], ...]:
+    """A data frame of polars as the list of tables that it stands for: columns of a file of flows, or its keys."""
+    return tuple(
+        dict(_cell(name, value) for name, value in row.items() if value is not None) for row in frame.to_dicts()
+    )
+
+
+def _cell(name: str, value: Any) -> tuple[str, Any]:
+    if name in UNITS:
+        key, unit = UNITS[name]
+        return key, f"{value} {unit}"
+    if name == "after" and isinstance(value, str):
+        return name, value.split()
+    return name, value
+
+
 def _freeze(value: Any) -> Any:
+    if hasattr(value, "to_dicts"):
+        return _rows(value)
     return tuple(_freeze(item) for item in value) if isinstance(value, list | tuple) else value

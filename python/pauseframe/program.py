@@ -56,7 +56,7 @@ class Program:
 
     def send(self, to: int, size: int, tag: int = 0) -> None:
         """Sends `size` bytes; goes on when the buffer is free again."""
-        self._step(f"send {self._peer(to)} {_size(size)} {_tag(tag)}")
+        self._step(f"send {self._peer(to)} {_size(size)} {_sent(tag)}")
 
     def recv(self, source: int | None = None, tag: int | None = None) -> None:
         """Receives a message; from anybody or with any tag where these are None."""
@@ -64,15 +64,11 @@ class Program:
 
     def isend(self, to: int, size: int, tag: int = 0) -> int:
         """Begins to send."""
-        request = self._begin()
-        self._step(f"isend {request} {self._peer(to)} {_size(size)} {_tag(tag)}")
-        return request
+        return self._begin("isend", f"{self._peer(to)} {_size(size)} {_sent(tag)}")
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> int:
         """Posts a receive."""
-        request = self._begin()
-        self._step(f"irecv {request} {self._source(source)} any {_tag(tag)}")
-        return request
+        return self._begin("irecv", f"{self._source(source)} any {_tag(tag)}")
 
     def wait(self, *requests: int) -> None:
         """Goes on when all these requests are complete; all that are open if none is named."""
@@ -80,6 +76,8 @@ class Program:
         unknown = [request for request in names if request not in self._open]
         if unknown:
             raise ValueError(f"rank {self.rank} has no open request {unknown[0]}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"rank {self.rank} waits for a request twice: {', '.join(map(str, names))}")
         if names:
             self._step("waitall " + " ".join(map(str, names)))
         for request in names:
@@ -123,20 +121,23 @@ class Program:
         self._step(f"reduce_scatter 0 {_size(size)}")
 
     def text(self) -> str:
-        """The program as lines of a PMPI trace."""
+        """The program as lines of a PMPI trace; a ValueError if it never waits for one of its requests."""
+        if self._open:
+            raise ValueError(f"rank {self.rank} ends with request {min(self._open)} open: wait() takes all that are")
         return "\n".join([*self._lines, f"end {self._compute}"])
 
     def _step(self, text: str) -> None:
         self._lines.append(f"{self._compute} {text}")
         self._compute = 0
 
-    def _begin(self) -> int:
+    def _begin(self, operation: str, arguments: str) -> int:
         if self._free:
             request = self._free.pop()
         else:
             request = self._slots
             self._slots += 1
         self._open.add(request)
+        self._step(f"{operation} {request} {arguments}")
         return request
 
     def _peer(self, rank: int) -> int:
@@ -149,9 +150,13 @@ class Program:
 
 
 def _tag(tag: int | None) -> str:
-    if tag is not None and not isinstance(tag, int):
-        raise ValueError(f"{tag!r} is not a tag: it must be a whole number")
-    return "any" if tag is None else str(tag)
+    return "any" if tag is None else str(_sent(tag))
+
+
+def _sent(tag: int) -> int:
+    if not isinstance(tag, int) or not 0 <= tag < 1 << 31:
+        raise ValueError(f"{tag!r} is not a tag: it must be a whole number from 0 on")
+    return tag
 
 
 def _size(size: int) -> int:

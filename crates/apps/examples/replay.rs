@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let network = IdealNetwork { latency: Span::from_us(3), rate: BitRate::gbps(10), sharing };
         let replay = ideal::run(Arc::clone(&application), options.clone(), network)?;
         let end = replay.finish().ok_or("did not finish")? - Time::ZERO;
-        println!("{sharing:?}: {end}, {} messages not received", replay.unreceived());
+        println!("{sharing:?}: {end}");
         if sharing == Sharing::Nothing {
             match critical_path(&application, &options, network) {
                 Ok(path) => println!("critical path: {} ({})", path.length, path.length == end),

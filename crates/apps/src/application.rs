@@ -1,6 +1,7 @@
 //! An application: what each of its ranks does, as a trace or a generator tells it.
 
 use crate::algorithm::{Algorithm, Kind};
+use crate::replay::Fault;
 use pauseframe_units::Span;
 
 /// A request of a rank: the number that `isend` and `irecv` give and `wait` takes. Numbers are reused.
@@ -147,6 +148,8 @@ pub struct Application {
     pub programs: Vec<Program>,
     /// Communicators; the first has all ranks.
     pub comms: Vec<Communicator>,
+    /// Names of its files, without their folders: one, or one for each rank; none where there is no file.
+    pub files: Vec<String>,
     /// What the reader took note of: things it left out or understood in one of several ways.
     pub notes: Vec<String>,
 }
@@ -215,7 +218,18 @@ impl Application {
     /// With these programs and the one communicator of all ranks.
     pub fn new(name: impl Into<String>, programs: Vec<Program>) -> Application {
         let world = Communicator::new((0..programs.len() as u32).collect());
-        Application { name: name.into(), programs, comms: vec![world], notes: Vec::new() }
+        Application { name: name.into(), programs, comms: vec![world], files: Vec::new(), notes: Vec::new() }
+    }
+
+    /// A fault, with the file and the line in which it is.
+    pub fn describe(&self, fault: &Fault) -> String {
+        let file =
+            if self.files.len() > 1 { self.files.get(fault.rank as usize) } else { self.files.first() };
+        match (file, fault.line) {
+            (None, _) => fault.to_string(),
+            (Some(file), 0) => format!("{file}: {fault}"),
+            (Some(file), line) => format!("{file}:{line}: rank {}: {}", fault.rank, fault.reason),
+        }
     }
 
     /// How many ranks it has.

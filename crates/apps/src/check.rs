@@ -1,11 +1,16 @@
 //! What can be seen to be wrong with an application before it runs.
 
 use crate::algorithm::Kind;
-use crate::application::{Application, Op, Program};
+use crate::application::{Application, Op, Program, Slot};
 use crate::replay::Fault;
+use pauseframe_units::Span;
 
-/// Finds the first mistake: a rank, communicator or request that there is not, a collective operation that its members do
-/// not agree on, steps that need each other.
+/// The largest message, and the longest computation, that leave room for sums.
+const BYTES_MAX: u64 = 1_000_000_000_000;
+const COMPUTE_MAX: Span = Span::from_secs(1_000_000);
+
+/// Finds the first mistake: a rank, communicator or request that there is not, a request that is begun or awaited twice or never
+/// awaited, a size beyond all use, a collective operation that its members do not agree on, steps that need each other.
 ///
 /// # Errors
 /// Rank, line and reason.
@@ -23,7 +28,7 @@ fn fault(rank: u32, program: &Program, step: usize, reason: String) -> Fault {
 
 fn check_steps(application: &Application, rank: u32, program: &Program) -> Result<(), Fault> {
     let ranks = application.ranks();
-    let mut begun = vec![false; program.slots()];
+    let mut requests = Requests(vec![State::New; program.slots()]);
     for (step, op) in program.ops.iter().enumerate() {
         let wrong = |reason: String| Err(fault(rank, program, step, reason));
         let member = |comm: u32, who: u32| {
@@ -41,13 +46,16 @@ fn check_steps(application: &Application, rank: u32, program: &Program) -> Resul
                 }
                 (has_root(call.kind).then_some(call.root), call.comm, request)
             }
+            Op::Compute(span) if span > COMPUTE_MAX => {
+                return wrong(format!("computes for {span}; at most {COMPUTE_MAX}"));
+            }
             Op::Compute(_) => continue,
             Op::Wait(slot) => {
-                check_wait(&begun, &[slot]).or_else(wrong)?;
+                requests.wait(program, step, &[slot]).or_else(wrong)?;
                 continue;
             }
             Op::WaitAll { first, count } => {
-                check_wait(&begun, program.waited(first, count)).or_else(wrong)?;
+                requests.wait(program, step, program.waited(first, count)).or_else(wrong)?;
                 continue;
             }
         };
@@ -57,22 +65,89 @@ fn check_steps(application: &Application, rank: u32, program: &Program) -> Resul
         if let Some(who) = [Some(rank), peer].into_iter().flatten().find(|&who| !member(comm, who)) {
             return wrong(format!("rank {who} is not in communicator {comm}"));
         }
+        if let Some(bytes) = bytes_of(program, op).filter(|&bytes| bytes > BYTES_MAX) {
+            return wrong(format!("has {bytes} bytes; at most {BYTES_MAX}"));
+        }
         if let Some(slot) = request {
-            begun[slot as usize] = true;
+            requests.begin(program, step, slot).or_else(wrong)?;
         }
     }
-    Ok(())
+    match requests.open() {
+        Some((slot, step)) => {
+            let reason = format!("begins request {slot}, for which nothing waits");
+            Err(fault(rank, program, step, reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The largest size that a step sends; what a receive would take says little.
+fn bytes_of(program: &Program, op: &Op) -> Option<u64> {
+    match *op {
+        Op::Send { bytes, .. } => Some(bytes),
+        Op::Collective { call, .. } => {
+            let call = &program.calls[call as usize];
+            call.counts.iter().copied().chain([call.bytes]).max()
+        }
+        _ => None,
+    }
+}
+
+/// How each request stands: the step that began it or waited for it last.
+struct Requests(Vec<State>);
+
+#[derive(Clone, Copy)]
+enum State {
+    New,
+    Open(usize),
+    Awaited(usize),
+}
+
+/// Where a step stands, for a reason that names a second place.
+fn place(program: &Program, step: usize) -> String {
+    match program.line(step) {
+        0 => format!("step {step}"),
+        line => format!("line {line}"),
+    }
+}
+
+impl Requests {
+    fn begin(&mut self, program: &Program, step: usize, slot: Slot) -> Result<(), String> {
+        match std::mem::replace(&mut self.0[slot as usize], State::Open(step)) {
+            State::Open(before) => {
+                let before = place(program, before);
+                Err(format!("begins request {slot} again: nothing has waited for that of {before}"))
+            }
+            State::New | State::Awaited(_) => Ok(()),
+        }
+    }
+
+    fn wait(&mut self, program: &Program, step: usize, slots: &[Slot]) -> Result<(), String> {
+        for &slot in slots {
+            match std::mem::replace(&mut self.0[slot as usize], State::Awaited(step)) {
+                State::New => return Err(format!("waits for request {slot}, which nothing has begun")),
+                State::Awaited(before) => {
+                    let before = place(program, before);
+                    return Err(format!("waits for request {slot} again: {before} has done so"));
+                }
+                State::Open(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The first request that is still open, and the step that began it.
+    fn open(&self) -> Option<(Slot, usize)> {
+        let open = (0..).zip(&self.0).filter_map(|(slot, state)| match *state {
+            State::Open(step) => Some((slot, step)),
+            State::New | State::Awaited(_) => None,
+        });
+        open.min_by_key(|&(_, step)| step)
+    }
 }
 
 fn has_root(kind: Kind) -> bool {
     matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Gatherv | Kind::Scatter | Kind::Scatterv)
-}
-
-fn check_wait(begun: &[bool], slots: &[u32]) -> Result<(), String> {
-    match slots.iter().find(|&&slot| !begun[slot as usize]) {
-        Some(slot) => Err(format!("waits for request {slot}, which nothing has begun")),
-        None => Ok(()),
-    }
 }
 
 /// Steps that need each other cannot begin: the first in the file is named.

@@ -54,7 +54,41 @@ pub enum ReplayError {
         /// Where and how.
         faults: Vec<Fault>,
     },
+    /// Messages come that no receive takes (MPI 4.0 §11.2.2 wants all communication complete at the end).
+    #[error("{name}: messages come that nobody receives:\n{}", listed(left))]
+    Unreceived {
+        /// The application.
+        name: String,
+        /// Whose they are.
+        left: Vec<Fault>,
+    },
+    /// It takes longer than the clock goes.
+    #[error("{name}: takes longer than {}", Span(LONGEST.0))]
+    TooLong {
+        /// The application.
+        name: String,
+    },
+    /// Somebody did not want to wait.
+    #[error("stopped")]
+    Stopped,
 }
+
+impl ReplayError {
+    /// What is wrong, rank by rank.
+    pub fn faults(&self) -> &[Fault] {
+        match self {
+            ReplayError::Stuck { stuck: faults, .. }
+            | ReplayError::Faults { faults, .. }
+            | ReplayError::Unreceived { left: faults, .. } => faults,
+            ReplayError::TooLong { .. } | ReplayError::Stopped => &[],
+        }
+    }
+}
+
+/// Half of what the clock can hold, so that sums of a time and a span have room.
+const LONGEST: Time = Time(u64::MAX / 2);
+/// Things that happen between two looks at whether to go on: a few milliseconds.
+const LOOK_EVERY: u64 = 1 << 14;
 
 /// The first lines of a list of faults.
 fn listed(faults: &[Fault]) -> String {
@@ -79,6 +113,10 @@ pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
     if !stuck.is_empty() {
         return Err(ReplayError::Stuck { name, ranks: replay.application().ranks(), stuck });
     }
+    let left = replay.unreceived();
+    if !left.is_empty() {
+        return Err(ReplayError::Unreceived { name, left });
+    }
     Ok(())
 }
 
@@ -99,8 +137,10 @@ enum What {
 }
 
 /// The network at work.
-struct Carrier {
+struct Carrier<'a> {
     network: IdealNetwork,
+    /// What the way between two ranks takes beyond the latency of the network.
+    way: &'a mut dyn FnMut(u32, u32) -> Span,
     queue: BinaryHeap<Reverse<Due>>,
     /// Messages under way, and free places.
     messages: Vec<(Message, u8)>,
@@ -123,8 +163,24 @@ pub fn run(
     options: Options,
     network: IdealNetwork,
 ) -> Result<Replay, ReplayError> {
+    run_watched(application, options, network, &mut |_, _| Span::ZERO, &mut || true)
+}
+
+/// The same where ranks are at different distances, and for somebody who may not want to wait: a message from one rank to another
+/// takes their `way` longer, and `go_on` is asked every few milliseconds.
+///
+/// # Errors
+/// As [`run`], and [`ReplayError::Stopped`].
+pub fn run_watched(
+    application: Arc<Application>,
+    options: Options,
+    network: IdealNetwork,
+    way: &mut dyn FnMut(u32, u32) -> Span,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Replay, ReplayError> {
     let mut carrier = Carrier {
         network,
+        way,
         queue: BinaryHeap::new(),
         messages: Vec::new(),
         free: Vec::new(),
@@ -137,7 +193,15 @@ pub fn run(
     let mut out = Outbox::default();
     replay.start(Time::ZERO, &mut out);
     carrier.take(&mut out, Time::ZERO);
+    let mut happened = 0_u64;
     while let Some(Reverse(due)) = carrier.queue.pop() {
+        happened += 1;
+        if happened.is_multiple_of(LOOK_EVERY) && !go_on() {
+            return Err(ReplayError::Stopped);
+        }
+        if due.at > LONGEST {
+            return Err(ReplayError::TooLong { name: replay.application().name.clone() });
+        }
         match due.what {
             What::Timer(rank) => {
                 replay.on_timer(Timer { at: due.at, rank, token: due.index as u32 }, due.at, &mut out);
@@ -150,7 +214,7 @@ pub fn run(
     verdict(&replay).map(|()| replay)
 }
 
-impl Carrier {
+impl Carrier<'_> {
     /// Does what the ranks want.
     fn take(&mut self, out: &mut Outbox, now: Time) {
         for timer in out.timers.drain(..) {
@@ -177,16 +241,17 @@ impl Carrier {
     /// When a message has left, and when it is there.
     fn times(&mut self, message: &Message, now: Time) -> (Time, Time) {
         let Message { from, to, bytes, .. } = *message;
-        let (latency, wire) = (self.network.latency, self.network.rate.serialise(Bytes(bytes)));
+        let latency = self.network.latency.saturating_add((self.way)(from, to));
+        let wire = self.network.rate.serialise(Bytes(bytes));
         let (sent, mut delivered) = match self.network.sharing {
-            Sharing::Nothing => (now + wire, now + wire + latency),
+            Sharing::Nothing => (now.saturating_add(wire), now.saturating_add(wire).saturating_add(latency)),
             Sharing::Nics => {
                 let start = now.max(self.nics[from as usize][0]);
-                self.nics[from as usize][0] = start + wire;
+                self.nics[from as usize][0] = start.saturating_add(wire);
                 // Cut through: the receiving NIC takes the first byte as soon as it is there and it is free.
-                let first = (start + latency).max(self.nics[to as usize][1]);
-                self.nics[to as usize][1] = first + wire;
-                (start + wire, first + wire)
+                let first = start.saturating_add(latency).max(self.nics[to as usize][1]);
+                self.nics[to as usize][1] = first.saturating_add(wire);
+                (start.saturating_add(wire), first.saturating_add(wire))
             }
         };
         if let Part::Eager(envelope) | Part::Announce { envelope, .. } = message.part {
@@ -207,5 +272,59 @@ impl Carrier {
             self.free.push(place);
         }
         *message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Pattern, Shape, generate};
+
+    const NETWORK: IdealNetwork =
+        IdealNetwork { latency: Span::from_us(1), rate: BitRate::gbps(10), sharing: Sharing::Nics };
+
+    #[test]
+    fn who_does_not_want_to_wait_is_heard() {
+        let shape = Shape { ranks: 32, bytes: 100, compute: Span::from_us(1), iterations: 2000 };
+        let application = Arc::new(generate(&Pattern::Pipeline, shape).unwrap());
+        let mut asked = 0;
+        let mut patience = |most: u32| {
+            asked += 1;
+            asked <= most
+        };
+        let stopped = run_watched(
+            Arc::clone(&application),
+            Options::default(),
+            NETWORK,
+            &mut |_, _| Span::ZERO,
+            &mut || patience(1),
+        );
+        assert_eq!(stopped.unwrap_err(), ReplayError::Stopped);
+        let patient =
+            run_watched(application, Options::default(), NETWORK, &mut |_, _| Span::ZERO, &mut || {
+                patience(u32::MAX)
+            });
+        assert!(patient.is_ok());
+        assert!(asked > 4, "{asked}");
+    }
+
+    #[test]
+    fn ranks_that_are_farther_apart_wait_longer() {
+        let shape = Shape { ranks: 3, bytes: 1000, compute: Span::ZERO, iterations: 1 };
+        let application = Arc::new(generate(&Pattern::Pipeline, shape).unwrap());
+        let options = Options { envelope: 0, ..Options::default() };
+        let mut way = |from: u32, to: u32| Span::from_us(u64::from(10 * from + to));
+        let replay = run_watched(application, options, NETWORK, &mut way, &mut || true).unwrap();
+        // From rank 0 to 1 and from 1 to 2: 0.8 us for the bytes, 1 us, and the way.
+        let expected = Span::from_ns(2 * 1800) + Span::from_us(1 + 12);
+        assert_eq!(replay.finish(), Some(Time::ZERO + expected));
+    }
+
+    #[test]
+    fn what_takes_longer_than_the_clock_goes_is_refused() {
+        let shape = Shape { ranks: 2, bytes: 8, compute: Span::from_secs(1_000_000), iterations: 30 };
+        let application = Arc::new(generate(&Pattern::Pipeline, shape).unwrap());
+        let error = run(application, Options::default(), NETWORK).unwrap_err();
+        assert!(matches!(error, ReplayError::TooLong { .. }), "{error}");
     }
 }

@@ -182,9 +182,10 @@ impl Replay {
         self.ranks.iter().flat_map(|rank| &rank.faults)
     }
 
-    /// Messages that came and that nobody received.
-    pub fn unreceived(&self) -> usize {
-        self.ranks.iter().map(Rank::unreceived).sum()
+    /// Ranks to which messages came that they did not receive.
+    pub fn unreceived(&self) -> Vec<Fault> {
+        let world = World { application: &self.application, options: &self.options };
+        self.ranks.iter().filter_map(|rank| rank.unreceived(world)).collect()
     }
 
     /// What came of each rank.

@@ -28,7 +28,6 @@ fn time_of(application: Application, options: &Options) -> Span {
     let replay = ideal::run(Arc::new(application), options.clone(), NETWORK).expect("it can be replayed");
     let end = replay.finish().expect("every rank ends") - Time::ZERO;
     assert_eq!(path.length, end, "the replay and the critical path");
-    assert_eq!(replay.unreceived(), 0);
     end
 }
 

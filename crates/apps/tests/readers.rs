@@ -1,39 +1,21 @@
 //! Traces in all formats: what they mean, worked out by hand, and what is said of those that are wrong.
 
+mod common;
+
+use common::{File, GOAL, PMPI, TIME_INDEPENDENT, read_bytes};
 use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
 use pauseframe_apps::read::{Format, ReadOptions, read};
 use pauseframe_apps::{Application, Op, Options, critical_path};
 use pauseframe_units::{BitRate, Span, Time};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 const NETWORK: IdealNetwork =
     IdealNetwork { latency: Span::from_us(3), rate: BitRate::gbps(8), sharing: Sharing::Nothing };
 
-/// A file of its own for a test, removed when the test ends.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str, content: &[u8]) -> File {
-        let path = std::env::temp_dir().join(format!("pauseframe-apps-{}-{name}", std::process::id()));
-        std::fs::write(&path, content).expect("the folder for temporary files can be written");
-        File(path)
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).expect("it was made by this test");
-    }
-}
-
 fn read_text(name: &str, text: &str) -> Result<Application, String> {
-    let file = File::new(name, text.as_bytes());
-    read(&file.0, None, ReadOptions::default()).map_err(|error| {
-        let text = error.to_string();
-        text.replace(&file.0.display().to_string(), "FILE")
-    })
+    read_bytes(name, text.as_bytes())
 }
 
 /// Microseconds until the end; a byte takes a nanosecond.
@@ -47,30 +29,6 @@ fn time_of(application: Application) -> f64 {
     }
     end.as_us_f64()
 }
-
-const PMPI: &str = "\
-# npb-pmpi-trace 1
-rank 0 of 3
-comm 0 3 all
-2000 isend 0 1 1000 7
-500 irecv 1 2 100 8
-1000 waitall 0 1
-0 barrier 0
-end 250 compute_ns 3750 wall_ns 1 clock_overhead_ns 1
-rank 1 of 3
-comm 0 3 all
-0 recv 0 4000 7
-10000 send 2 500 9
-0 barrier 0
-end 0 compute_ns 10000 wall_ns 1 clock_overhead_ns 1
-rank 2 of 3
-comm 0 3 all
-0 irecv 5 1 500 9
-0 wait 5
-1000 send 0 100 8
-0 barrier 0
-end 0 compute_ns 1000 wall_ns 1 clock_overhead_ns 1
-";
 
 #[test]
 fn pmpi() {
@@ -132,7 +90,7 @@ fn pmpi_mistakes() {
 }
 
 #[test]
-fn a_trace_that_can_not_finish_says_who_waits_for_what() {
+fn a_trace_that_cannot_finish_says_who_waits_for_what() {
     let text = PMPI.replace("10000 send 2 500 9", "10000 send 2 500 10");
     let application = Arc::new(read_text("pmpi-stuck.txt", &text).unwrap());
     let error = ideal::run(Arc::clone(&application), Options::default(), NETWORK).unwrap_err();
@@ -202,28 +160,6 @@ fn benchmarks_of_the_repository() {
     }
 }
 
-const GOAL: &str = "\
-num_ranks 2
-/* rank 0 computes two things at once,
-   and sends when one of them is done */
-rank 0 {
-l1: calc 1000
-l2: calc 3000 cpu 1
-l3: send 1000b to 1 tag 4
-l3 requires l1
-l4: recv 500b from 1 tag 5 nic 0
-l5: calc 100 // after the message
-l5 requires l4
-l6: calc 700 cpu 1
-l6 irequires l4
-}
-rank 1 {
-a: recv 1000b from 0 tag 4
-b: send 500b to 0 tag 5
-b requires a
-}
-";
-
 #[test]
 fn goal() {
     // Message at 1 + 3 + 1 us, answer at 5 + 3.5, then 0.1 us. The last step begins with the receive, behind cpu 1's first.
@@ -249,26 +185,6 @@ fn goal_mistakes() {
     let cycle = wrong("l1: calc 1000\n", "l1: calc 1000\nl1 requires l3\n");
     assert_eq!(cycle, "FILE:5: rank 0: depends on itself, through other steps");
 }
-
-const TIME_INDEPENDENT: &str = "\
-0 init
-1 init
-2 init
-0 compute 5e3
-0 isend 1 3 1000
-0 send 2 4 500 1
-1 irecv 0 3 1000
-1 test 0 1 3
-1 wait 0 1 3
-0 waitall
-2 recv -1 -1 0
-2 reduce 100 2e3
-0 reduce 100 0
-1 reduce 100 0
-0 finalize
-1 finalize
-2 finalize
-";
 
 #[test]
 fn simgrid() {

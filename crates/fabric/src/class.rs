@@ -1,6 +1,8 @@
 //! What the switches do with each class: its queue, its marker and its part of a shared buffer.
 
-use crate::settings::{BufferPolicy, Marker, QueueDiscipline, Settings};
+use crate::marker::{Asked, Marker};
+use crate::queue::QueueDiscipline;
+use crate::settings::{BufferPolicy, Settings};
 use pauseframe_units::{Bytes, Priority};
 
 /// The settings of one class, complete.
@@ -38,11 +40,20 @@ impl ClassPolicy {
 
     /// Whether its queues must see every packet come, and not only those that meet a long queue.
     pub(crate) fn watches_arrivals(&self) -> bool {
-        self.marker.is_average() || self.marker.counts_packets() || self.packets < u32::MAX
+        let asked = matches!(self.marker.asked(), Asked::Waiting | Asked::All | Asked::CountedDepartures);
+        asked || self.packets < u32::MAX
+    }
+
+    /// Up to this backlog its marker picks nothing, and need not be asked; `u64::MAX` where only being asked tells.
+    pub(crate) fn mark_above(&self) -> u64 {
+        match self.marker.asked() {
+            Asked::Backlog(bytes) => bytes,
+            _ => u64::MAX,
+        }
     }
 
     /// Whether something is to be done when a packet leaves.
     pub(crate) fn watches_departures(&self) -> bool {
-        self.watches_arrivals() || self.marker.is_at_dequeue() || self.queue != QueueDiscipline::Fifo
+        self.watches_arrivals() || self.marker.asked() == Asked::Departures || self.queue.is_ranked()
     }
 }

@@ -3,9 +3,9 @@
 
 use crate::class::ClassPolicy;
 use crate::ids::LaneId;
+use crate::marker::Asked;
 use crate::plan::Plan;
 use crate::settings::BufferPolicy;
-use crate::settings::QueueDiscipline;
 use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
 
@@ -28,7 +28,7 @@ pub(crate) struct Hot {
     pub(crate) pipelined: bool,
     /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
     pub(crate) calm: [u64; Priority::COUNT],
-    /// By class: [`crate::settings::Marker::bytes_at_enqueue`].
+    /// By class: [`ClassPolicy::mark_above`].
     pub(crate) mark_above: [u64; Priority::COUNT],
     /// Lossless classes with fixed thresholds whose marker need not see every packet come.
     pub(crate) fixed_lossless: u8,
@@ -103,7 +103,7 @@ impl Hot {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
-        let mark_above = policies.map(|policy| policy.marker.bytes_at_enqueue());
+        let mark_above = policies.map(|policy| policy.mark_above());
         let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
         let calm = std::array::from_fn(|class| {
             let plain = (accounted | watched_arrivals) & 1 << class == 0;
@@ -123,13 +123,13 @@ impl Hot {
             direct: if pipelined || settings.qcn.is_some() {
                 0
             } else {
-                !set(&|policy| policy.marker.is_average())
+                !set(&|policy| policy.marker.asked() == Asked::All)
             },
             accounted,
             watched_arrivals,
             watched_departures,
             plain: !(accounted | watched_departures),
-            ranked: set(&|policy| policy.queue != QueueDiscipline::Fifo),
+            ranked: set(&|policy| policy.queue.is_ranked()),
             shared,
             ets,
             deliberate: pipelined || ets,

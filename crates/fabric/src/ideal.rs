@@ -4,8 +4,8 @@
 //! the start reach the end of link i at the time of the first one plus (n - 1) times the slowest serialisation up
 //! to i; a shorter last packet follows behind them. With a handshake, its round trip comes first. Where shortest
 //! paths differ in rate or delay, each link is the best of those as far from the source: no path is faster. Where
-//! packets travel in VLANs, it is the shortest route that the tables have, in the first VLAN that has it: the same
-//! network, idle. Where each packet takes a path of its own, only the links of the two hosts are shared, and a packet
+//! packets travel in VLANs, it is the shortest route that the tables have, or where links differ the best of all routes that a
+//! sender picks from, link by link: the same network, idle. Where each packet takes a path of its own, only the links of the two hosts are shared, and a packet
 //! may overtake another: the time is the least that leaves these two links enough of it.
 //! What the clock cannot hold (213 days) is [`Span::MAX`]: no flow of a run takes that long.
 
@@ -44,6 +44,15 @@ impl Hop {
         let faster = self.rate.serialise(RATE_PROBE) <= other.rate.serialise(RATE_PROBE);
         Hop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
     }
+}
+
+/// What neither of two routes between the same hosts surpasses: as many links as the shorter has, each the better of the two.
+fn best_of_routes(one: Vec<Hop>, other: Vec<Hop>) -> Vec<Hop> {
+    let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    // The last link is that of the host, in both.
+    let between = best.len().saturating_sub(1);
+    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.joined(other));
+    best
 }
 
 /// Bytes whose serialisation tells two rates apart.
@@ -124,7 +133,12 @@ impl IdealTime {
             Hop { rate: LineRate::new(channel.rate), delay: channel.delay.saturating_add(latency) }
         };
         if let Some(vlans) = &self.settings.vlans {
-            return vlans.shortest_path(from, to).into_iter().map(hop).collect();
+            return if self.uniform {
+                vlans.shortest_path(from, to).into_iter().map(hop).collect()
+            } else {
+                let routes = vlans.paths(from, to).map(|ports| ports.into_iter().map(&hop).collect());
+                routes.reduce(best_of_routes).unwrap_or_default()
+            };
         }
         if self.uniform { self.first_path(from, to, hop) } else { self.best_path(from, to, hop) }
     }

@@ -3,6 +3,11 @@
 //! One packet's journey: [`endpoint`] (TCP hands over a segment; stack, NIC) → [`wire`] (queue, link) → [`switching`] (route, admit, mark;
 //! who may hold how much, who must pause) → wire → … → endpoint. A [`cell`] drives it, [`watch`] looks at it.
 
+// The audit's tests build networks as those in tests/all do, which see the crate from outside.
+#[cfg(test)]
+extern crate self as pauseframe_fabric;
+
+mod audit;
 mod cell;
 mod class;
 mod crew;
@@ -16,12 +21,14 @@ mod headroom;
 mod hot;
 mod ideal;
 mod ids;
+mod marker;
 mod memory;
 mod near;
 mod network;
 mod order;
 mod partition;
 mod plan;
+mod queue;
 mod room;
 mod rows;
 mod settings;
@@ -36,12 +43,14 @@ pub use failures::{Failed, Failure};
 pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Workload};
 pub use headroom::{Headroom, HeadroomReport, Thresholds, headroom};
 pub use ideal::IdealTime;
+pub use marker::{BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, Red, Step, Threshold};
 pub use network::{Failed as RunFailed, Network, Shield};
 pub use plan::Plan;
+pub use queue::QueueDiscipline;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, Marker, Overhead, PfcSettings, QcnSettings,
-    QueueDiscipline, ReceiverSettings, Red, Scheduler, Settings, Threshold, Transport, VlanChoice,
-    VlanRoutes, Watchdog, WatchdogAction, WireJitter,
+    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, Overhead, PfcSettings, QcnSettings,
+    ReceiverSettings, Scheduler, Settings, Transport, VlanChoice, VlanRoutes, Watchdog, WatchdogAction,
+    WireJitter,
 };
 pub use watch::deadlock::{Deadlock, DeadlockedQueue};
 pub use watch::pause_tree::PauseInterval;

@@ -5,6 +5,7 @@
 //! whatever comes from outside comes later. Between windows nothing runs: what has crossed a border is brought over, what hosts have
 //! told goes to the traffic, links fail and come back, and who watches looks.
 
+use crate::audit::Audit;
 use crate::cell::Cell;
 use crate::crew::Crew;
 use crate::endpoint::throughput::Throughput;
@@ -65,6 +66,7 @@ pub struct Network {
     detector: Option<Detector>,
     failures: Option<Failures>,
     guarded: bool,
+    audit: Audit,
 }
 
 /// A failed assertion in a cell that ran on a thread of its own.
@@ -122,6 +124,7 @@ impl Network {
             detector: None,
             failures: None,
             guarded: false,
+            audit: Audit::new(plan.lanes()),
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
         }
@@ -193,13 +196,29 @@ impl Network {
         mut watch: impl FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
         let others = self.rooms.len() - 1;
-        if others == 0 {
-            return self.take_turns(limits, &mut None, &mut watch);
-        }
-        std::thread::scope(|scope| {
-            let crew = Crew::new(scope, others, shield);
-            self.take_turns(limits, &mut Some(crew), &mut watch)
-        })
+        let ending = if others == 0 {
+            self.take_turns(limits, &mut None, &mut watch)?
+        } else {
+            std::thread::scope(|scope| {
+                let crew = Crew::new(scope, others, shield);
+                self.take_turns(limits, &mut Some(crew), &mut watch)
+            })?
+        };
+        self.look_at_books();
+        Ok(ending)
+    }
+
+    /// Compares what has been counted with what is there.
+    pub(crate) fn look_at_books(&mut self) {
+        self.rooms.iter_mut().for_each(|room| room.take_in());
+        let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
+        self.audit.look(view, self.rooms.iter().map(|room| room.tally.events).sum());
+    }
+
+    /// The cell of a network that has one, to be falsified.
+    #[cfg(test)]
+    pub(crate) fn only_cell(&mut self) -> &mut Cell {
+        &mut self.rooms[0].cell
     }
 
     fn take_turns(
@@ -229,6 +248,9 @@ impl Network {
             // A turn counts as an event: where nothing but samples happens, somebody still asks whether to go on.
             turns += 1;
             let events = self.events();
+            if self.audit.is_due(events) {
+                self.look_at_books();
+            }
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
                 if watch(self, Progress { now: self.reached.min(limits.time), events }) == Control::Stop {
@@ -506,13 +528,16 @@ impl Network {
         self.each_cell(|Cell { ports, near, .. }| ports.expect_failures(near));
     }
 
-    /// Damages what these ports send.
+    /// Damages what these ports send, before `stop` if there is one.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)]) {
+    pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
+        let stop = stop.unwrap_or(Time::MAX);
         self.each_cell(|cell| {
-            ports.iter().for_each(|(port, model)| cell.ports.errors.corrupt(*port, *model, &mut cell.near));
+            ports
+                .iter()
+                .for_each(|(port, model)| cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near));
         });
     }
 

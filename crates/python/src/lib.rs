@@ -292,7 +292,7 @@ fn run(
 /// What a run raises: the caller's mistake, or a failure on the way.
 pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     match error {
-        results::RunError::TooLarge(problem) => {
+        results::RunError::TooLarge(problem) | results::RunError::Refused(problem) => {
             scenario_error(py, &pauseframe_scenario::ScenarioError { problems: vec![*problem] })
         }
         results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),

@@ -32,6 +32,9 @@ pub enum RunError {
     /// What is to be recorded is more than anybody is likely to want.
     #[error("{0}")]
     TooLarge(Box<pauseframe_schema::error::Problem>),
+    /// An application cannot be carried out.
+    #[error("{0}")]
+    Refused(Box<pauseframe_schema::error::Problem>),
     /// Somebody did not want to wait until the results were written.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {

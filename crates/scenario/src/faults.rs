@@ -16,11 +16,11 @@ pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
     }
     network.fail(plan, scenario.routing.convergence);
-    for CorruptionSpec { ports, ber, fer } in &scenario.corruption {
+    for CorruptionSpec { ports, ber, fer, stop } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
-        network.corrupt(&bad);
+        network.corrupt(&bad, stop.map(|stop| Time::ZERO + stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
     if let Some(WatchdogSpec { detection, action, restoration }) = pfc.watchdog {

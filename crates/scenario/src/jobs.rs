@@ -1,18 +1,27 @@
-//! What came of the applications of a run, beside their references: the ideal network, and the same network alone.
+//! The applications of a run beside their references: the ideal network, before it, and the same network alone, after it.
 
 use crate::build::{Built, build_only};
 use crate::faults;
+use crate::run::WATCH_EVERY;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
-use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
-use pauseframe_apps::{Fault, Job, RankReport, Totals};
+use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
+use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
 use pauseframe_engine::{Control, Limits};
 use pauseframe_fabric::Network;
 use pauseframe_results::{JobResult, JobTimeline, RankResult};
+use pauseframe_schema::error::Problem;
 use pauseframe_schema::panics::shield;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, Span, Time};
 use pauseframe_workload::application::{ApplicationWorkload, options};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The time of applications on ideal hardware, by position of the workload.
+pub(crate) type References = BTreeMap<usize, Span>;
+
+/// So many ranks of a trace that is refused are told.
+const TOLD: usize = 10;
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
     scenario.workload.iter().enumerate().filter_map(|(index, workload)| match &workload.kind {
@@ -26,8 +35,71 @@ fn job(network: &Network, index: usize) -> Option<&Job> {
     Some(&workload.job)
 }
 
-/// The applications of a run that is over by `now`. Those that ask for it are run again, alone.
-pub(crate) fn results(scenario: &Scenario, built: &Built, now: Time) -> Vec<JobResult> {
+/// The time of each application on ideal hardware, by workload. A trace that cannot finish there finishes nowhere, and is refused
+/// before the run; one that takes messages from anybody is given the benefit of the doubt, as it may go otherwise in another network.
+///
+/// # Errors
+/// File, line and what its ranks wait for, of the first application that cannot finish or breaks the rules of MPI.
+pub(crate) fn references(
+    scenario: &Scenario,
+    built: &Built,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<References, Box<Problem>> {
+    let mut references = References::new();
+    for (index, spec) in specs(scenario) {
+        let Some(hosts) = job(&built.network, index).map(Job::hosts) else { continue };
+        let Some(network) = ideal_hardware(hosts, built) else { continue };
+        let mut known: BTreeMap<(u32, u32), Span> = BTreeMap::new();
+        let mut way = |from: u32, to: u32| {
+            let [from, to] = [from, to].map(|rank| hosts[rank as usize]);
+            *known.entry((from, to)).or_insert_with(|| built.ideal.wire_latency(NodeId(from), NodeId(to)))
+        };
+        let application = Arc::clone(&spec.application.0);
+        let options = pauseframe_apps::Options { timeline: false, ..options(spec) };
+        match ideal::run_watched(application, options, network, &mut way, go_on) {
+            Ok(replay) => {
+                references.extend(replay.finish().map(|end| (index, end - Time::ZERO)));
+            }
+            Err(ReplayError::Stopped) => break,
+            Err(_) if spec.application.0.has_wildcards() => {}
+            Err(error) => return Err(Box::new(refusal(scenario, index, &spec.application.0, &error))),
+        }
+    }
+    Ok(references)
+}
+
+/// What is told of a trace that is refused: every rank up to a limit.
+fn refusal(scenario: &Scenario, index: usize, application: &Application, error: &ReplayError) -> Problem {
+    let faults = error.faults();
+    let mut told: Vec<String> = faults.iter().take(TOLD).map(|fault| application.describe(fault)).collect();
+    if faults.len() > TOLD {
+        told.push(format!("and {} ranks more", faults.len() - TOLD));
+    }
+    let said = match error {
+        ReplayError::Stuck { stuck, ranks, .. } => {
+            format!("cannot finish: {} of {ranks} ranks wait for ever: ", stuck.len())
+        }
+        ReplayError::Faults { .. } | ReplayError::Unreceived { .. } => "breaks the rules of MPI: ".to_owned(),
+        ReplayError::TooLong { .. } | ReplayError::Stopped => error.to_string(),
+    };
+    Problem {
+        path: format!("workload.{index}"),
+        place: scenario.workload[index].name.clone(),
+        line: None,
+        value: String::new(),
+        message: said + &told.join("; "),
+        hint: String::new(),
+    }
+}
+
+/// The applications of a run that is over by `now`. Those that ask for it are run again, alone, as long as `go_on` says so.
+pub(crate) fn results(
+    scenario: &Scenario,
+    built: &Built,
+    now: Time,
+    references: &References,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Vec<JobResult> {
     let result = |(index, spec): (usize, &ApplicationSpec)| {
         let job = job(&built.network, index)?;
         let (messages, bytes) = job.sent();
@@ -42,8 +114,8 @@ pub(crate) fn results(scenario: &Scenario, built: &Built, now: Time) -> Vec<JobR
             application: Arc::clone(job.replay().application()),
             start: job.start(),
             finish: job.replay().finish(),
-            ideal: reference(spec, job.hosts(), built),
-            alone: if spec.alone { alone(scenario, index) } else { None },
+            ideal: references.get(&index).copied(),
+            alone: if spec.alone { alone(scenario, index, go_on) } else { None },
             messages,
             bytes,
             connections: job.connections(),
@@ -63,33 +135,25 @@ fn totals(report: &RankReport, now: Time) -> Totals {
     totals
 }
 
-/// The same application on ideal hardware: the NICs of the hosts at their rate, and the latency of links and switches
-/// from the first rank to the farthest.
-fn reference(spec: &ApplicationSpec, hosts: &[u32], built: &Built) -> Option<Span> {
+/// Ideal hardware: the NICs of the hosts at their rate; the latency of links and switches comes with each pair.
+fn ideal_hardware(hosts: &[u32], built: &Built) -> Option<IdealNetwork> {
     let topology: &Topology = &built.topology;
-    let first = NodeId(*hosts.first()?);
-    let latency = hosts.iter().filter(|&&host| host != first.0);
-    let latency = latency.map(|&host| built.ideal.wire_latency(first, NodeId(host))).max();
     let rate = |&host: &u32| topology.channel(topology.nodes()[NodeId(host)].ports[0]).rate;
-    let network = IdealNetwork {
-        latency: latency.unwrap_or_default(),
-        rate: hosts.iter().map(rate).min()?,
-        sharing: Sharing::Nics,
-    };
-    let application = Arc::clone(&spec.application.0);
-    let replay =
-        ideal::run(application, pauseframe_apps::Options { timeline: false, ..options(spec) }, network);
-    replay.ok()?.finish().map(|end| end - Time::ZERO)
+    Some(IdealNetwork { latency: Span::ZERO, rate: hosts.iter().map(rate).min()?, sharing: Sharing::Nics })
 }
 
-/// How long the application takes when nothing else happens; its ranks are where they were.
-fn alone(scenario: &Scenario, index: usize) -> Option<Span> {
+/// How long the application takes when nothing else happens; its ranks are where they were. Nothing, if it is stopped.
+fn alone(scenario: &Scenario, index: usize, go_on: &mut dyn FnMut() -> bool) -> Option<Span> {
+    if !go_on() {
+        return None;
+    }
     let mut built = build_only(scenario, Some(index)).ok()?;
     let topology = Arc::clone(&built.topology);
     faults::install(scenario, &topology, &mut built.network);
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
-    let limits = Limits { time, watch_every: u64::MAX };
-    built.network.run(limits, shield, |_, _| Control::Continue).ok()?;
+    let limits = Limits { time, watch_every: WATCH_EVERY };
+    let watch = |_: &mut Network, _| if go_on() { Control::Continue } else { Control::Stop };
+    built.network.run(limits, shield, watch).ok()?;
     let job = job(&built.network, index)?;
     job.replay().finish().map(|finish| finish - job.start())
 }
@@ -108,9 +172,8 @@ pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
         if let Some(fault) = stuck.first() {
             let (count, all) = (stuck.len(), job.hosts().len());
             warnings.push(format!("workload {name}: {count} of {all} ranks did not finish; {fault}"));
-        } else if job.replay().unreceived() > 0 {
-            let count = job.replay().unreceived();
-            warnings.push(format!("workload {name}: {count} messages came that nobody receives"));
+        } else if let Some(left) = job.replay().unreceived().first() {
+            warnings.push(format!("workload {name}: messages came that nobody receives; {left}"));
         }
     }
     warnings

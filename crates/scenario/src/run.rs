@@ -2,7 +2,7 @@
 
 use crate::build::{Built, build};
 use crate::faults;
-use crate::jobs;
+use crate::jobs::{self, References};
 use crate::resolve::Resolved;
 use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The watcher is called after so many events: a few milliseconds.
-const WATCH_EVERY: u64 = 1 << 15;
+pub(crate) const WATCH_EVERY: u64 = 1 << 15;
 
 /// Where the results go.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +100,9 @@ pub fn run(
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
     let (built, said) = divided(build(scenario).map_err(RunError::Build)?, options.threads);
+    let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
+    let references =
+        jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
     let mut folder = match options.out {
         Some(path) => {
             let running = Manifest::running(&scenario.name, scenario.seed);
@@ -110,19 +113,51 @@ pub fn run(
         None => None,
     };
     let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
-    let mut last = None;
-    let mut watched = |now| watch(*last.insert(now));
-    let (mut finished, packets) = simulate(scenario, built, folder.as_ref(), limit, &mut watched)?;
+    let (mut finished, packets) =
+        simulate(scenario, built, folder.as_ref(), limit, &mut |now| watch.ask(now))?;
     let series_file = finished.series.take_file();
-    let results = tabulate(resolved, finished, said, options.out.map(Path::to_path_buf));
+    let results =
+        tabulate(resolved, finished, said, &references, &mut watch, options.out.map(Path::to_path_buf));
     if let Some(folder) = &mut folder {
         series_file.map_or(Ok(()), |file| folder.commit_table(file))?;
         packets.map_or(Ok(()), |file| folder.commit(file))?;
     }
     if let Some(folder) = folder {
-        write(folder, scenario, &results, &mut || last.is_none_or(|now| watch(now) == Control::Continue))?;
+        write(folder, scenario, &results, &mut || watch.is_patient())?;
     }
     Ok(results)
+}
+
+/// Who watches a run, through all that belongs to it: whoever has said stop is not asked to go on with the next part.
+struct Watch<'a> {
+    ask: &'a mut dyn FnMut(RunProgress) -> Control,
+    last: RunProgress,
+    stopped: bool,
+}
+
+impl Watch<'_> {
+    fn ask(&mut self, now: RunProgress) -> Control {
+        self.last = now;
+        self.stopped |= (self.ask)(now) == Control::Stop;
+        if self.stopped { Control::Stop } else { Control::Continue }
+    }
+
+    /// Asked where no simulated time passes.
+    fn goes_on(&mut self) -> bool {
+        !self.stopped && self.ask(self.last) == Control::Continue
+    }
+
+    /// What was recorded is to be kept: only who says stop once more does not want to wait until it is written.
+    fn is_patient(&mut self) -> bool {
+        (self.ask)(self.last) == Control::Continue
+    }
+}
+
+impl RunProgress {
+    fn before(scenario: &Scenario) -> RunProgress {
+        let stop = scenario.stop.time.map(|stop| Time::ZERO + stop);
+        RunProgress { now: Time::ZERO, stop, wall_s: 0.0, events: 0, packet_hops: 0, flows: (0, 0) }
+    }
 }
 
 /// The network in so many cells, each for a thread of its own; and what is to be said if there are fewer.
@@ -337,10 +372,13 @@ fn tabulate(
     resolved: &Resolved,
     finished: Finished,
     said: Option<String>,
+    references: &References,
+    watch: &mut Watch,
     out: Option<PathBuf>,
 ) -> RunResults {
     let scenario = &resolved.scenario;
     let Finished { mut built, ending, series, wall_s } = finished;
+    let jobs = jobs::results(scenario, &built, ending.now, references, &mut || watch.goes_on());
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
@@ -368,7 +406,7 @@ fn tabulate(
         syn_drops_not_ect: built.network.syn_drops_not_ect(),
         fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
         nic_queue: scenario.host.nic_queue.name(),
-        status: match (ending.interrupted, ends && !deadlocks.is_empty()) {
+        status: match (ending.interrupted || watch.stopped, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,
             (false, false) => RunStatus::Complete,
@@ -378,7 +416,6 @@ fn tabulate(
     };
     let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
     let deadlocks = lossless::deadlocks(deadlocks, &names);
-    let results = jobs::results(scenario, &built, ending.now);
     let timelines = jobs::timelines(scenario, &built.network, ending.now);
     let timeline = tables_of_jobs::timeline(&timelines, &names);
     let states = states::states(built.network.state_changes(), &names);
@@ -401,8 +438,8 @@ fn tabulate(
         pause_tree,
         states,
         deadlocks,
-        jobs: tables_of_jobs::jobs(&results, &names),
-        ranks: tables_of_jobs::ranks(&results, &names),
+        jobs: tables_of_jobs::jobs(&jobs, &names),
+        ranks: tables_of_jobs::ranks(&jobs, &names),
         timeline,
     }
 }

@@ -4,7 +4,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
-use pauseframe_scenario::resolve::{Input, resolve};
+use pauseframe_scenario::resolve::{Input, Resolved, resolve};
+use pauseframe_scenario::results::{RunError, RunStatus};
 use pauseframe_scenario::{Control, RunOptions, RunResults, run};
 use std::path::Path;
 
@@ -40,11 +41,15 @@ fn problems(workloads: &str) -> Vec<String> {
         .collect()
 }
 
-fn packets(workloads: &str) -> RunResults {
+fn resolved(workloads: &str) -> Resolved {
     let text = format!("{NETWORK}\n{workloads}");
     let input =
         Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
-    let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
+    resolve(&input).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn packets(workloads: &str) -> RunResults {
+    let resolved = resolved(workloads);
     // What is kept with the results stands alone.
     let again = resolved.to_toml();
     let input =
@@ -119,6 +124,33 @@ timeline = true
 }
 
 #[test]
+fn ideal_hardware_has_the_way_between_the_ranks_that_talk() {
+    // Ranks 0 and 1 are at one leaf, two links of 1 us apart; rank 2, at another, is four links away and says nothing.
+    let program = r#"
+[[workload]]
+kind = "application"
+hosts = ["host0", "host1", "host8"]
+program = """
+rank 0 of 3
+0 send 1 1428 7
+end 0
+rank 1 of 3
+0 recv 0 1428 7
+end 0
+rank 2 of 3
+end 0
+"""
+"#;
+    let text = format!("{}\n{program}", leaves());
+    let input =
+        Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
+    let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
+    let results = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap();
+    assert_near(&results.jobs, "ideal_us", &[1460.0 * 0.8e-3 + 2.0]);
+    assert!(floats(&results.jobs, "slowdown")[0] > Some(1.0));
+}
+
+#[test]
 fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     let results = packets(
         "[[workload]]\nkind = \"application\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"5712 B\"\nalgorithm = \"ring\"\n",
@@ -184,7 +216,7 @@ fn interference_is_the_time_beside_others_over_that_alone() {
 #[test]
 fn the_time_of_a_rank_that_never_finishes_goes_to_the_end_of_the_run() {
     let results = packets(
-        "[[workload]]\nkind = \"application\"\ntimeline = true\nprogram = \"\"\"\nrank 0 of 2\n3000 recv 1 8 1\nend 0\nrank 1 of 2\n\
+        "[[workload]]\nkind = \"application\"\ntimeline = true\nprogram = \"\"\"\nrank 0 of 2\n3000 recv any 8 1\nend 0\nrank 1 of 2\n\
          0 recv 0 8 1\nend 0\n\"\"\"\n\
          [[workload]]\nkind = \"flows\"\nflows = [{ src = \"host2\", dst = \"host3\", size = \"1 KB\", start = \"90 us\" }]\n",
     );
@@ -195,6 +227,12 @@ fn the_time_of_a_rank_that_never_finishes_goes_to_the_end_of_the_run() {
 }
 
 /// Hosts 0 to 2, 3 to 5, 6 to 8 are at a leaf each.
+fn leaves() -> String {
+    let topology = "kind = \"leaf_spine\"\nleaves = 3\nspines = 1\nhosts_per_leaf = 3\n";
+    NETWORK.replace("kind = \"star\"\nhosts = 4\n", topology)
+}
+
+/// The hosts that jobs get among these leaves.
 fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -203,9 +241,7 @@ fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> 
     let job = |keys: &&str| {
         format!("[[workload]]\nkind = \"application\"\npattern = \"pipeline\"\nsize = \"1 KB\"\n{keys}\n")
     };
-    let topology = "kind = \"leaf_spine\"\nleaves = 3\nspines = 1\nhosts_per_leaf = 3\n";
-    let text =
-        NETWORK.replace("kind = \"star\"\nhosts = 4\n", topology) + &jobs.iter().map(job).collect::<String>();
+    let text = leaves() + &jobs.iter().map(job).collect::<String>();
     let input = Input {
         text: &text,
         file_name: "test.toml",
@@ -260,19 +296,59 @@ fn ranks_placed_by_lot_share_no_host_and_follow_the_seed() {
     assert!(firsts.len() >= 5, "{firsts:?}");
 }
 
+/// Two ranks that each wait for the other; `from` says whom the first receive names.
+fn waiting(from: &str) -> String {
+    format!(
+        "[[workload]]\nname = \"mpi\"\nkind = \"application\"\nprogram = \"\"\"\nrank 0 of 2\n0 recv {from} 8 1\nend 0\n\
+         rank 1 of 2\n0 recv 0 8 1\nend 0\n\"\"\"\n"
+    )
+}
+
 #[test]
-fn a_deadlock_is_said_with_ranks_and_what_they_wait_for() {
-    let results = packets(
-        "[[workload]]\nname = \"mpi\"\nkind = \"application\"\nprogram = \"\"\"\nrank 0 of 2\n0 recv 1 8 1\nend 0\nrank 1 of 2\n0 recv 0 8 1\nend 0\n\"\"\"\n",
+fn a_trace_that_cannot_finish_is_refused_with_ranks_and_what_they_wait_for() {
+    let error = run(&resolved(&waiting("1")), RunOptions::default(), |_| Control::Continue).unwrap_err();
+    assert!(matches!(error, RunError::Refused(_)), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "mpi: workload.0: cannot finish: 2 of 2 ranks wait for ever: program:2: rank 0: waits for a message from rank 1 with tag 1; \
+         program:5: rank 1: waits for a message from rank 0 with tag 1"
     );
+}
+
+#[test]
+fn a_trace_that_takes_messages_from_anybody_is_run_and_says_what_it_waited_for() {
+    let results = packets(&waiting("any"));
     assert_eq!(floats(&results.jobs, "finish_us"), [None]);
     let warning = &results.summary.warnings[results.summary.warnings.len() - 1];
-    assert!(
-        warning.contains(
-            "2 of 2 ranks did not finish; rank 0, line 3: waits for a message from rank 1 with tag 1"
-        ) || warning.contains("rank 0, line 2: waits for a message from rank 1 with tag 1"),
-        "{warning}"
-    );
+    let expected =
+        "2 of 2 ranks did not finish; rank 0, line 2: waits for a message from any rank with tag 1";
+    assert!(warning.contains(expected), "{warning}");
+}
+
+#[test]
+fn whoever_stops_while_a_job_runs_alone_is_heard_and_keeps_the_rest() {
+    let job = |alone: bool| {
+        resolved(&format!(
+            "[[workload]]\nkind = \"application\"\npattern = \"pipeline\"\nranks = 2\nsize = \"40 MB\"\nalone = {alone}\n"
+        ))
+    };
+    let asked = |resolved: &Resolved, most: u32| {
+        let mut asked = 0;
+        let results = run(resolved, RunOptions::default(), |_| {
+            asked += 1;
+            if asked < most { Control::Continue } else { Control::Stop }
+        });
+        (asked, results.unwrap())
+    };
+    let (without, _) = asked(&job(false), u32::MAX);
+    let (with, all) = asked(&job(true), u32::MAX);
+    assert!(with >= without + 3, "{with} {without}");
+    assert_eq!(all.summary.status, RunStatus::Complete);
+    assert!(floats(&all.jobs, "alone_us")[0].is_some());
+    let (_, cut) = asked(&job(true), without + 2);
+    assert_eq!(cut.summary.status, RunStatus::Interrupted);
+    assert_eq!(floats(&cut.jobs, "alone_us"), [None]);
+    assert_eq!(floats(&cut.jobs, "time_us"), floats(&all.jobs, "time_us"));
 }
 
 #[test]

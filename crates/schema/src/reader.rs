@@ -90,6 +90,12 @@ impl<'a, 'd> Table<'a, 'd> {
         self.item.is_some_and(|item| item.get(key).is_some())
     }
 
+    /// Whether the file or an override has the table `key`, and not `false` in its place.
+    pub fn is_on(&self, key: &str) -> bool {
+        let item = self.item.and_then(|item| item.get(key));
+        item.is_some_and(|item| !matches!(item.value, Value::Bool(false)))
+    }
+
     /// Where the value of `key` was written.
     pub fn origin_of(&self, key: &str) -> Origin {
         self.item.and_then(|item| item.get(key)).map_or(Origin::Default, |item| Origin::from(item.place))

@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pauseframe import Resolved
+    from pauseframe._core import Resolved
 
 
 def _whole_seed(text: str) -> int:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe import InputError, RunError
+from pauseframe._core import InputError, RunError
 from pauseframe._text import format_count, format_number, format_us
 from pauseframe.report import Claim, Group, build_report, from_folder
 from pauseframe.reproduce.command import measured
+from pauseframe.reproduce.parts import variants_named
 from pauseframe.reproduce.run import STORE, Outcome, Record, plan, reproduce
 from pauseframe.reproduce.spec import Experiment, Figure, Reduced, Size, find_experiments
 from pauseframe.sweep.store import Store
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pauseframe.report import RunData
     from pauseframe.reproduce.judge import Judgement
+    from pauseframe.reproduce.spec import Claim as ClaimOfPaper
 
 VARIANTS = ("tcp", "dctcp", "tcp_dcb", "tcp_bolt", "tcp_bolt_spray")
 """Of the ten of figure 12."""
@@ -52,7 +54,7 @@ def experiments() -> dict[str, Experiment]:
     of_paper = incasts.spec.model_copy(
         update={
             "variants": variants,
-            "claims": [claims[name] for name in CLAIMS],
+            "claims": [_of_these(claims[name]) for name in CLAIMS],
             "plots": [],
             "quick": _lasting("6 ms", workloads=2),
             "full": _lasting("150 ms", workloads=2),
@@ -68,6 +70,11 @@ def experiments() -> dict[str, Experiment]:
         "fat_tree": Experiment(incasts.paper, incasts.source, of_paper),
         "leaf_spine": Experiment(incasts.paper, Path(__file__).parent / "leaf_spine.toml", of_today),
     }
+
+
+def _of_these(claim: ClaimOfPaper) -> ClaimOfPaper:
+    """A claim without the parts that need other transports."""
+    return claim.model_copy(update={"parts": [one for one in claim.parts if {*variants_named(one)} <= {*VARIANTS}]})
 
 
 def _lasting(stop: str, workloads: int) -> Reduced:

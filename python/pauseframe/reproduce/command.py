@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pauseframe._files import write_text
 from pauseframe._text import format_number, wide_console
-from pauseframe.reproduce import expected
+from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.judge import VERDICTS, median
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
@@ -76,7 +76,11 @@ def run_reproduce(
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
     """Puts the verdicts beside the experiments."""
     judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
-    expected.write(folder or shipped_experiments(), judgements, outcomes[0].size)
+    told = {claim: text for outcome in outcomes for claim, text in outcome.told.items()}
+    expected.write(folder or shipped_experiments(), judgements, outcomes[0].size, told)
+    for outcome in outcomes:
+        if outcome.experiment.spec.stages and outcome.size == "full":
+            scan.write(outcome.experiment.known_scan, outcome.scan)
 
 
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:

@@ -9,13 +9,13 @@ import json
 import statistics
 from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe import RunError
+from pauseframe._core import RunError
 from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.reproduce.judge import interval, verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pauseframe.reproduce.judge import Judgement, Measured, Verdict
@@ -33,6 +33,7 @@ class KnownPart(TypedDict):
     interval: list[float] | None
     held: int
     """In how many seeds it is in its band."""
+    at_edge: bool
     samples: int
 
 
@@ -41,6 +42,8 @@ class Known(TypedDict):
 
     verdict: Verdict
     parts: list[KnownPart]
+    why: str
+    """With its numbers; empty of what is reproduced."""
 
 
 Verdicts = dict[str, dict[str, Known]]
@@ -58,11 +61,15 @@ def read(folder: Path) -> Verdicts:
         raise RunError(f"{path}: {error}; write it anew with pauseframe reproduce all --record") from error
 
 
-def write(folder: Path, judgements: Sequence[Judgement], size: Size) -> Path:
-    """Puts the judgements beside the experiments; other claims and the other size keep their entries."""
+def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mapping[str, str]) -> Path:
+    """Puts the judgements beside the experiments; other claims and the other size keep their entries.
+
+    `told` says of each claim why.
+    """
     known = read(folder)
     for judgement in judgements:
-        entry: Known = {"verdict": judgement.verdict, "parts": [_part(one) for one in judgement.parts]}
+        why = "" if judgement.verdict == "reproduced" else told[judgement.claim.id]
+        entry: Known = {"verdict": judgement.verdict, "parts": [_part(one) for one in judgement.parts], "why": why}
         known[judgement.claim.id] = known.get(judgement.claim.id, {}) | {size: entry}
     lines = ",\n".join(f" {json.dumps(claim)}: {json.dumps(known[claim])}" for claim in sorted(known))
     return write_text(folder / NAME, f"{{\n{lines}\n}}\n")
@@ -76,6 +83,7 @@ def _part(measured: Measured) -> KnownPart:
         "median": _short(statistics.median(measured.values)) if measured.values else None,
         "interval": [_short(end) for end in bounds] if bounds else None,
         "held": measured.held,
+        "at_edge": measured.at_edge,
         "samples": measured.samples,
     }
 
@@ -123,4 +131,6 @@ def stability(known: Verdicts, claim: str, size: Size) -> str:
     seeds = max((len(part["by_seed"]) for part in entry["parts"]), default=0)
     held = ", ".join(str(part["held"]) for part in entry["parts"])
     what = "its part is" if len(entry["parts"]) == 1 else "its parts are"
-    return f"{entry['verdict']} over {seeds} seeds; {what} in the band with {held} of them"
+    edge = [str(number) for number, part in enumerate(entry["parts"], start=1) if part.get("at_edge")]
+    near = f"; at the edge: part {', '.join(edge)}" if edge else ""
+    return f"{entry['verdict']} over {seeds} seeds; {what} in the band with {held} of them{near}"

@@ -9,6 +9,7 @@ graph, plans and permutations.
 
 from __future__ import annotations
 
+import itertools
 import random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "order_pair_16": ("order_pair", {"lanes": 2, "vlans": 16}, "random"),
     "order_pair_16_by_load": ("order_pair", {"lanes": 2, "vlans": 16}, "least_loaded"),
 }
+BISECTIONS = {"1:1": (32, 32), "1:2": (21, 43), "1:5": (11, 53)}
+"""Network ports and hosts of a switch in the curves of Fig. 14, by reading B."""
+SERVERS = {"quick": (1800, 3600, 7200), "full": (1800, 2700, 3600, 5400, 7200)}
 GROWTH = {"quick": (50, 100, 150, 225), "full": (50, 100, 150, 225, 500, 1000)}
 PERMUTATIONS = {"quick": 2, "full": 20}
 FAILED = (0.001, 0.01, 0.05, 0.1)
@@ -67,6 +71,7 @@ def throughput(topology: Topology, demand: str, seeds: range, routes: Routes | N
 def _of_seed(size: Size, seed: int) -> Iterator[Point]:
     yield from _settings(size, seed)
     yield from _lanes(size, seed)
+    yield from _curves(size, seed)
     yield from _growth(size, seed)
     yield from _trees(size, seed)
     yield from _failures(seed)
@@ -113,6 +118,17 @@ def _lanes(size: Size, seed: int) -> Iterator[Point]:
             routes = plan_routes(topology, ENGINES[variant][0], lanes=lanes, seed=seed)
             value = _relative(topology, "permutation", size, routes, "random", ecmp)
             yield _point(seed, "relative_by_lanes", variant, value, lanes=lanes)
+
+
+def _curves(size: Size, seed: int) -> Iterator[Point]:
+    """As the figure has it: throughput against servers, a curve for each bisection and scheme."""
+    for (bisection, (network_ports, hosts)), servers in itertools.product(BISECTIONS.items(), SERVERS[size]):
+        topology = jellyfish(round(servers / hosts), network_ports, hosts, seed)
+        engine, settings, choice = ENGINES["edst"]
+        routes = plan_routes(topology, engine, seed=seed, **settings)
+        for variant, plan, how in (("ecmp", None, "random"), ("edst", routes, choice)):
+            value = fmean(throughput(topology, "permutation", _demands(size), plan, how)) / 1e9
+            yield _point(seed, "throughput", variant, value, line=bisection, hosts=servers)
 
 
 def _growth(size: Size, seed: int) -> Iterator[Point]:

@@ -30,6 +30,10 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run
 BEYOND = 10
 """Samples beyond a percentile, of all seeds together, without which it is refused."""
 
+EDGE = 0.83
+"""How far from a median that of five other seeds may lie, in ranges (largest less smallest) of the five: medians of two
+normal samples of five are less than that apart 19 times of 20."""
+
 ORDER_HOLDS = 0.9
 """In what share of the seeds an order must hold: a median tells two nearly equal ones apart by chance."""
 
@@ -54,6 +58,15 @@ class Measured:
     def held(self) -> int:
         """In how many seeds it is in its band."""
         return sum(verdict_of(self.part, value) == "reproduced" for value in self.values)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether as many other seeds may well give another verdict: the median is near the end of a band."""
+        if len(self.values) < 2:
+            return False
+        middle = statistics.median(self.values)
+        reach = EDGE * (max(self.values) - min(self.values))
+        return len({verdict_of(self.part, value) for value in (middle - reach, middle, middle + reach)}) > 1
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
 `time_us`, `cdf` of all values. One trace per variant (and a value of the key `line`, if there is one): the median over
 seeds, with its interval. `theirs` has points read off the published figure, by variant;
-`at` picks points by keys; `over` shows every other variant over that one.
+`at` picks points by keys; `over` shows every other variant over that one; `single` takes the first seed alone.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
     """One plot of an experiment."""
     mine = _chosen(plot, points)
     traces: list[dict[str, Any]] = []
-    for variant in plot.variants or experiment.spec.variants:
+    variants = plot.variants or list(experiment.spec.variants)
+    for variant in variants:
         of_variant = [point for point in mine if point.variant == variant]
         for line in dict.fromkeys(_key(point, "line") for point in of_variant):
             chosen = [point for point in of_variant if _key(point, "line") == line]
-            label = f"{variant} {line}" if line is not None else variant
+            name = "" if line is not None and len(variants) == 1 else variant
+            label = " ".join(str(part) for part in (name, line) if part not in ("", None))
             traces.append(_trace(len(traces), label, plot, chosen))
     for variant, pairs in plot.theirs.items():
         trace = figures._line(len(traces), f"{variant}, paper", [x for x, _ in pairs], [y for _, y in pairs], "%{y}")
@@ -62,6 +64,8 @@ def counts(plot: Plot, points: Sequence[Point]) -> str:
 
 def _chosen(plot: Plot, points: Sequence[Point]) -> list[Point]:
     mine = [one for one in points if one.metric == plot.metric and one.value is not None and one.has(plot.at)]
+    if plot.single:
+        mine = [one for one in mine if one.seed == min(other.seed for other in points)]
     if not plot.over:
         return mine
     base = {(one.seed, str(sorted(one.keys.items()))): one.value for one in mine if one.variant == plot.over}

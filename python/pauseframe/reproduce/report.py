@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError, __version__
+from pauseframe._core import RunError, __version__
 from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.report.build import _environment, _plotly_js, _script_json
-from pauseframe.reproduce import expected, plots
+from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS, interval, median
 from pauseframe.reproduce.spec import flat_settings
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pauseframe.report.figures import Figure
     from pauseframe.reproduce.judge import Judgement, Measured
     from pauseframe.reproduce.run import Outcome
-    from pauseframe.reproduce.spec import Size
+    from pauseframe.reproduce.spec import Experiment, Settings, Size
 
 SIZES: tuple[Size, ...] = ("full", "quick")
 
@@ -100,10 +100,30 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,
         "claims": [_claim(judgement, known, outcome) for judgement in outcome.judgements],
-        "scan": [{**row, "axes": ", ".join(map(str, row["axes"].values()))} for row in outcome.scan],
+        "scan": [_scanned(row, experiment.spec.present) for row in outcome.scan],
         "scan_axes": ", ".join(outcome.scan[0]["axes"]) if outcome.scan else "",
+        "scan_state": scan_state(experiment, outcome.scan),
         "failures": outcome.failures,
     }
+
+
+def _scanned(row: scan.Row, present: Settings) -> dict[str, Any]:
+    def shown(value: Any) -> str:
+        return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+
+    return {**row, "axes": ", ".join(map(shown, row["axes"].values())), "present": row["axes"] == present}
+
+
+def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:
+    """How far a joint scan has come; nothing of what is none."""
+    stages = experiment.spec.stages
+    if not stages:
+        return ""
+    reached = max((row["stage"] for row in rows), default=0)
+    if reached == 0:
+        return "The scan was not run yet."
+    ended = "finished" if reached == len(stages) else "unfinished: it settles nothing yet"
+    return f"Stage {reached} of {len(stages)}, {ended}."
 
 
 def _own_seeds(outcome: Outcome) -> list[int]:
@@ -143,6 +163,7 @@ def _part(measured: Measured) -> dict[str, Any]:
         "band": part.band_text,
         "shape": "" if part.theirs is None else " to ".join(format_number(end, 3) for end in part.shape),
         "held": f"{measured.held} of {len(measured.values)}",
+        "at_edge": measured.at_edge,
         "samples": measured.samples,
         "verdict": measured.verdict,
         "note": measured.note,

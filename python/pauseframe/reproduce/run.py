@@ -6,12 +6,13 @@ experiments that share runs share them.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe import RunError, ScenarioError
+from pauseframe._core import RunError, ScenarioError
 from pauseframe.reproduce import expected, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pauseframe.reproduce.judge import Measured, Verdict
-    from pauseframe.reproduce.spec import Experiment, Size
+    from pauseframe.reproduce.spec import Experiment, Settings, Size, Stage
 
 STORE = "runs"
 """Beneath the folder of results."""
@@ -45,6 +46,8 @@ class PartRecord(TypedDict):
     """Behind the least certain of its numbers, all seeds together."""
     held: int
     """In how many seeds it is in its band."""
+    at_edge: bool
+    """Whether as many other seeds may well give another verdict."""
     verdict: Verdict
     note: str
 
@@ -80,7 +83,7 @@ class Outcome:
     failures: list[str]
     told: dict[str, str]
     """Of each claim why, with its numbers."""
-    scan: list[dict[str, Any]]
+    scan: list[scan.Row]
     """A row a setting, of a joint scan."""
 
     def records(self) -> list[Record]:
@@ -117,6 +120,7 @@ def _part_record(measured: Measured) -> PartRecord:
         "ci": None if bounds is None else list(bounds),
         "samples": measured.samples,
         "held": measured.held,
+        "at_edge": measured.at_edge,
         "verdict": measured.verdict,
         "note": measured.note,
     }
@@ -147,10 +151,17 @@ def reproduce(
     mistake of all scenarios before anything runs; KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
-    cells = {one.id: [] if one.spec.function else plan(one, size, drawn[one.id]) for one in experiments}
+    cells = {
+        one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id]) for one in experiments
+    }
     store = Store(out / STORE)
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
-    found = [_measured(one, size, drawn[one.id], cells[one.id], store, failed) for one in experiments]
+    found = [
+        _halved(one, size, store, jobs, progress)
+        if one.spec.stages
+        else _measured(one, size, drawn[one.id], cells[one.id], store, failed)
+        for one in experiments
+    ]
     judgements = {claim.claim.id: claim for outcome in found for claim in outcome.judgements}
     return [replace(outcome, told=_told(outcome, judgements)) for outcome in found]
 
@@ -168,6 +179,39 @@ def plan(experiment: Experiment, size: Size, seeds: Sequence[int]) -> list[Cell]
             sys.stderr.write(f"{experiment.source}: variant {variant}\n")
             raise error from None
     return cells
+
+
+def plan_stage(experiment: Experiment, stage: Stage, settings: Sequence[Settings]) -> list[Cell]:
+    """The runs of some settings of a joint scan."""
+    cells = []
+    for variant, setting in itertools.product(experiment.spec.variants, settings):
+        source = Source.read(experiment.scenario)
+        source.set(experiment.spec.set | stage.set | experiment.spec.variants[variant] | setting)
+        source.vary({}, seeds=list(range(1, 1 + stage.seeds)))
+        cells += [Cell(experiment, variant, replace(run, axes=setting)) for run in source.plan().runs]
+    return cells
+
+
+def _halved(experiment: Experiment, size: Size, store: Store, jobs: int | None, progress: bool | None) -> Outcome:
+    """All stages of a joint scan, each kept in the folder of results; at the reduced size what is known of them."""
+    stages, rows, failures = experiment.spec.stages, scan.read(experiment.known_scan), list[str]()
+    settings = scan.settings(experiment.spec)
+    claims = [claim for one in experiment.scored for claim in one.claims]
+    for number, stage in enumerate(stages if size == "full" else [], start=1):
+        cells = plan_stage(experiment, stage, settings)
+        failed = _compute(cells, store, jobs, progress)
+        failures += _failures(cells, failed)
+        points = [point for cell in cells if cell.run.key not in failed for point in _points(cell, store, stage.take)]
+        found = scan.table(claims, points, number)
+        rows = scan.merged(rows if number > 1 else [], found)
+        scan.write(store.root.parent / f"{experiment.key}-{experiment.name}.json", rows)
+        settings = [row["axes"] for row in found[: stage.keep]]
+    seeds = list(range(1, 1 + max(stage.seeds for stage in stages)))
+    return Outcome(experiment, size, seeds, [], [], failures, {}, rows)
+
+
+def _failures(cells: Sequence[Cell], failed: dict[str, str]) -> list[str]:
+    return [f"{cell.variant}, seed {cell.run.seed}: {failed[cell.run.key]}" for cell in cells if cell.run.key in failed]
 
 
 def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bool | None) -> dict[str, str]:
@@ -193,9 +237,7 @@ def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bo
 def _measured(
     experiment: Experiment, size: Size, seeds: list[int], cells: Sequence[Cell], store: Store, failed: dict[str, str]
 ) -> Outcome:
-    failures = [
-        f"{cell.variant}, seed {cell.run.seed}: {failed[cell.run.key]}" for cell in cells if cell.run.key in failed
-    ]
+    failures = _failures(cells, failed)
     if experiment.spec.function:
         points = _function(experiment)(size, seeds)
     else:

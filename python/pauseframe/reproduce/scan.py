@@ -2,21 +2,38 @@
 
 `scores = ["fig11", "fig12"]` in an experiment's file takes variants, metrics and claims from the files beside it; its
 own `axes` are the grid. What a paper does not tell is then settled by one setting for all of its claims, and not by one
-for each.
+for each. The grid is too large to run whole: `[[stages]]` halve it (Jamieson and Talwalkar, "Non-stochastic best arm
+identification and hyperparameter optimization", AISTATS 2016): all settings in short runs, the best of them in longer
+ones. What was found is kept beside the experiment, with the stage that each setting has come to.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from pauseframe.reproduce.judge import VERDICTS, judge
+from pauseframe._files import write_text
+from pauseframe.reproduce.judge import VERDICTS, judge, median, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
+    from pauseframe.reproduce.judge import Measured, Verdict
     from pauseframe.reproduce.points import Point
     from pauseframe.reproduce.spec import Claim, Figure, Settings
+
+
+class Row(TypedDict):
+    """A setting: where it stands on the axes, and what its parts of claims came to."""
+
+    stage: int
+    axes: Settings
+    counts: dict[str, int]
+    parts: dict[str, Verdict]
+    numbers: dict[str, float | None]
 
 
 def with_scored(spec: Figure, scored: Iterable[Figure]) -> Figure:
@@ -29,20 +46,70 @@ def with_scored(spec: Figure, scored: Iterable[Figure]) -> Figure:
     return spec.model_copy(update={"variants": variants, "metrics": metrics})
 
 
-def table(claims: Sequence[Claim], points: Sequence[Point]) -> list[dict[str, Any]]:
-    """A row a setting: its axes, how many parts of claims have each verdict, and which; the best first."""
-    settings = {str(sorted(point.axes.items(), key=str)): point.axes for point in points}
+def settings(spec: Figure) -> list[Settings]:
+    """Every point of the grid."""
+    return [dict(zip(spec.axes, values, strict=True)) for values in itertools.product(*spec.axes.values())]
+
+
+def table(claims: Sequence[Claim], points: Sequence[Point], stage: int = 1) -> list[Row]:
+    """A row a setting, the best first: with most parts in their bands, then with most in shape."""
+    found = {_key(point.axes): point.axes for point in points}
     rows = []
-    for key, axes in settings.items():
-        here = [point for point in points if str(sorted(point.axes.items(), key=str)) == key]
-        parts = [
-            (f"{claim.id}.{number}", part.verdict)
+    for key, axes in found.items():
+        here = [_without_axes(point) for point in points if _key(point.axes) == key]
+        parts = {
+            f"{claim.id}.{number}": part
             for claim in claims
-            for number, part in enumerate(judge(claim, [_without_axes(one) for one in here]).parts, start=1)
-        ]
-        counts = Counter(verdict for _, verdict in parts)
-        rows.append({"axes": dict(axes), "counts": {one: counts[one] for one in VERDICTS}, "parts": dict(parts)})
-    return sorted(rows, key=lambda row: [-row["counts"][one] for one in VERDICTS])
+            for number, part in enumerate(judge(claim, here).parts, start=1)
+        }
+        verdicts = {name: _verdict(part) for name, part in parts.items()}
+        counts = Counter(verdicts.values())
+        rows.append(
+            Row(
+                stage=stage,
+                axes=dict(axes),
+                counts={one: counts[one] for one in VERDICTS},
+                parts=verdicts,
+                numbers={name: median(part.values) for name, part in parts.items()},
+            )
+        )
+    return sorted(rows, key=_rank)
+
+
+def merged(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
+    """The rows of a stage above those that have not come to it."""
+    reached = {_key(row["axes"]) for row in after}
+    return [*after, *(row for row in before if _key(row["axes"]) not in reached)]
+
+
+def read(path: Path) -> list[Row]:
+    """What is known of a scan; nothing where it was never run."""
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+
+
+def write(path: Path, rows: Sequence[Row]) -> Path:
+    """Keeps the rows, one a line."""
+    lines = ",\n".join(" " + json.dumps(_short(row)) for row in rows)
+    return write_text(path, f"[\n{lines}\n]\n")
+
+
+def _short(row: Row) -> dict[str, Any]:
+    numbers = {name: None if value is None else float(f"{value:.4g}") for name, value in row["numbers"].items()}
+    return {**row, "numbers": numbers}
+
+
+def _rank(row: Row) -> list[int]:
+    return [-row["counts"][one] for one in VERDICTS]
+
+
+def _verdict(part: Measured) -> Verdict:
+    """Short runs rank by tails that a verdict would refuse."""
+    middle = median(part.values)
+    return part.verdict if middle is None or part.verdict != "not run" else verdict_of(part.part, middle)
+
+
+def _key(axes: Any) -> str:
+    return json.dumps(axes, sort_keys=True)
 
 
 def _without_axes(point: Point) -> Point:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
-from pauseframe import InputError
-from pauseframe._problems import Problem, failure, problem
+from pauseframe._core import InputError
+from pauseframe._problems import failure, problem
 from pauseframe._text import nearest
 from pauseframe.reproduce import scan, why
 from pauseframe.reproduce.mistakes import problems_of
@@ -24,6 +24,8 @@ from pauseframe.reproduce.points import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pauseframe.types import Problem
 
 M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]
@@ -39,6 +41,8 @@ class Parameter(Model):
     name: str
     value: str
     origin: str
+    keys: list[str] = []
+    """The scenarios' keys that it is about, `transports.NAME.*` being `transport.*`; a test finds those of none."""
 
 
 class Deviation(Model):
@@ -134,6 +138,8 @@ class Plot(Model):
     log_x: bool = False
     log_y: bool = False
     categories: bool = False
+    single: bool = False
+    """Of the first seed alone: what is about one flow has no median."""
     scale: float = 1.0
     order: list[str] = []
     variants: list[str] = []
@@ -149,6 +155,16 @@ class Reduced(Model):
     axes: dict[str, list[JsonValue]] = {}
 
 
+class Stage(Model):
+    """`[[stages]]`: a round of successive halving; the settings that are best go on to the next."""
+
+    seeds: Annotated[int, Field(ge=1)]
+    keep: Annotated[int, Field(ge=1)] = 1
+    set: Settings = {}
+    take: Size = "quick"
+    """Whose percentiles."""
+
+
 class Figure(Model):
     """A file of an experiment."""
 
@@ -161,6 +177,10 @@ class Figure(Model):
     """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
     scores: list[str] = []
     """A joint scan (`scan.py`): the experiments beside it whose claims are judged at every point of its axes."""
+    stages: list[Stage] = []
+    """How a joint scan goes on from all of its settings to the best; it is run at the papers' size only."""
+    present: Settings = {}
+    """Where on the scan's axes the paper's scenario stands now."""
     also: list[str] = []
     """Other names, where one experiment makes several figures."""
     set: Settings = {}
@@ -208,6 +228,11 @@ class Experiment:
     def scenario(self) -> Path:
         """The scenario file that all its runs begin with."""
         return self.source.parent / self.spec.scenario
+
+    @property
+    def known_scan(self) -> Path:
+        """What is known of a joint scan, beside its file."""
+        return self.source.with_suffix(".json")
 
     def size(self, size: Size) -> Reduced:
         """What a size changes."""

@@ -530,7 +530,9 @@ class Host(Part):
     KB".
     """
     nic_queue: Literal["per_destination", "fifo"] | None = None
-    """Queues of the NIC: one for each destination, served in turn, or a single one; default "per_destination"."""
+    """Queues of the NIC: a single one, or one for each destination, served in turn (default: "fifo"; "per_destination"
+    with qcn)
+    """
     tso: bool | None = None
     """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false."""
     tso_size: str | None = None

@@ -252,7 +252,7 @@ impl Rank {
                 }
                 self.computing = !free;
                 self.timeline.change(Some((Activity::Compute, step)), now);
-                out.timer(self.id, now + span, step);
+                out.timer(self.id, now.saturating_add(span), step);
             }
             Op::Send { to, tag, comm, request, bytes } => {
                 let owner = self.begin(step, request, true, free, program);

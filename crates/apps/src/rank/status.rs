@@ -1,6 +1,6 @@
 //! What a rank does now, and what it waits for when nothing happens any more.
 
-use super::{Activity, Cursor, Owner, Rank, Request, World};
+use super::{Activity, Cursor, Early, Owner, Rank, Request, World};
 use crate::replay::Fault;
 use pauseframe_units::Time;
 
@@ -45,9 +45,18 @@ impl Rank {
         steps.chain(self.runs.iter().flatten().map(|run| run.step))
     }
 
-    /// Messages that came and were not received.
-    pub(crate) fn unreceived(&self) -> usize {
-        self.matching.unreceived()
+    /// Messages that came and were not received: told of the first, if there is one.
+    pub(crate) fn unreceived(&self, world: World) -> Option<Fault> {
+        let program = &world.application.programs[self.id as usize];
+        let mut left = self.matching.unreceived();
+        let Early { from, envelope, .. } = left.next()?;
+        let others = left.count();
+        let more = if others > 0 { format!(", nor {others} more") } else { String::new() };
+        let (bytes, tag) = (envelope.bytes, envelope.tag);
+        let reason =
+            format!("no receive takes the message of {bytes} bytes from rank {from} with tag {tag}{more}");
+        let step = program.ops.len().saturating_sub(1) as u32;
+        Some(Fault { rank: self.id, line: program.line(step as usize), step, reason })
     }
 
     /// Why the rank does not go on, if it has not finished.

@@ -3,7 +3,7 @@
 //! The text is base64 of zstd of the files one behind the other, each after its name and its length.
 
 use super::text::{ReadError, at_file};
-use super::{Format, ReadOptions, Source, files, open, parse};
+use super::{Format, ReadOptions, Source, files, open, parse, short};
 use crate::application::Application;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -62,7 +62,7 @@ impl Bundle {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
             // File names without their folders: these are of another machine.
-            let name = text.rsplit('/').next().unwrap_or_default();
+            let name = short(text);
             all.extend((name.len() as u64).to_le_bytes());
             all.extend(name.as_bytes());
         }

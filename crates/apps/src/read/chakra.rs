@@ -353,6 +353,7 @@ fn collective(node: &Node, ranks: usize, groups: &BTreeMap<String, (u32, Vec<u32
 mod tests {
     use super::*;
     use crate::ideal::{IdealNetwork, Sharing, run};
+    use crate::read::{ReadOptions, parse};
     use crate::{Options, critical_path};
     use pauseframe_units::{BitRate, Time};
     use std::sync::Arc;
@@ -469,6 +470,74 @@ mod tests {
         assert_eq!(error, "a.0.et: node 1 (n1): comm_size is Text(\"much\")");
         let error = read(&[encode("a.0.et", &[]), encode("a.2.et", &[])]).unwrap_err().to_string();
         assert_eq!(error, "a.2.et: is the file of rank 2, taken for rank 1");
+    }
+
+    fn refused(ranks: &[&[Node]]) -> String {
+        let sources: Vec<Source> =
+            (0..).zip(ranks).map(|(rank, nodes)| encode(&format!("a.{rank}.et"), nodes)).collect();
+        parse("a", &sources, None, ReadOptions::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn damaged_files_name_file_and_node() {
+        let sum = |id, needs: &[u64]| all_reduce(id, needs, Value::Int64(8));
+        let receive = |from| {
+            let attributes =
+                vec![attribute("comm_src", Value::Int32(from)), attribute("comm_size", Value::Uint64(8))];
+            node(2, RECEIVE, &[], attributes)
+        };
+        let mut wrong_call = sum(1, &[]);
+        wrong_call.attributes[0] = attribute("comm_type", Value::Int64(42));
+        let mut long = node(1, COMPUTE, &[], Vec::new());
+        long.duration_micros = u64::MAX;
+        let negative = all_reduce(1, &[], Value::Int64(-8));
+        let cases: [(&[&[Node]], &str); 9] = [
+            (&[&[negative]], "a.0.et: node 1 (n1): comm_size is Int64(-8)"),
+            (&[&[sum(1, &[]), sum(1, &[])]], "a.0.et: node 1 (n1): has the number of another node"),
+            (&[&[node(1, 99, &[], Vec::new())]], "a.0.et: node 1 (n1): has type 99; known are 0 to 7"),
+            (&[&[wrong_call]], "a.0.et: node 1 (n1): has comm_type 42; known are 0 to 9"),
+            (&[&[node(1, SEND, &[], Vec::new())]], "a.0.et: node 1 (n1): has no comm_dst"),
+            (&[&[long]], "a.0.et: node 1 (n1): takes 18446744073709551615 us; at most 1e12"),
+            (
+                &[&[sum(1, &[]), receive(7)], &[sum(1, &[])]],
+                "a.0.et: rank 0: node 2 of the file: names rank 7; there are ranks 0 to 1",
+            ),
+            (
+                &[&[sum(1, &[2]), sum(2, &[1])]],
+                "a.0.et: rank 0: node 1 of the file: depends on itself, through other steps",
+            ),
+            (
+                &[&[sum(1, &[]), sum(2, &[1])], &[sum(1, &[])]],
+                "a.1.et: rank 1: node 1 of the file: calls 1 collective operations on communicator 0, rank 0 calls 2",
+            ),
+        ];
+        for (ranks, expected) in cases {
+            assert_eq!(refused(ranks), expected);
+        }
+        // The number of a node as text instead of an integer: another wire type.
+        let mut bytes = encode("a.0.et", &[]).bytes;
+        bytes.extend([2, 0x0a, 0]);
+        let error = read(&[Source { name: "a.0.et".to_owned(), bytes }]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("a.0.et: is cut short or no Chakra trace: node 1 (from byte 8 of 11)"),
+            "{error}"
+        );
+        let empty = Source { name: "a.0.et".to_owned(), bytes: Vec::new() };
+        let error = parse("a", &[empty], None, ReadOptions::default()).unwrap_err().to_string();
+        assert_eq!(error, "a.0.et: is empty");
+    }
+
+    #[test]
+    fn a_trace_that_cannot_finish_says_which_rank_waits_for_what() {
+        let attributes = vec![attribute("comm_src", Value::Int32(1))];
+        let sources = [
+            encode("a.0.et", &[node(1, RECEIVE, &[], attributes)]),
+            encode("a.1.et", &[node(1, 1, &[], Vec::new())]),
+        ];
+        let application = parse("a", &sources, None, ReadOptions::default()).unwrap();
+        let error = run(Arc::new(application.clone()), Options::default(), NETWORK).unwrap_err();
+        let told: Vec<String> = error.faults().iter().map(|fault| application.describe(fault)).collect();
+        assert_eq!(told, ["a.0.et: rank 0, step 0: waits for a message from rank 1 with tag 0"]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
         let Some(first) = line.next() else { continue };
         match (&mut reading, first) {
             (None, "num_ranks") => {
-                let ranks: usize = line.number("the number of ranks")?;
+                let ranks = line.ranks()?;
                 if !programs.is_empty() {
                     return Err(line.error("gives the number of ranks for the second time"));
                 }
@@ -51,6 +51,9 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
                     let id = rank.id as usize;
                     programs[id] = Some(rank.close(&source.name)?);
                 }
+            }
+            (Some(rank), "rank") => {
+                return Err(line.error(format!("begins a rank before rank {} has its '}}'", rank.id)));
             }
             (Some(rank), first) => rank.line(first, &mut line)?,
         }
@@ -154,8 +157,8 @@ impl Reading {
         let mut unit = 0;
         while let Some(word) = line.next() {
             match (word, &mut op) {
-                ("tag", Op::Send { tag, .. }) => *tag = line.number("a tag")?,
-                ("tag", Op::Receive { tag, .. }) => *tag = Some(line.number("a tag")?),
+                ("tag", Op::Send { tag, .. }) => *tag = line.tag()?,
+                ("tag", Op::Receive { tag, .. }) => *tag = Some(line.tag()?),
                 ("cpu", _) => unit = line.number("a cpu")?,
                 ("nic", _) => {
                     let _: u32 = line.number("a nic")?;

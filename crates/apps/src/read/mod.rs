@@ -81,6 +81,9 @@ fn parse(
     options: ReadOptions,
 ) -> Result<Application, ReadError> {
     let first = &sources[0];
+    if let Some(empty) = sources.iter().find(|source| source.bytes.iter().all(u8::is_ascii_whitespace)) {
+        return Err(at_file(&empty.name, "is empty".to_owned()));
+    }
     let Some(format) = format.or_else(|| recognise(first)) else {
         let known: Vec<&str> = Format::ALL.iter().map(|&(_, name)| name).collect();
         let reason = format!("is none of these: {}; say which format it has", known.join(", "));
@@ -95,9 +98,13 @@ fn parse(
     let hint = |error| sources.iter().fold(error, |error, source| with_hint(source, error));
     let mut application = read.map_err(hint)?;
     name.clone_into(&mut application.name);
+    application.files = sources.iter().map(|source| short(&source.name).to_owned()).collect();
     crate::check::check(&application).map_err(|fault| {
         let file = if sources.len() == 1 { &first.name } else { &sources[fault.rank as usize].name };
-        let reason = format!("rank {}: {}", fault.rank, fault.reason);
+        // Nodes of a Chakra trace have no lines: their place in the file tells them.
+        let node = format!("node {} of the file: ", fault.step + 1);
+        let place = if format == Format::Chakra { node.as_str() } else { "" };
+        let reason = format!("rank {}: {place}{}", fault.rank, fault.reason);
         ReadError { file: file.clone(), line: fault.line, reason }
     })?;
     Ok(application)
@@ -139,9 +146,14 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     Ok(numbered.into_iter().map(|(_, file)| file).collect())
 }
 
+/// A file's name without its folders.
+fn short(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// The last number of a file name: the rank of a file that has one rank.
 fn rank_in_name(path: &str) -> Option<u32> {
-    let name = path.rsplit('/').next()?;
+    let name = short(path);
     let stem = name.trim_end_matches(".zst").trim_end_matches(".gz");
     let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
     let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).next()?;

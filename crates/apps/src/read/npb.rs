@@ -9,7 +9,7 @@ use super::text::{Line, ReadError, at_file, text};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program, Slot};
 use pauseframe_units::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: [&str; 21] = [
     "send",
@@ -54,7 +54,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     let mut comms = Vec::new();
     let mut known = Known::new();
     let mut reading: Option<Reading> = None;
-    let mut last = 0;
+    let (mut last, mut with_totals) = (0, None);
     for (number, content) in (1..).zip(text(source)?.lines()) {
         last = number;
         let mut line = Line::new(&source.name, number, content);
@@ -68,6 +68,10 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
             (Some(rank), "comm") => rank.comm(&mut line, programs.len() as u32, &mut known, &mut comms)?,
             (Some(rank), "end") => {
                 rank.compute(line.number("nanoseconds")?, number);
+                let told = totals(&mut line)?;
+                if *with_totals.get_or_insert(told) != told {
+                    return Err(line.error("ends before 'compute_ns', which ranks before have here"));
+                }
                 programs[rank.id as usize] = Some(std::mem::take(&mut rank.program));
                 reading = None;
             }
@@ -91,13 +95,29 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     Ok(application)
 }
 
+/// `compute_ns T wall_ns W clock_overhead_ns C` after `end NS`, where it is known; whether it is there.
+fn totals(line: &mut Line) -> Result<bool, ReadError> {
+    let mut told = false;
+    for name in ["compute_ns", "wall_ns", "clock_overhead_ns"] {
+        match line.next() {
+            Some(word) if word == name => told = true,
+            Some(other) => return Err(line.error(format!("has '{other}' where '{name}' should be"))),
+            None if told => return Err(line.error(format!("ends before '{name}'"))),
+            None => return Ok(false),
+        }
+        let _: u64 = line.number("nanoseconds")?;
+    }
+    line.end()?;
+    Ok(told)
+}
+
 /// `rank R of N`.
 fn begin(line: &mut Line, programs: &mut Vec<Option<Program>>) -> Result<Reading, ReadError> {
     let id: u32 = line.number("a rank")?;
     if line.word("'of'")? != "of" {
         return Err(line.error("should be 'rank R of N'"));
     }
-    let ranks: usize = line.number("the number of ranks")?;
+    let ranks = line.ranks()?;
     line.end()?;
     if programs.is_empty() {
         programs.resize(ranks, None);
@@ -141,6 +161,10 @@ impl Reading {
                 line.error(format!("lists {given} members of {ranks} ranks for a communicator of {size}"))
             );
         }
+        let twice = members.iter().collect::<BTreeSet<_>>().len() < size;
+        if twice {
+            return Err(line.error("lists a member twice"));
+        }
         if !members.contains(&self.id) {
             return Err(line.error(format!("is a communicator without rank {}, which tells of it", self.id)));
         }
@@ -156,8 +180,10 @@ impl Reading {
             })
         };
         *seen += 1;
-        self.comms.insert(id, position);
-        Ok(())
+        match self.comms.insert(id, position) {
+            Some(_) => Err(line.error(format!("defines communicator {id} for the second time"))),
+            None => Ok(()),
+        }
     }
 
     fn operation(&mut self, line: &mut Line) -> Result<(), ReadError> {
@@ -200,10 +226,10 @@ impl Reading {
     fn point(&mut self, line: &mut Line, request: Option<Slot>, send: bool) -> Result<(), ReadError> {
         let op = if send {
             let (to, bytes) = (line.number("a rank")?, line.number("a size in bytes")?);
-            Op::Send { to, tag: line.number("a tag")?, comm: 0, request, bytes }
+            Op::Send { to, tag: line.tag()?, comm: 0, request, bytes }
         } else {
             let (from, limit) = (line.number_or_any("a rank")?, line.number_or_any("a size in bytes")?);
-            let tag = line.number_or_any("a tag")?;
+            let tag = line.tag_or_any()?;
             Op::Receive { from, tag, comm: 0, request, limit: limit.unwrap_or(u64::MAX) }
         };
         self.program.push(op, line.number);

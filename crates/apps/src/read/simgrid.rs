@@ -45,6 +45,10 @@ const ACTIONS: [&str; 27] = [
 const TYPES: [u64; 30] =
     [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
 
+/// `MPI_ANY_SOURCE` and `MPI_ANY_TAG` as `SimGrid`'s `smpi.h` has them, now and in its first versions.
+const ANY_SOURCE: [i64; 2] = [-555, -1];
+const ANY_TAG: [i32; 2] = [-444, -1];
+
 /// One rank so far.
 #[derive(Default)]
 struct Reading {
@@ -132,7 +136,7 @@ fn bytes(line: &Line, word: &str, width: u64) -> Result<u64, ReadError> {
     if !(0.0..1e18).contains(&count) || count.fract() != 0.0 {
         return Err(line.error(format!("a size cannot be '{word}'")));
     }
-    Ok(count as u64 * width)
+    Ok((count as u64).saturating_mul(width))
 }
 
 impl Reading {
@@ -146,24 +150,36 @@ impl Reading {
     ) -> Result<(), ReadError> {
         match action {
             "init" => {
+                if self.element.is_some() {
+                    return Err(line.error(format!("begins rank {me} for the second time")));
+                }
                 self.element = Some(if line.next().is_some() { TYPES[0] } else { 1 });
                 return Ok(());
             }
-            "finalize" => self.finished = true,
+            // MPI_Finalize is through when all communication is: what only tests looked at is awaited here.
+            "finalize" => {
+                self.finished = true;
+                self.wait_all(line.number);
+            }
             "compute" => self.compute(line.number("flops")?, flops, line)?,
             "sleep" => self.compute(line.number("seconds")?, 1.0, line)?,
             "send" | "isend" | "recv" | "irecv" => self.point(action, me, line)?,
             "wait" => self.wait(line)?,
-            "waitall" => {
-                let slots: Vec<Slot> = std::mem::take(&mut self.open).into_values().flatten().collect();
-                self.program.push_waits(&slots, line.number);
-                self.free.extend(slots);
-            }
+            "waitall" => self.wait_all(line.number),
             // What follows these has no bearing on the network.
             "comm_size" | "comm_split" | "comm_dup" | "test" | "location" => return Ok(()),
             _ => return self.collective(action, me, size, flops, line),
         }
         line.end()
+    }
+
+    /// Waits for all that is open.
+    fn wait_all(&mut self, line: u32) {
+        let slots: Vec<Slot> = std::mem::take(&mut self.open).into_values().flatten().collect();
+        if !slots.is_empty() {
+            self.program.push_waits(&slots, line);
+            self.free.extend(slots);
+        }
     }
 
     fn compute(&mut self, amount: f64, rate: f64, line: &Line) -> Result<(), ReadError> {
@@ -187,8 +203,12 @@ impl Reading {
         let unknown = !send && line.parse::<f64>(word, "a size")? <= 0.0;
         let size = if unknown { u64::MAX } else { bytes(line, word, width)? };
         let named = u32::try_from(peer).ok();
-        if send && named.is_none() {
-            return Err(line.error(format!("sends to rank {peer}")));
+        let wild_tag = !send && ANY_TAG.contains(&tag);
+        if named.is_none() && (send || !ANY_SOURCE.contains(&peer)) {
+            return Err(line.error(format!("a rank cannot be '{peer}'")));
+        }
+        if tag < 0 && !wild_tag {
+            return Err(line.error(format!("a tag cannot be '{tag}'")));
         }
         let ends = if send { (me, named.unwrap_or(0)) } else { (named.unwrap_or(u32::MAX), me) };
         let request = action.starts_with('i').then(|| self.begin((ends.0, ends.1, tag)));
@@ -196,8 +216,7 @@ impl Reading {
             if send {
                 Op::Send { to: ends.1, tag, comm: 0, request, bytes: size }
             } else {
-                // Negative numbers are SimGrid's MPI_ANY_SOURCE and MPI_ANY_TAG.
-                Op::Receive { from: named, tag: (tag >= 0).then_some(tag), comm: 0, request, limit: size }
+                Op::Receive { from: named, tag: (!wild_tag).then_some(tag), comm: 0, request, limit: size }
             },
             line.number,
         );
@@ -270,6 +289,7 @@ impl Reading {
             other => return Err(line.unknown("action", other, &ACTIONS)),
         };
         debug_assert!(me < size);
+        arguments.end(line, action)?;
         self.program.push_call(call, None, line.number);
         if let Some(word) = work.and_then(|at| arguments.words.get(at)) {
             let amount = line.parse(word, "flops")?;
@@ -321,6 +341,24 @@ impl Arguments<'_> {
         let width = self.width(line, width)?;
         let bytes = bytes(line, self.words[0], width)?;
         Ok(Call { root: self.root(line, root)?, ..Call::new(kind, bytes) })
+    }
+
+    /// Nothing may follow the types that end an action.
+    fn end(&self, line: &Line, action: &str) -> Result<(), ReadError> {
+        let most = match action {
+            "barrier" => 0,
+            "allreduce" | "scan" | "exscan" | "bcast" => 3,
+            "reduce" | "alltoall" | "allgather" => 4,
+            "gather" | "scatter" => 5,
+            "reducescatter" => self.size + 2,
+            "allgatherv" => self.size + 3,
+            "gatherv" | "scatterv" => self.size + 4,
+            _ => 2 * self.size + 4,
+        };
+        match self.words.get(most) {
+            Some(word) => Err(line.error(format!("has '{word}' where it should end"))),
+            None => Ok(()),
+        }
     }
 
     fn root(&self, line: &Line, at: Option<usize>) -> Result<u32, ReadError> {

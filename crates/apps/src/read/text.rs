@@ -24,6 +24,9 @@ pub(super) fn at_file(file: &str, reason: String) -> ReadError {
     ReadError { file: file.to_owned(), line: 0, reason }
 }
 
+/// More than any trace has: a number that is mistyped should not take all memory.
+pub(super) const RANKS_MAX: usize = 1 << 20;
+
 /// How many line breaks there are.
 fn breaks(bytes: &[u8]) -> usize {
     bytes.split(|byte| *byte == b'\n').count() - 1
@@ -89,6 +92,34 @@ impl<'a> Line<'a> {
             "any" => Ok(None),
             word => self.parse(word, what).map(Some),
         }
+    }
+
+    /// Tags are not negative (MPI 4.0 §3.2.3).
+    pub(super) fn tag(&mut self) -> Result<i32, ReadError> {
+        let word = self.word("a tag")?;
+        self.parse_tag(word)
+    }
+
+    /// A tag, or `any`.
+    pub(super) fn tag_or_any(&mut self) -> Result<Option<i32>, ReadError> {
+        match self.word("a tag")? {
+            "any" => Ok(None),
+            word => self.parse_tag(word).map(Some),
+        }
+    }
+
+    fn parse_tag(&self, word: &str) -> Result<i32, ReadError> {
+        let tag = word.parse().ok().filter(|&tag: &i32| tag >= 0);
+        tag.ok_or_else(|| self.error(format!("a tag cannot be '{word}'")))
+    }
+
+    /// The number of ranks of a trace.
+    pub(super) fn ranks(&mut self) -> Result<usize, ReadError> {
+        let ranks = self.number("the number of ranks")?;
+        if ranks > RANKS_MAX {
+            return Err(self.error(format!("tells of {ranks} ranks; at most {RANKS_MAX}")));
+        }
+        Ok(ranks)
     }
 
     pub(super) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {

@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A host.
 #[derive(Debug)]
-pub(super) struct Host {
-    pub(super) port: PortId,
+pub(crate) struct Host {
+    pub(crate) port: PortId,
     /// Bytes in the stack's send side and in the NIC.
-    held: u64,
+    pub(crate) held: u64,
     /// Packets in the two halves of the stack; each takes the same time, so they keep their order.
-    receiving: Fifo,
-    sending: Fifo,
+    pub(crate) receiving: Fifo,
+    pub(crate) sending: Fifo,
     /// The NIC queues that those which are sent are bound for.
     bound_for: VecDeque<NicQueueId>,
     queues: IndexVec<NicQueueId, DestinationQueue>,
@@ -81,6 +81,11 @@ impl Host {
     /// The limiter of what goes to `destination` in `class`, if there is one.
     pub(super) fn known_limiter(&self, destination: NodeId, class: u8) -> Option<LimiterNumber> {
         self.queues[*self.queue_of.get(&(destination, class))?].limiter
+    }
+
+    /// What waits in the NIC behind the first packet of each class.
+    pub(crate) fn destination_queues(&self) -> impl Iterator<Item = Fifo> {
+        self.queues.iter().map(|queue| queue.packets)
     }
 
     /// The next packet of `class`, from the destination whose turn it is.
@@ -315,7 +320,7 @@ impl Endpoints {
             Err(DropReason::BufferFull)
         };
         match admitted {
-            Ok(()) => receiver.take(host, index, near),
+            Ok(()) => receiver.take(host, index, ports.ports[port].rate.rate(), near),
             Err(reason) => ports.drop_packet(index, port.reverse(), reason, near),
         }
         true
@@ -324,7 +329,8 @@ impl Endpoints {
     /// A slow receiver is through with the first frame of its buffer: it goes on up the stack.
     pub(crate) fn on_host_drain(&mut self, host: HostId, ports: &mut Ports, near: &mut Near) {
         let Some(receiver) = self.receivers[host].as_mut() else { return };
-        let index = receiver.drain(host, near);
+        let line = ports.ports[self.hosts[host].port.reverse()].rate.rate();
+        let index = receiver.drain(host, line, near);
         let packet = near.packets[index];
         let size = u64::from(packet.size);
         if near.hot.is_lossless(packet.class) {

@@ -3,6 +3,7 @@
 use super::reaction_point::ReactionPoint;
 use crate::event::{Event, LimiterId};
 use crate::frame::{Cnm, Fifo, PacketId};
+use crate::ids::HostId;
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
@@ -26,7 +27,7 @@ struct Limiter {
 
 /// All limiters of a cell.
 #[derive(Debug)]
-pub(super) struct Limiters {
+pub(crate) struct Limiters {
     settings: QcnSettings,
     limiters: Vec<Limiter>,
     seed: u64,
@@ -54,6 +55,11 @@ impl Limiters {
             rng: stream(self.seed, "qcn/recovery", id.index()),
         });
         number
+    }
+
+    /// What the limiters of a host keep back.
+    pub(crate) fn held_back(&self, host: HostId) -> impl Iterator<Item = Fifo> {
+        self.limiters.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
     }
 
     pub(super) fn current_rate(&self, limiter: LimiterNumber) -> BitRate {

@@ -34,9 +34,9 @@ use std::collections::BTreeMap;
 /// The hosts of a cell, and what is theirs beside their ports.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
-    hosts: IndexVec<HostId, Host>,
+    pub(crate) hosts: IndexVec<HostId, Host>,
     /// Where any drains slowly.
-    receivers: IndexVec<HostId, Option<Box<Receiver>>>,
+    pub(crate) receivers: IndexVec<HostId, Option<Box<Receiver>>>,
     /// What slow receivers hold.
     pub(crate) ingress: Ingress,
     ends: IndexVec<EndId, Option<End>>,
@@ -49,7 +49,7 @@ pub(crate) struct Endpoints {
     slots: Vec<[EndId; 2]>,
     /// The connection cache: source, destination, transport.
     metrics: BTreeMap<(NodeId, NodeId, u16), Metrics>,
-    limiters: Option<Box<Limiters>>,
+    pub(crate) limiters: Option<Box<Limiters>>,
     vlans: Option<Box<VlanDraws>>,
     /// What the hosts are to do, by time and address.
     orders: BTreeMap<(Time, u32), Vec<Order>>,

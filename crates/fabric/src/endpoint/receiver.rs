@@ -13,16 +13,17 @@ use crate::ids::HostId;
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::ReceiverSettings;
-use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId};
+use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, Time};
 
 /// The receive buffer of a host.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     rate: BitRate,
+    stop: Option<Time>,
     buffer: u64,
     /// Bytes of lossy classes in it.
-    lossy: u64,
-    waiting: Fifo,
+    pub(crate) lossy: u64,
+    pub(crate) waiting: Fifo,
 }
 
 impl Receiver {
@@ -39,7 +40,8 @@ impl Receiver {
     }
 
     fn new(settings: &ReceiverSettings) -> Receiver {
-        Receiver { rate: settings.rate, buffer: settings.buffer.0, lossy: 0, waiting: Fifo::EMPTY }
+        let ReceiverSettings { rate, stop, buffer, .. } = *settings;
+        Receiver { rate, stop, buffer: buffer.0, lossy: 0, waiting: Fifo::EMPTY }
     }
 
     /// Whether there is room for a lossy frame of so many bytes, which are taken then.
@@ -60,23 +62,26 @@ impl Receiver {
     }
 
     /// A frame waits to be drained.
-    pub(super) fn take(&mut self, host: HostId, index: PacketId, near: &mut Near) {
+    pub(super) fn take(&mut self, host: HostId, index: PacketId, line: BitRate, near: &mut Near) {
         if self.waiting.push(&mut near.packets, index) {
-            self.plan_drain(host, index, near);
+            self.plan_drain(host, index, line, near);
         }
     }
 
     /// The first frame has been drained; the next one will be.
-    pub(super) fn drain(&mut self, host: HostId, near: &mut Near) -> PacketId {
+    pub(super) fn drain(&mut self, host: HostId, line: BitRate, near: &mut Near) -> PacketId {
         let index = self.waiting.pop(&near.packets).expect("a drained frame was in the buffer");
         if let Some(next) = self.waiting.head() {
-            self.plan_drain(host, next, near);
+            self.plan_drain(host, next, line, near);
         }
         index
     }
 
-    fn plan_drain(&self, host: HostId, index: PacketId, near: &mut Near) {
+    /// A frame is the first now: the host takes it out at its own rate, or at that of its link (`line`) once it is slow no more.
+    fn plan_drain(&self, host: HostId, index: PacketId, line: BitRate, near: &mut Near) {
+        let is_slow = self.stop.is_none_or(|stop| near.now() < stop);
+        let rate = if is_slow { self.rate } else { self.rate.max(line) };
         let size = Bytes(u64::from(near.packets[index].size));
-        near.schedule(near.now() + self.rate.serialise(size), Event::HostDrain(host));
+        near.schedule(near.now() + rate.serialise(size), Event::HostDrain(host));
     }
 }

@@ -76,14 +76,24 @@ impl PacketPool {
         self.packets.len()
     }
 
-    /// Packets that have a place, wherever they are on their way.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
+    /// By place: nobody has it.
+    ///
+    /// # Panics
+    /// If a place was given back twice.
+    pub(crate) fn free_places(&self) -> Vec<bool> {
         let mut is_free = vec![false; self.packets.len()];
         let mut next = self.free;
         while let Some(packet) = self.packets.get(next.index()) {
-            is_free[next.index()] = true;
+            let twice = std::mem::replace(&mut is_free[next.index()], true);
+            assert!(!twice, "the place of a packet was given back twice");
             next = packet.next;
         }
+        is_free
+    }
+
+    /// Packets that have a place, wherever they are on their way.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
+        let is_free = self.free_places();
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 

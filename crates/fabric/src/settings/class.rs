@@ -1,7 +1,7 @@
 //! What differs from class to class.
 
-use super::marker::Marker;
-use super::queue::QueueDiscipline;
+use crate::marker::Marker;
+use crate::queue::QueueDiscipline;
 use pauseframe_units::{Bytes, Priority};
 
 /// What holds for some priorities instead of the settings of all; `None`: those of all.

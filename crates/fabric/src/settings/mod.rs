@@ -1,24 +1,22 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
 mod class;
-mod marker;
 mod qcn;
-mod queue;
 mod scheduler;
 mod vlan;
 mod watchdog;
 
+use crate::marker::Marker;
+use crate::queue::QueueDiscipline;
 pub use class::ClassSettings;
-pub use marker::{Marker, Red, Threshold};
 pub(crate) use qcn::FB_MAX;
 pub use qcn::QcnSettings;
-pub use queue::QueueDiscipline;
 pub use scheduler::{EtsGroup, Scheduler};
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{Watchdog, WatchdogAction};
 
 use pauseframe_transport::Config;
-use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -189,6 +187,8 @@ pub struct ReceiverSettings {
     pub rate: BitRate,
     /// Bytes of the receive buffer, headroom included.
     pub buffer: Bytes,
+    /// From then on it takes them as fast as its link brings them.
+    pub stop: Option<Time>,
 }
 
 /// What a transport without a connection sends.

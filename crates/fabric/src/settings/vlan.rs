@@ -48,11 +48,21 @@ impl VlanRoutes {
 
     /// The ports of the shortest route between two hosts, in the first VLAN that has it.
     pub(crate) fn shortest_path(&self, from: NodeId, to: NodeId) -> Vec<PortId> {
-        let graph = self.tables.graph();
         let mut vlans = Vec::new();
         self.tables.vlans_between(from, to, 0, &mut vlans);
+        self.path(*vlans.first().expect("every pair of hosts is served"), from, to)
+    }
+
+    /// The ports of all routes that a sender picks from.
+    pub(crate) fn paths(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = Vec<PortId>> {
+        let mut vlans = Vec::new();
+        self.tables.vlans_between(from, to, self.slack, &mut vlans);
+        vlans.into_iter().map(move |vlan| self.path(vlan, from, to))
+    }
+
+    fn path(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
+        let graph = self.tables.graph();
         let mut path = vec![graph.uplink(from)];
-        let vlan = *vlans.first().expect("every pair of hosts is served");
         self.tables.follow(usize::from(vlan), from, to, |port| path.push(port));
         path.push(graph.uplink(to).reverse());
         path

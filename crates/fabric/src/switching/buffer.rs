@@ -17,7 +17,7 @@ use crate::near::Near;
 use crate::settings::BufferPolicy;
 use crate::wire::Ports;
 use crate::wire::counters::DropReason;
-use crate::wire::ingress::{Account, Held};
+use crate::wire::ingress::Held;
 use pauseframe_units::PortId;
 
 impl Switching {
@@ -174,14 +174,9 @@ impl Switching {
         SharedLimits { alpha, reserved, limits: self.ingress.accounts[lane].limits }
     }
 
-    fn standing(&self, lane: LaneId) -> Standing {
-        let Account { bytes, in_headroom, .. } = self.ingress.accounts[lane];
-        Standing { bytes, in_headroom }
-    }
-
     /// A paused ingress stands lower, or is new among the paused: it may need less free space than all others.
     fn expect_to_go_on(&mut self, switch: SwitchId, lane: LaneId, class: u8, near: &Near) {
-        let needed = self.shared_limits(lane, class).needs_free(self.standing(lane));
+        let needed = self.shared_limits(lane, class).needs_free(Standing::of(&self.ingress.accounts[lane]));
         let pool = &mut self.switches[switch].pools[near.hot.pool_of(class)];
         pool.wake_at = pool.wake_at.min(needed);
     }
@@ -202,7 +197,8 @@ impl Switching {
         let mut wake_at = u64::MAX;
         for lane in paused {
             let (port, class) = near.hot.port_and_class(lane);
-            let (limits, standing) = (self.shared_limits(lane, class), self.standing(lane));
+            let (limits, standing) =
+                (self.shared_limits(lane, class), Standing::of(&self.ingress.accounts[lane]));
             if limits.may_go_on(standing, free) {
                 self.switches[switch].pools[number].paused.retain(|paused| *paused != lane);
                 self.ingress.send_resume(port, class, ports, near);

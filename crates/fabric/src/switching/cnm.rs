@@ -13,8 +13,8 @@ use pauseframe_engine::{mix, stream};
 use pauseframe_topology::routing::ecmp_index;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 
-/// A CNM, bytes.
-const CNM_FRAME: u16 = 64;
+/// A CNM in buffers, bytes, FCS included.
+pub(crate) const CNM_FRAME: u16 = 64;
 
 /// The congestion points of all queues.
 #[derive(Debug)]

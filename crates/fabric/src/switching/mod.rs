@@ -1,24 +1,25 @@
 //! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it; and send what waits.
 
 pub(crate) mod buffer;
-mod cnm;
+pub(crate) mod cnm;
 mod congestion_point;
-pub(crate) mod marker;
+mod marking;
 pub(crate) mod paths;
 pub(crate) mod pool;
-pub(crate) mod queue;
+mod serving;
 mod transmit;
 mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
-use self::marker::{RedQueue, red_queues};
+use self::marking::memories;
 use self::paths::Paths;
 use self::pool::Pool;
 use self::vlan::VlanTables;
 use crate::class::ClassPolicy;
 use crate::frame::{Packet, PacketId};
 use crate::ids::{LaneId, SwitchId};
+use crate::marker::Memory;
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::wire::Ports;
@@ -35,9 +36,9 @@ pub(crate) struct Switching {
     pub(crate) switches: IndexVec<SwitchId, Switch>,
     pub(crate) ingress: Ingress,
     /// By class.
-    policies: [ClassPolicy; Priority::COUNT],
-    /// Where a class has RED.
-    red: IndexVec<LaneId, RedQueue>,
+    pub(crate) policies: [ClassPolicy; Priority::COUNT],
+    /// Where a marker is asked about packets.
+    memories: IndexVec<LaneId, Memory>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<VlanTables>>,
     pub(crate) paths: Paths,
@@ -48,7 +49,7 @@ pub(crate) struct Switching {
 /// A switch's own state; its queues are its ports'.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    node: NodeId,
+    pub(crate) node: NodeId,
     /// The shared pool, of lossless traffic alone if there is a second one for lossy traffic.
     pub(crate) pools: [Pool; 2],
     /// Chooses next hops of sprayed packets.
@@ -68,7 +69,7 @@ impl Switching {
             switches: plan.switches.iter().zip(&plan.margins.pools).map(switch).collect(),
             ingress: Ingress::of(plan, accounted),
             policies: plan.policies,
-            red: red_queues(plan),
+            memories: memories(plan),
             points: CongestionPoints::of(plan).map(Box::new),
             vlans: VlanTables::of(plan).map(Box::new),
             paths: Paths::new(stride),
@@ -223,6 +224,7 @@ fn refuses(index: PacketId, egress: PortId, ports: &mut Ports, near: &mut Near) 
         return false;
     };
     ports.count_loss(egress, class, reason, near);
+    ports.count_gone(egress, index, near);
     near.give_up(index);
     near.packets.remove(index);
     true

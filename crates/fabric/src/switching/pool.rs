@@ -2,12 +2,19 @@
 
 use crate::headroom::Thresholds;
 use crate::ids::LaneId;
+use crate::wire::ingress::Account;
 
 /// How an ingress stands in a shared pool: what says whether it may go on.
 #[derive(Clone, Copy)]
 pub(crate) struct Standing {
     pub(crate) bytes: u64,
     pub(crate) in_headroom: u64,
+}
+
+impl Standing {
+    pub(crate) fn of(account: &Account) -> Standing {
+        Standing { bytes: account.bytes, in_headroom: account.in_headroom }
+    }
 }
 
 /// The rule of a shared pool for one ingress.
@@ -51,9 +58,9 @@ pub(crate) struct Pool {
     /// Bytes of it, headroom and reserved bytes not counted.
     size: u64,
     /// Of these, in use.
-    pub(super) used: u64,
+    pub(crate) used: u64,
     /// Lanes of ingresses that share in it and have been asked to pause.
-    pub(super) paused: Vec<LaneId>,
+    pub(crate) paused: Vec<LaneId>,
     /// With less than this free none of them may go on.
     pub(super) wake_at: u64,
 }
@@ -63,7 +70,7 @@ impl Pool {
         Pool { size, used: 0, paused: Vec::new(), wake_at: u64::MAX }
     }
 
-    pub(super) fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.free_of(self.used)
     }
 

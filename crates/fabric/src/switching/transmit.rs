@@ -113,9 +113,10 @@ impl Switching {
             if near.hot.accounted & 1 << class != 0 {
                 self.release(index, port, ports, near);
             }
+            ports.count_loss(port, class, reason, near);
+            ports.count_gone(port, index, near);
             near.give_up(index);
             near.packets.remove(index);
-            ports.count_loss(port, class, reason, near);
         }
     }
 }

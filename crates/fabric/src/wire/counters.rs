@@ -1,7 +1,9 @@
 //! What is counted at ports and switches on events that are rare.
 
+use crate::frame::Packet;
 use crate::ids::LaneId;
 use pauseframe_units::{IndexVec, Span};
+use std::ops::AddAssign;
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +107,31 @@ impl AllCounters {
 pub(crate) struct Held {
     pub(crate) bytes: u64,
     pub(crate) most: u64,
+    /// What came to the switch, or came to be there, and was dropped or lost in it.
+    pub(crate) gone: Gone,
+}
+
+/// So many packets of flows, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Gone {
+    /// All of these.
+    pub(crate) fn sum<'a>(packets: impl Iterator<Item = &'a Packet>) -> Gone {
+        let mut sum = Gone::default();
+        packets.for_each(|packet| sum += Gone { packets: 1, bytes: u64::from(packet.size) });
+        sum
+    }
+}
+
+impl AddAssign for Gone {
+    fn add_assign(&mut self, more: Gone) {
+        self.packets += more.packets;
+        self.bytes += more.bytes;
+    }
 }
 
 impl Held {

@@ -1,5 +1,6 @@
 //! Wires that damage frames.
 
+use super::counters::Gone;
 use crate::frame::{Content, PacketId};
 use crate::near::Near;
 use pauseframe_engine::{Rng, stream};
@@ -30,21 +31,42 @@ impl ErrorModel {
 pub(crate) struct Errors {
     /// By port: when the frame that was cut off would have been over; empty without failures.
     pub(super) cut: Vec<Time>,
-    /// By port: how often its frames are damaged, and the draws; empty without any.
-    of_port: Vec<Option<(ErrorModel, Rng)>>,
+    /// By port; empty if no wire is bad.
+    of_port: Vec<Option<BadWire>>,
+    /// By port, pause frames not counted; empty without failures or bad wires.
+    pub(super) lost_on_wire: Vec<Gone>,
+}
+
+/// How often the frames on a wire are damaged, up to when, and the draws.
+#[derive(Clone, Debug)]
+struct BadWire {
+    model: ErrorModel,
+    stop: Time,
+    rng: Rng,
 }
 
 impl Errors {
-    /// Damages what this port sends.
+    /// What this port has sent that was lost before it came to a node of this cell.
+    pub(crate) fn lost_on_wire(&self, port: PortId) -> Gone {
+        self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether the wire from this port is a bad one.
+    pub(crate) fn can_damage(&self, port: PortId) -> bool {
+        self.of_port.get(port.0 as usize).is_some_and(Option::is_some)
+    }
+
+    /// Damages what this port sends before `stop`.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel, near: &mut Near) {
+    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel, stop: Time, near: &mut Near) {
         let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
         assert!((0.0..=1.0).contains(&p), "{p} is no probability");
         self.of_port.resize(near.plan.topology.port_count(), None);
+        self.lost_on_wire.resize(near.plan.topology.port_count(), Gone::default());
         let rng = stream(near.settings.seed, "corruption", u64::from(port.0));
-        self.of_port[port.0 as usize] = Some((model, rng));
+        self.of_port[port.0 as usize] = Some(BadWire { model, stop, rng });
         near.hot.tapped = true;
         near.expect_losses();
     }
@@ -52,8 +74,9 @@ impl Errors {
     /// A frame goes on the wire of `port`: whether it arrives whole is drawn here.
     pub(super) fn damage(&mut self, port: PortId, index: PacketId, near: &mut Near) {
         let packet = near.packets[index];
-        let Some(Some((model, rng))) = self.of_port.get_mut(port.0 as usize) else { return };
-        if rng.unit() >= model.of_frame(u32::from(packet.size)) {
+        let bad = self.of_port.get_mut(port.0 as usize).and_then(Option::as_mut);
+        let Some(BadWire { model, stop, rng }) = bad else { return };
+        if *stop <= near.now() || rng.unit() >= model.of_frame(u32::from(packet.size)) {
             return;
         }
         near.give_up(index);

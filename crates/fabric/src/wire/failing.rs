@@ -1,8 +1,8 @@
 //! Links that go down and come back: what happens to what is on the wire (`failures.rs` says when).
 
 use super::Ports;
-use super::counters::LossReason;
-use crate::frame::{Content, PacketId};
+use super::counters::{Gone, LossReason};
+use crate::frame::{Content, Packet, PacketId};
 use crate::near::Near;
 use pauseframe_units::{PortId, Time};
 
@@ -10,6 +10,7 @@ impl Ports {
     /// Links can go down.
     pub(crate) fn expect_failures(&mut self, near: &mut Near) {
         self.errors.cut = vec![Time::ZERO; self.ports.len()];
+        self.errors.lost_on_wire.resize(self.ports.len(), Gone::default());
         near.hot.can_refuse = true;
         near.expect_losses();
     }
@@ -19,9 +20,16 @@ impl Ports {
     pub(crate) fn on_lost_frame(&mut self, port: PortId, index: PacketId, near: &mut Near) {
         let packet = near.packets[index];
         if matches!(packet.content, Content::Damaged { .. }) {
-            self.count_loss(port, packet.class, LossReason::Corrupted, near);
+            self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
         }
         near.packets.remove(index);
+    }
+
+    fn count_loss_on_wire(&mut self, port: PortId, packet: &Packet, reason: LossReason, near: &Near) {
+        self.count_loss(port, packet.class, reason, near);
+        if packet.is_counted() {
+            self.errors.lost_on_wire[port.0 as usize] += Gone::sum(std::iter::once(packet));
+        }
     }
 
     /// The link of `port` goes down: at the end that sends, which knows nothing of the other one.
@@ -53,8 +61,14 @@ impl Ports {
             near.give_up(index);
             near.packets.spoil(index, Content::Lost);
             next = near.packets.behind(index);
-            if packet.is_data() || matches!(packet.content, Content::Cnm(_)) {
-                self.count_loss(port, packet.class, LossReason::LinkDown, near);
+            match packet.content {
+                Content::Segment(_) | Content::Datagram { .. } | Content::Cnm(_) => {
+                    self.count_loss_on_wire(port, &packet, LossReason::LinkDown, near);
+                }
+                Content::Damaged { .. } => {
+                    self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
+                }
+                Content::Pause { .. } | Content::Lost => {}
             }
         }
     }

@@ -23,7 +23,7 @@ pub(crate) mod watched;
 
 use self::border::Border;
 use self::capture::Capture;
-use self::counters::{AllCounters, DropReason, Held, LossReason};
+use self::counters::{AllCounters, DropReason, Gone, Held, LossReason};
 use self::damage::Errors;
 use self::jitter::Jitter;
 use self::lane::Lane;
@@ -47,7 +47,7 @@ pub(crate) struct Ports {
     pub(crate) counters: AllCounters,
     /// What each lane was asked, where any class is lossless.
     pub(crate) pauses: IndexVec<LaneId, PauseState>,
-    pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
+    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
     /// What waits in each switch.
     pub(crate) held: IndexVec<SwitchId, Held>,
     ets: Option<Ets>,
@@ -254,6 +254,7 @@ impl Ports {
     ) {
         let packet = near.packets[index];
         self.counters.rare(near.hot.lane(egress, packet.class)).drops[reason as usize] += 1;
+        self.count_gone(egress, index, near);
         if reason == DropReason::NotEct && packet.is_syn() {
             self.syn_drops_not_ect += 1;
         }
@@ -262,6 +263,15 @@ impl Ports {
         }
         near.give_up(index);
         near.packets.remove(index);
+    }
+
+    /// A packet ends in the switch that would have sent it by `egress`.
+    pub(crate) fn count_gone(&mut self, egress: PortId, index: PacketId, near: &Near) {
+        let packet = &near.packets[index];
+        let switch = self.lanes[near.hot.lane(egress, packet.class)].switch;
+        if switch != SwitchId::NONE {
+            self.held[switch].gone += Gone::sum(std::iter::once(packet));
+        }
     }
 
     pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason, near: &Near) {

@@ -21,6 +21,6 @@ pub(crate) struct PauseState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingPause {
     pub(super) effect_at: Time,
-    pub(super) classes: u8,
+    pub(crate) classes: u8,
     pub(super) quanta: u16,
 }

@@ -195,7 +195,7 @@ fn a_storm_lasts_as_long_as_pauses_come() {
     let wire = link(10, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
     let host = topology.find("b").unwrap();
-    let slow = ReceiverSettings { host, rate: BitRate(1_000_000), buffer: Bytes(100_000) };
+    let slow = ReceiverSettings { host, rate: BitRate(1_000_000), buffer: Bytes(100_000), stop: None };
     let pfc = PfcSettings { quanta: 1000, ..pfc() };
     let settings = Settings {
         pfc: Some(pfc),

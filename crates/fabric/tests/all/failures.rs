@@ -3,9 +3,10 @@
 
 use crate::common::*;
 use crate::properties::draw;
-use pauseframe_engine::stream;
+use pauseframe_engine::{Ending, stream};
 use pauseframe_fabric::{
-    ErrorModel, Failed, Failure, FlowSpec, FlowStatus, FrameContent, LossReason, PfcSettings, Settings,
+    ErrorModel, Failed, Failure, FlowSpec, FlowStatus, FrameContent, LossReason, Network, PfcSettings,
+    Settings,
 };
 use pauseframe_topology::generate::{leaf_spine, line, star};
 use pauseframe_topology::{Channel, Topology};
@@ -193,7 +194,7 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     let up = port(&topology, "host0", "switch");
     let run = |model| {
         let mut network = build(&topology, &settings, &flows);
-        network.corrupt(&[(up, model)]);
+        network.corrupt(&[(up, model)], None);
         let ending = proceed(&mut network, Time::MAX);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
@@ -213,6 +214,26 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     assert!((corrupted as f64 - sent as f64 * 0.012_07).abs() < 78.0, "{corrupted} of {sent}");
 }
 
+#[test]
+fn a_wire_that_is_mended_damages_nothing_more() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let settings = settings(impatient(64 * MSS));
+    let up = port(&topology, "host0", "switch");
+    let stop = Time(3_000 * US);
+    let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 2_000 * MSS)]);
+    network.corrupt(&[(up, ErrorModel::FrameErrors(1.0))], Some(stop));
+    // Frames that were sent before arrive up to a serialisation and a delay later.
+    let lost =
+        |network: &Network, ending: Ending| report(network, &ending, up).lost[LossReason::Corrupted as usize];
+    let ending = proceed(&mut network, stop + Span::from_us(3));
+    let before = lost(&network, ending);
+    let ending = proceed(&mut network, Time::MAX);
+    assert!(before > 0, "the flow has begun before");
+    assert_eq!(lost(&network, ending), before);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 2_000 * MSS));
+}
+
 /// A resume frame that is damaged does not stop the port for good: the pause runs out.
 #[test]
 fn lost_pause_frames_do_not_stop_a_port_for_ever() {
@@ -225,7 +246,7 @@ fn lost_pause_frames_do_not_stop_a_port_for_ever() {
     let back: Vec<_> = (1..5)
         .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
         .collect();
-    network.corrupt(&back);
+    network.corrupt(&back, None);
     let ending = proceed(&mut network, Time::MAX);
     let reports = network.port_reports(ending.now);
     assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
@@ -266,7 +287,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         let once = || {
             let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
             network.fail(plan.clone(), convergence);
-            network.corrupt(&corrupt);
+            network.corrupt(&corrupt, None);
             let ending = proceed(&mut network, Time::MAX);
             (network, ending)
         };

@@ -206,8 +206,12 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
         settings.refusing = vec![one(rng)];
     }
     if rng.below(3) == 0 {
-        settings.receivers =
-            vec![ReceiverSettings { host: one(rng), rate: BitRate::gbps(1), buffer: Bytes(900_000) }];
+        settings.receivers = vec![ReceiverSettings {
+            host: one(rng),
+            rate: BitRate::gbps(1),
+            buffer: Bytes(900_000),
+            stop: None,
+        }];
     }
     if rng.below(3) == 0 {
         let qcn = QcnSettings { q_eq: Bytes(2_000), sample: Bytes(3_000), ..QcnSettings::standard() };

@@ -128,7 +128,7 @@ fn a_paused_link_stops_all_priorities() {
 }
 
 fn slow(topology: &Topology, rate: BitRate, buffer: u64) -> ReceiverSettings {
-    ReceiverSettings { host: topology.find("b").expect("a host"), rate, buffer: Bytes(buffer) }
+    ReceiverSettings { host: topology.find("b").expect("a host"), rate, buffer: Bytes(buffer), stop: None }
 }
 
 /// A lossless flow to a receiver of 1 Gb/s: paced by the host's pauses to the drain of the last byte.
@@ -149,6 +149,25 @@ fn a_slow_receiver_pauses_its_link() {
     assert!(last_link.pauses_received > 0 && last_link.ingress_max <= 100_000, "{last_link:?}");
     // The switch passes it on to the sender.
     assert!(report(&network, &ending, port(&topology, "a", "s")).pauses_received > 0);
+}
+
+/// After its stop it takes what waits, and what comes, at the rate of its link.
+#[test]
+fn a_slow_receiver_recovers() {
+    let topology = star(2);
+    let base = lossless(Config { initial_window: 1 << 40, ..config() }, 400_000);
+    let (packets, slow_for) = (1000u64, Span::from_ms(5));
+    let receiver =
+        ReceiverSettings { stop: Some(Time::ZERO + slow_for), ..slow(&topology, BitRate::gbps(1), 100_000) };
+    let settings = Settings { receivers: vec![receiver], ..base };
+    let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", packets * MSS)]);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!((record.status, drops(&network, &ending)), (FlowStatus::Finished, [0; 3]));
+    // 410 frames in the slow time; the others take 1522 bytes each in the host, 1542 on the wire, and the switch is told to go on.
+    let rest = packets - slow_for.0 / (TAGGED * 8000);
+    let least = slow_for + Span(rest * TAGGED * 800);
+    let most = slow_for + Span(rest * (TAGGED + 20) * 800) + Span::from_us(20);
+    assert!((least..=most).contains(&fct(&record)), "{} to {least} to {most}", fct(&record));
 }
 
 /// The same with datagrams of a lossy class: the buffer fills and the rest is dropped at the NIC.

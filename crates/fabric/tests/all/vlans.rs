@@ -94,6 +94,37 @@ fn switches_obey_their_tables_even_where_they_are_not_shortest() {
     assert_eq!(vlans, [(7, 1); 10]);
 }
 
+/// Of two links between the switches each has a VLAN: the ideal is that of the fast one, and a flow there takes just as long.
+#[test]
+fn no_route_of_a_vlan_is_faster_than_the_ideal() {
+    let mut topology = Topology::new();
+    let [a, b] = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Host, None));
+    let [s, t] = ["s", "t"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    topology.add_link(a, s, wire());
+    let [slow, fast] =
+        [1, 10].map(|rate| PortId::of_link(topology.add_link(s, t, link(rate, Span::from_ns(500))), 0));
+    topology.add_link(t, b, wire());
+    let name = |port| topology.port_name(port);
+    let (to_a, to_b) = (name(port(&topology, "s", "a")), name(port(&topology, "t", "b")));
+    let mut text = "switch,vlan,destination,port\n".to_owned();
+    for (vlan, way) in [(1, slow), (2, fast)] {
+        let [there, back] = [way, way.reverse()].map(name);
+        write!(text, "s,{vlan},b,{there}\nt,{vlan},b,{to_b}\nt,{vlan},a,{back}\ns,{vlan},a,{to_a}\n")
+            .unwrap();
+    }
+    let tables = from_csv(&topology, &text);
+    let flows = [flow(&topology, "a", "b", 20 * MSS)];
+    for (vlan, as_ideal) in [(0, false), (1, true)] {
+        let choice = VlanChoice::Assigned(BTreeMap::from([((a, b), vlan), ((b, a), vlan)]));
+        let settings = in_lanes(VlanRoutes { choice, ..routes(tables.clone()) }, 100_000);
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        let record = network.flow_records(ending.now)[0];
+        // Three links of 10 Gb/s: 22 serialisations and three delays.
+        assert_eq!(record.ideal, Span((TAGGED + 20) * 800 * 22) + Span::from_ns(1500));
+        assert_eq!(fct(&record) == record.ideal, as_ideal, "{vlan}");
+    }
+}
+
 /// VLAN and priority of a captured segment.
 fn vlan_of(frame: &pauseframe_fabric::CapturedFrame) -> Option<(u16, u8)> {
     match frame.content {

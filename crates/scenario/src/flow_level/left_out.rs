@@ -31,6 +31,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("corruption", !scenario.corruption.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),
+        ("host.slow_receivers.stop", host.slow_receivers.iter().any(|receiver| receiver.stop.is_some())),
     ];
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
 }

@@ -182,7 +182,8 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let fabric = Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
     let routing = t.section("routing", |t| routing::routing(t, &fabric));
     let hosts = graph.as_ref().map(Hosts::of);
-    let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref()));
+    let qcn_is_on = t.is_on("qcn");
+    let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref(), qcn_is_on));
     let mut transports = transports::read(t, routing.reorders());
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
     let demands = demands(&transports, routing.lanes());

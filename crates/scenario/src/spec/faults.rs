@@ -70,6 +70,8 @@ table! {
             let message = || format!("{given} of ber and fer; expected one");
             t.check(given == 1 || t.is_documenting(), "", message, "");
         };
+        /// When they are good again
+        stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t);
 }

@@ -1,10 +1,13 @@
 //! `[host]`: hosts and their NICs.
 
+use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
 
+/// The longest that a host is slow: a day, as for failures.
+const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
 
 table! {
@@ -30,8 +33,8 @@ table! {
         // cee Table I: 512 KB a NIC.
         /// Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped
         nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
-        /// Queues of the NIC: one for each destination, served in turn, or a single one
-        nic_queue: NicQueue = or(NicQueue::PerDestination);
+        /// Queues of the NIC: a single one, or one for each destination, served in turn
+        nic_queue: NicQueue = by(nic_queue, qcn);
         /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
         tso: bool = or(false);
         /// Data of the largest super-packet (gso_max_size less headers)
@@ -49,7 +52,20 @@ table! {
         /// Hosts that answer nothing, as if down
         silent: Vec<String> = or(Vec::new());
     }
-    pub fn read(t, hosts: Option<&Hosts>);
+    pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
+}
+
+/// One queue, as adapters and kernels have it; QCN asks for an adapter that limits each destination by itself.
+fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
+    let (default, origin) = if qcn {
+        (
+            NicQueue::PerDestination,
+            Origin::Computed("because QCN limits the queue of one destination".to_owned()),
+        )
+    } else {
+        (NicQueue::Fifo, Origin::Default)
+    };
+    t.or_because(key, default, origin, "\"fifo\"; \"per_destination\" with qcn", doc)
 }
 
 table! {
@@ -75,6 +91,8 @@ table! {
         // As much as a NIC holds on its way out: cee Table I, 512 KB.
         /// The buffer: lossless classes pause the link before it is full, lossy ones are dropped
         buffer: Bytes = or_in(Bytes::kb(512), Bytes(576)..=Bytes(4_000_000_000));
+        /// When it begins to take them as fast as its link brings them
+        stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
 }

@@ -3,7 +3,7 @@
 use crate::resolve_as;
 use pauseframe_scenario::Resolved;
 use pauseframe_scenario::spec::Fixed;
-use pauseframe_scenario::spec::{BurstSpec, SizesSpec, WorkloadKind};
+use pauseframe_scenario::spec::{BurstSpec, NicQueue, SizesSpec, WorkloadKind};
 use pauseframe_units::{BitRate, Bytes, Span};
 
 const BASE: &str = r#"stop = "10 ms"
@@ -49,6 +49,16 @@ fn qcn_presets_are_those_of_cee() {
     assert_eq!((qcn.q_eq, qcn.timer, qcn.preset.as_str()), (Bytes(20_000), Span::from_ms(5), "qcn20"));
     let short = resolve_as("s.toml", &format!("qcn = \"qcn20\"\n{BASE}"), &[], None).unwrap();
     assert_eq!(short.scenario.qcn.unwrap().q_eq, Bytes(20_000));
+}
+
+#[test]
+fn a_nic_has_one_queue_unless_qcn_limits_destinations() {
+    let queue = |addition: &str| good(addition).scenario.host.nic_queue;
+    assert_eq!(queue(""), NicQueue::Fifo);
+    assert_eq!(queue("[qcn]\n"), NicQueue::PerDestination);
+    assert_eq!(queue("[host]\nnic_queue = \"per_destination\"\n"), NicQueue::PerDestination);
+    let off = resolve_as("s.toml", &format!("qcn = false\n{BASE}"), &[], None).unwrap();
+    assert_eq!(off.scenario.host.nic_queue, NicQueue::Fifo);
 }
 
 #[test]
@@ -104,7 +114,7 @@ fn wrong_datagram_sources_are_refused() {
 fn slow_receivers_are_hosts() {
     let resolved = good("[host]\nslow_receivers = [{ host = \"host0\", rate = \"1 Gbps\" }]\n");
     let receiver = &resolved.scenario.host.slow_receivers[0];
-    assert_eq!((receiver.rate, receiver.buffer), (BitRate::gbps(1), Bytes::kb(512)));
+    assert_eq!((receiver.rate, receiver.buffer, receiver.stop), (BitRate::gbps(1), Bytes::kb(512), None));
     let row = "{ host = \"host0\", rate = \"1 Gbps\" }";
     let found = errors(&format!(
         "[host]\nslow_receivers = [{row}, {row}, {{ host = \"hst1\", rate = \"1 Gbps\" }}]\n"

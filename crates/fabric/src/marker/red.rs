@@ -1,25 +1,90 @@
-//! Marking: which packets a queue answers with CE, and which it drops because they cannot be marked.
+//! Random Early Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above
+//! the maximum; another row of values for each class makes it WRED.
 //!
-//! `Step` is DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold. `Red` is Random Early
-//! Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above the
-//! maximum; another row of values for each class makes it WRED. A packet over the threshold gets CE if it is ECT, and
-//! is dropped if it is not (RFC 3168 §7; judd §7.1, Fig. 12), unless its class is lossless or told to queue it.
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
-use super::Switching;
-use crate::frame::{Carried, Content, PacketId};
-use crate::ids::LaneId;
-use crate::near::Near;
-use crate::plan::Plan;
-use crate::settings::{Marker, Red, Threshold};
-use crate::wire::Ports;
-use pauseframe_engine::{Rng, stream};
-use pauseframe_transport::Ecn;
-use pauseframe_units::{IndexVec, PortId, Priority, Span, Time};
+use super::{Arrival, Asked, BUFFER_MAX, Departure, Marking, NotEct, Queue};
+use pauseframe_engine::Rng;
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::table;
+use pauseframe_units::{Bytes, Span, Time};
+
+table! {
+    /// Random Early Detection (Floyd and Jacobson 1993): CE with a probability that grows with the average backlog
+    // The defaults are those of cee Table I.
+    #[derive(Copy)]
+    pub struct Red {
+        /// Below this average backlog nothing is marked
+        min: Bytes = or_in(Bytes(25_600), Bytes::ZERO..=BUFFER_MAX);
+        /// From this average backlog on everything is marked (gentle: from twice this on)
+        max: Bytes = or_in(Bytes(76_800), Bytes(1)..=BUFFER_MAX) => {
+            t.check(min < max, "min", || format!("{min} is not below max ({max})"), "");
+        };
+        /// Weight of a new sample in the average (Floyd and Jacobson 1993)
+        w_q: f64 = or_in(0.002, Above(0.0, 1.0, ""));
+        /// Probability of a mark as the average comes to max
+        p_max: f64 = or_in(0.02, 0.0..=1.0);
+        /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
+        gentle: bool = or(false);
+        /// An idle period lowers the average as if so many packets of this size had met an empty queue
+        average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
+        /// What happens there to lossy packets that are not ECN-capable
+        not_ect: NotEct = or(NotEct::Drop);
+    }
+    pub fn read(t);
+}
+
+impl Marking for Red {
+    type Memory = RedQueue;
+
+    fn memory(&self, queue: &Queue) -> RedQueue {
+        RedQueue { average: 0.0, count: -1, idle_since: Time::ZERO, rng: queue.stream("red") }
+    }
+
+    fn asked(&self) -> Asked {
+        Asked::All
+    }
+
+    fn on_arrival(&self, queue: &mut RedQueue, arrival: &Arrival) -> bool {
+        let slot = arrival.rate.rate().serialise(self.average_packet);
+        queue.on_arrival(self, arrival.backlog, slot, arrival.now)
+    }
+
+    fn on_departure(&self, queue: &mut RedQueue, departure: &Departure) -> bool {
+        if departure.is_last() {
+            queue.on_empty(departure.end());
+        }
+        false
+    }
+
+    fn not_ect(&self) -> NotEct {
+        self.not_ect
+    }
+
+    fn begins(&self) -> Option<String> {
+        Some(format!("an average backlog of {}", self.min))
+    }
+}
+
+impl Red {
+    /// The probability before the count since the last mark enters (`p_b`).
+    fn probability(&self, average: f64) -> f64 {
+        let (min, max) = (self.min.0 as f64, self.max.0 as f64);
+        if average < min {
+            0.0
+        } else if average < max {
+            self.p_max * (average - min) / (max - min)
+        } else if self.gentle && average < 2.0 * max {
+            self.p_max + (1.0 - self.p_max) * (average - max) / max
+        } else {
+            1.0
+        }
+    }
+}
 
 /// What RED remembers of one queue.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct RedQueue {
     /// Exponentially weighted average of the backlog, bytes.
     average: f64,
@@ -31,14 +96,8 @@ pub(crate) struct RedQueue {
 }
 
 impl RedQueue {
-    /// An empty queue that has its own random stream.
-    pub(crate) fn new(seed: u64, port: PortId, priority: Priority) -> RedQueue {
-        let index = u64::from(port.0) * Priority::COUNT as u64 + u64::from(priority.code_point());
-        RedQueue { average: 0.0, count: -1, idle_since: Time::ZERO, rng: stream(seed, "red", index) }
-    }
-
     /// A packet comes to a queue of `backlog` bytes: whether it is to be marked. `slot`: time to send an average packet.
-    pub(crate) fn on_arrival(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) -> bool {
+    fn on_arrival(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) -> bool {
         self.update_average(red, backlog, slot, now);
         let p_b = red.probability(self.average);
         if self.average < red.min.0 as f64 {
@@ -67,97 +126,15 @@ impl RedQueue {
     }
 
     /// The queue is empty, and its last packet will have left at `at`.
-    pub(crate) fn on_empty(&mut self, at: Time) {
+    fn on_empty(&mut self, at: Time) {
         self.idle_since = at;
-    }
-}
-
-/// The RED state of every lane, if any class has RED; else nothing.
-pub(super) fn red_queues(plan: &Plan) -> IndexVec<LaneId, RedQueue> {
-    if !plan.policies.iter().any(|policy| policy.marker.is_average()) {
-        return IndexVec::new();
-    }
-    let of_lane = |lane| {
-        let (port, class) = plan.port_and_class(lane);
-        let priority = plan.priorities.get(usize::from(class)).copied().unwrap_or_default();
-        RedQueue::new(plan.settings.seed, port, priority)
-    };
-    plan.all_lanes().map(of_lane).collect()
-}
-
-impl Switching {
-    /// Whether the marker of the class wants a packet marked that comes to `port`. RED learns from being asked.
-    #[inline(never)]
-    pub(super) fn marks_arrival(&mut self, port: PortId, class: u8, ports: &Ports, near: &Near) -> bool {
-        let lane = near.hot.lane(port, class);
-        let state = &ports.lanes[lane];
-        match &self.policies[usize::from(class)].marker {
-            Marker::Step { k, at_dequeue: false, .. } => exceeds(*k, state.backlog, state.waiting),
-            Marker::Red(red) => {
-                let slot = ports.ports[port].rate.rate().serialise(red.average_packet);
-                self.red[lane].on_arrival(red, state.backlog, slot, near.now())
-            }
-            Marker::None | Marker::Step { .. } => false,
-        }
-    }
-
-    /// A packet over the threshold cannot be marked and is not worth a lossless promise: it is dropped, as a RED
-    /// queue does with what is not ECT.
-    pub(super) fn drops_not_ect(&self, index: PacketId, near: &Near) -> bool {
-        let packet = &near.packets[index];
-        let drops = self.policies[usize::from(packet.class)].marker.drops_not_ect();
-        drops && packet.ecn() == Ecn::NotEct && !near.hot.is_lossless(packet.class)
-    }
-
-    /// What the marker does when a packet has left a queue of `backlog` bytes and `waiting` packets, itself included.
-    /// What is not ECT goes on, it has had its wait.
-    pub(super) fn marks_departure(
-        &mut self,
-        index: PacketId,
-        port: PortId,
-        (backlog, waiting): (u64, u32),
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
-        let (class, size) = (near.packets[index].class, u32::from(near.packets[index].size));
-        let lane = near.hot.lane(port, class);
-        match self.policies[usize::from(class)].marker {
-            Marker::Step { k, at_dequeue: true, .. } if exceeds(k, backlog, waiting) => {
-                ports.mark(index, lane, near);
-            }
-            Marker::Red(_) if backlog == u64::from(size) => {
-                let left = near.now() + ports.ports[port].rate.serialise(size + near.hot.gap);
-                self.red[lane].on_empty(left);
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Ports {
-    /// Marks a packet if it is ECN-capable.
-    #[inline]
-    pub(super) fn mark(&mut self, index: PacketId, lane: LaneId, near: &mut Near) {
-        if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
-            &mut near.packets[index].content
-        {
-            *ecn = Ecn::Ce;
-            self.counters.mark(lane);
-        }
-    }
-}
-
-fn exceeds(k: Threshold, backlog: u64, waiting: u32) -> bool {
-    match k {
-        Threshold::Bytes(k) => backlog > k.0,
-        Threshold::Packets(k) => waiting > k,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pauseframe_units::Bytes;
+    use pauseframe_units::{PortId, Priority};
 
     /// cee Table I.
     const CEE: Red = Red {
@@ -167,12 +144,12 @@ mod tests {
         p_max: 0.02,
         gentle: false,
         average_packet: Bytes(1000),
-        drop_not_ect: true,
+        not_ect: NotEct::Drop,
     };
     const SLOT: Span = Span(1_000_000);
 
     fn queue() -> RedQueue {
-        RedQueue::new(1, PortId(0), Priority::default())
+        CEE.memory(&Queue::new(1, PortId(0), Priority::default()))
     }
 
     #[test]
@@ -255,14 +232,5 @@ mod tests {
         assert_eq!(queue.count, 0);
         assert!(!queue.on_arrival(&red, 0, SLOT, Time::ZERO));
         assert_eq!(queue.count, -1);
-    }
-
-    #[test]
-    fn thresholds_are_exceeded_and_not_met() {
-        assert!(
-            !exceeds(Threshold::Bytes(Bytes(3000)), 3000, 9)
-                && exceeds(Threshold::Bytes(Bytes(2999)), 3000, 9)
-        );
-        assert!(!exceeds(Threshold::Packets(20), 1 << 20, 20) && exceeds(Threshold::Packets(20), 1281, 21));
     }
 }

@@ -6,6 +6,7 @@
 //! is sent, so that the packets of a flow are not put out of order.
 //! Left out: the comparator tree of the hardware (§4.3): queues are a few dozen packets long and are searched.
 
+use super::Discipline;
 use crate::frame::{Fifo, Packet, PacketId, PacketPool};
 
 /// The packets of a chain with the one before each.
@@ -17,51 +18,44 @@ fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, P
     std::iter::successors(queue.head().map(|head| (PacketId::NONE, head)), step)
 }
 
-/// Puts the earliest packet of the flow that has the best rank first, among the packets that `may_go`.
-pub(super) fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
-    let best = links(*queue, packets)
-        .filter(|(_, index)| may_go(&packets[*index]))
-        .min_by_key(|(_, index)| packets[*index].rank());
-    let Some((_, best)) = best else { return };
-    let flow = packets[best].to();
-    let first = links(*queue, packets).find(|(_, index)| packets[*index].to() == flow);
-    if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
-        queue.unlink(packets, before, index);
-        queue.push_front(packets, index);
-    }
-}
+/// pFabric's queue.
+pub(super) struct Pfabric;
 
-/// Takes the packet of the worst rank out, if `newcomer` is better.
-pub(super) fn take_victim(
-    queue: &mut Fifo,
-    packets: &mut PacketPool,
-    newcomer: PacketId,
-) -> Option<PacketId> {
-    // Of equal ranks `max_by_key` gives the last.
-    let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].rank());
-    let (before, index) = worst?;
-    if packets[index].rank() <= packets[newcomer].rank() {
-        return None;
+impl Discipline for Pfabric {
+    const RANKED: bool = true;
+
+    /// Puts the earliest packet of the flow that has the best rank first.
+    fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+        let best = links(*queue, packets)
+            .filter(|(_, index)| may_go(&packets[*index]))
+            .min_by_key(|(_, index)| packets[*index].rank());
+        let Some((_, best)) = best else { return };
+        let flow = packets[best].to();
+        let first = links(*queue, packets).find(|(_, index)| packets[*index].to() == flow);
+        if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
+            queue.unlink(packets, before, index);
+            queue.push_front(packets, index);
+        }
     }
-    queue.unlink(packets, before, index);
-    Some(index)
+
+    /// Takes the packet of the worst rank out, if `newcomer` is better.
+    fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
+        // Of equal ranks `max_by_key` gives the last.
+        let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].rank());
+        let (before, index) = worst?;
+        if packets[index].rank() <= packets[newcomer].rank() {
+            return None;
+        }
+        queue.unlink(packets, before, index);
+        Some(index)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Carried, Content, OptionsId};
-    use pauseframe_transport::{Ecn, Flags, Stamps};
+    use crate::queue::contract::segment;
     use pauseframe_units::Time;
-
-    /// A segment of `to` with `remaining` bytes behind it.
-    fn segment(to: u32, remaining: u32) -> Packet {
-        let (options, stamps, ecn, flags) =
-            (OptionsId::NONE, Stamps::default(), Ecn::NotEct, Flags::default());
-        let carried =
-            Carried { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
-        Packet::new(Content::Segment(carried), 64, 0)
-    }
 
     /// A queue of packets of (flow, remaining).
     fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, Fifo) {
@@ -85,7 +79,7 @@ mod tests {
     fn drain(packets: &mut PacketPool, queue: &mut Fifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
-            bring_forward(queue, packets, |_| true);
+            Pfabric::bring_forward(queue, packets, |_| true);
             out.extend(queue.pop(packets).map(|index| name(&packets[index])));
         }
         out
@@ -112,7 +106,7 @@ mod tests {
     #[test]
     fn packets_in_the_pipeline_are_not_chosen() {
         let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
-        bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
+        Pfabric::bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
         assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
     }
 
@@ -122,13 +116,13 @@ mod tests {
         let new = |packets: &mut PacketPool, remaining| packets.add(segment(0, remaining));
         // Not better than the worst: it is itself the one to go.
         let equal = new(&mut packets, 90);
-        assert_eq!(take_victim(&mut queue, &mut packets, equal), None);
+        assert_eq!(Pfabric::take_victim(&mut queue, &mut packets, equal), None);
         let better = new(&mut packets, 30);
-        let victim = take_victim(&mut queue, &mut packets, better).unwrap();
+        let victim = Pfabric::take_victim(&mut queue, &mut packets, better).unwrap();
         assert_eq!(name(&packets[victim]), (3, 90));
         assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
         let mut left = 3;
-        while take_victim(&mut queue, &mut packets, better).is_some() {
+        while Pfabric::take_victim(&mut queue, &mut packets, better).is_some() {
             left -= 1;
         }
         assert_eq!((left, content(&packets, queue)), (1, vec![(4, 20)]));

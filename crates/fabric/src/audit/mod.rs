@@ -1,0 +1,51 @@
+//! While a run goes on, in release builds too, what is counted step by step is compared with what is there.
+//!
+//! Every packet is in one place and one only; backlogs, accounts and pools are the sums of what waits (`recount.rs`, cell by cell).
+//! What has come to a switch has left it, waits there or was lost there, to the byte, and the two ends of a link agree on whether it is
+//! paused (`agreement.rs`). A recount looks at everything there is, so it comes so seldom that it costs nothing that one could measure
+//! (docs/performance.md), and once more when the run is over. It reads and changes nothing.
+
+mod agreement;
+mod recount;
+
+use crate::watch::view::View;
+use agreement::{check_flow, check_pauses};
+use recount::Recount;
+
+/// Events between two recounts, for each lane and each place for a packet. Tests look more closely.
+const EVENTS_APART: u64 = if cfg!(debug_assertions) { 8 } else { 128 };
+
+/// When the next recount is due.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    due: u64,
+}
+
+impl Audit {
+    /// Of a network of so many lanes that has not begun.
+    pub(crate) fn new(lanes: usize) -> Audit {
+        Audit { due: lanes as u64 * EVENTS_APART }
+    }
+
+    pub(crate) fn is_due(&self, events: u64) -> bool {
+        self.due <= events
+    }
+
+    /// Looks at all cells, none of which has anything between it and another.
+    ///
+    /// # Panics
+    /// If two counts of the same thing differ.
+    pub(crate) fn look(&mut self, view: View<'_>, events: u64) {
+        let mut places = 0;
+        for (number, room) in (0..).zip(view.rooms) {
+            Recount::new(view, number, &room.cell).check();
+            places += room.cell.near.packets.places();
+        }
+        view.plan.ports().for_each(|port| check_pauses(view, port));
+        view.plan.switches.iter().for_each(|switch| check_flow(view, *switch));
+        self.due = events + (view.plan.lanes() * view.rooms.len() + places) as u64 * EVENTS_APART;
+    }
+}
+
+#[cfg(test)]
+mod tests;

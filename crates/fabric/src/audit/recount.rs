@@ -1,0 +1,220 @@
+//! The books of one cell: where its packets are, and what its queues, accounts and pools say of them.
+
+use crate::cell::Cell;
+use crate::frame::{Fifo, Packet, PacketId};
+use crate::ids::{HostId, LaneId, SwitchId};
+use crate::settings::BufferPolicy;
+use crate::watch::view::View;
+use pauseframe_units::{IndexVec, PortId};
+
+/// What is found in a cell by looking at each packet.
+pub(super) struct Recount<'a> {
+    view: View<'a>,
+    number: u16,
+    cell: &'a Cell,
+    /// By place in the pool: somebody has the packet there, or the place is free.
+    seen: Vec<bool>,
+    /// By lane: bytes that its account should say.
+    accounts: IndexVec<LaneId, u64>,
+}
+
+impl<'a> Recount<'a> {
+    /// Of the cell with this number; nothing has been looked at.
+    pub(super) fn new(view: View<'a>, number: u16, cell: &'a Cell) -> Recount<'a> {
+        Recount {
+            view,
+            number,
+            cell,
+            seen: cell.near.packets.free_places(),
+            accounts: IndexVec::filled(0, view.plan.lanes()),
+        }
+    }
+
+    /// # Panics
+    /// If something is not as the cell has counted it.
+    pub(super) fn check(mut self) {
+        for port in self.view.plan.ports() {
+            let topology = &self.view.plan.topology;
+            let sends = self.view.cell_of[topology.owner(port)] == self.number;
+            if sends || self.view.cell_of[topology.peer(port)] == self.number {
+                self.follow(self.cell.ports.ports[port].in_flight, port, "a wire", |_| {});
+            }
+            if sends {
+                self.check_port(port);
+            }
+        }
+        for host in self.cell.endpoints.hosts.ids() {
+            self.check_host(host);
+        }
+        for switch in self.cell.switching.switches.ids() {
+            self.check_switch(switch);
+        }
+        self.check_accounts();
+        let lost = self.seen.iter().filter(|seen| !**seen).count();
+        assert!(lost == 0, "{lost} packets are in no queue, on no wire and in no stack");
+    }
+
+    /// Goes along a chain of packets, each of which is in no other.
+    fn follow(
+        &mut self,
+        chain: Fifo,
+        port: PortId,
+        whose: &str,
+        mut each: impl FnMut(&Packet),
+    ) -> (u64, u64) {
+        let (mut count, mut bytes, mut last) = (0, 0, PacketId::NONE);
+        for index in chain.iter(&self.cell.near.packets) {
+            let twice = std::mem::replace(&mut self.seen[index.0 as usize], true);
+            assert!(!twice, "a packet in {whose} at {} is in two places", self.name(port));
+            let packet = &self.cell.near.packets[index];
+            count += 1;
+            bytes += u64::from(packet.size);
+            last = index;
+            each(packet);
+        }
+        assert!(
+            chain.tail().is_none_or(|tail| tail == last),
+            "{whose} at {} ends elsewhere",
+            self.name(port)
+        );
+        (count, bytes)
+    }
+
+    /// Queues are as long as they say, and a port with something to send is bound to send it.
+    fn check_port(&mut self, port: PortId) {
+        let (cell, state) = (self.cell, &self.cell.ports.ports[port]);
+        self.follow(state.control, port, "the pause frames", |_| {});
+        for class in 0..self.view.plan.priorities.len() as u8 {
+            let lane = &cell.ports.lanes[cell.near.hot.lane(port, class)];
+            let mut owed = Vec::new();
+            let (count, bytes) = self.follow(lane.queue, port, "a queue", |packet| {
+                owed.extend((lane.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
+            });
+            owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+            let ready = state.ready & 1 << class != 0;
+            self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
+            if lane.switch != SwitchId::NONE {
+                self.same("the backlog", port, lane.backlog, bytes);
+            }
+            if lane.switch != SwitchId::NONE && cell.near.hot.watched_arrivals & 1 << class != 0 {
+                self.same("the packet count", port, u64::from(lane.waiting), count);
+            }
+        }
+        let has_work = state.eligible() != 0 || !state.control.is_empty();
+        let bound = state.tx_pending || state.in_pipeline;
+        assert!(!has_work || bound, "{} has something to send and will not send it", self.name(port));
+    }
+
+    /// What a host holds on its way out, and what a slow receiver has not taken yet.
+    fn check_host(&mut self, number: HostId) {
+        let (cell, host) = (self.cell, &self.cell.endpoints.hosts[number]);
+        if self.view.cell_of[self.view.plan.hosts[number.0 as usize]] != self.number {
+            return;
+        }
+        let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
+        self.follow(host.receiving, port, "the stack", |_| {});
+        let (_, mut held) = self.follow(host.sending, port, "the stack", |_| {});
+        for queue in cell.endpoints.limiters.iter().flat_map(|limiters| limiters.held_back(number)) {
+            held += self.follow(queue, port, "a rate limiter", |_| {}).1;
+        }
+        let mut waiting = [0; 8];
+        for queue in host.destination_queues() {
+            self.follow(queue, port, "the NIC", |packet| {
+                waiting[usize::from(packet.class)] += u64::from(packet.size);
+            });
+        }
+        for class in 0..classes {
+            let lane = &cell.ports.lanes[cell.near.hot.lane(port, class)];
+            let first =
+                lane.queue.iter(&cell.near.packets).map(|index| u64::from(cell.near.packets[index].size));
+            let bytes = first.sum::<u64>() + waiting[usize::from(class)];
+            self.same("the backlog", port, lane.backlog, bytes);
+            held += bytes;
+        }
+        self.same("the NIC", port, host.held, held);
+        let Some(Some(receiver)) = cell.endpoints.receivers.get(number) else { return };
+        let (mut lossy, mut owed) = (0, Vec::new());
+        self.follow(receiver.waiting, port, "the receive buffer", |packet| {
+            if cell.near.hot.is_lossless(packet.class) {
+                let class = packet.class & cell.near.hot.account_mask;
+                owed.push((cell.near.hot.lane(packet.ingress, class), u64::from(packet.size)));
+            } else {
+                lossy += u64::from(packet.size);
+            }
+        });
+        owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+        self.same("the receive buffer", port, receiver.lossy, lossy);
+    }
+
+    /// All that waits in a switch, and what its pools say of it.
+    fn check_switch(&self, number: SwitchId) {
+        let (cell, switch) = (self.cell, &self.cell.switching.switches[number]);
+        if self.view.cell_of[switch.node] != self.number {
+            return;
+        }
+        let node = &self.view.plan.topology.nodes()[switch.node];
+        let (mut held, mut pools) = (0, [0; 2]);
+        for (egress, class) in node
+            .ports
+            .iter()
+            .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
+        {
+            let backlog = cell.ports.lanes[cell.near.hot.lane(egress, class)].backlog;
+            let account = &self.view.account(egress.reverse(), cell.near.hot.lane(egress.reverse(), class));
+            let shared =
+                if cell.near.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
+            held += backlog;
+            pools[cell.near.hot.pool_of(class)] +=
+                shared.saturating_sub(cell.switching.policies[usize::from(class)].reserved);
+        }
+        let counted = cell.ports.held[number].bytes;
+        assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);
+        if cell.near.hot.shared {
+            for (pool, found) in switch.pools.iter().zip(pools) {
+                let used = pool.used;
+                assert!(
+                    used == found,
+                    "a pool of {} counts {used} bytes, and its queues have {found} of it",
+                    node.name
+                );
+            }
+        }
+    }
+
+    /// What is held of what came by each lane.
+    fn check_accounts(&self) {
+        for (lane, found) in self.accounts.iter_enumerated() {
+            let port = self.cell.near.hot.port_and_class(lane).0;
+            let here = self.view.cell_of[self.view.plan.topology.peer(port)] == self.number;
+            if !here {
+                continue;
+            }
+            let account = self.view.account(port, lane);
+            self.same("the ingress account", port.reverse(), account.bytes, *found);
+            assert!(
+                account.in_headroom <= account.bytes,
+                "more than all is headroom at {}",
+                self.name(port.reverse())
+            );
+        }
+    }
+
+    fn same(&self, what: &str, port: PortId, counted: u64, found: u64) {
+        assert!(counted == found, "{what} of {} counts {counted} and holds {found}", self.name(port));
+    }
+
+    fn name(&self, port: PortId) -> String {
+        self.view.plan.topology.port_name(port)
+    }
+}
+
+/// The ingress account that a packet in a queue of a switch is in, and its bytes there.
+fn account_of(cell: &Cell, packet: &Packet) -> Option<(LaneId, u64)> {
+    let class = packet.class & cell.near.hot.account_mask;
+    let by_ingress = matches!(cell.near.settings.buffer, BufferPolicy::IdealOutputQueued(_))
+        || cell.near.hot.is_lossless(class);
+    // A CNM of this switch came by no port.
+    let counts = by_ingress && packet.ingress != PortId::NONE;
+    let lane = || cell.near.hot.lane(packet.ingress, packet.ingress_class & cell.near.hot.account_mask);
+    counts.then(|| (lane(), u64::from(packet.size)))
+}

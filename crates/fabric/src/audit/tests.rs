@@ -1,0 +1,147 @@
+//! Each book is falsified once, in the middle of a run, and the audit must say which.
+
+#[path = "../../tests/all/common.rs"]
+#[expect(dead_code, reason = "made for the tests outside, which need more of it")]
+mod common;
+
+use crate::cell::Cell;
+use crate::frame::{Content, Fifo, Packet, PacketId};
+use crate::ids::{HostId, LaneId, SwitchId};
+use crate::network::Network;
+use crate::settings::BufferPolicy;
+use crate::{ErrorModel, Failed, Failure};
+use common::*;
+use pauseframe_topology::Topology;
+use pauseframe_units::{Bytes, PortId, Span, Time};
+
+const HALF: Time = Time(300_000_000);
+
+fn topology() -> Topology {
+    star_of(&[("a", link(10, Span::ZERO)), ("b", link(10, Span::ZERO)), ("c", link(1, Span::from_us(1)))])
+}
+
+/// Two senders and a slow link, stopped where packets wait everywhere; the port of the switch to the slow link.
+fn half_way(shared: bool) -> (Network, PortId) {
+    let topology = topology();
+    let mut settings = lossless(config(), 100_000);
+    if shared {
+        settings.buffer = BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(1_000) };
+    }
+    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
+    let (network, _) = run_until(&topology, &settings, &flows, HALF);
+    (network, port(&topology, "s", "c"))
+}
+
+/// What the audit says after `falsify`, given the cell and the port of the switch to the slow link.
+fn complaint(shared: bool, falsify: impl FnOnce(&mut Cell, PortId)) -> String {
+    let (mut network, slow) = half_way(shared);
+    network.look_at_books();
+    falsify(network.only_cell(), slow);
+    let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.look_at_books()));
+    let said = looked.expect_err("the audit sees it");
+    let literal = said.downcast_ref::<&str>().map(ToString::to_string);
+    said.downcast_ref::<String>().cloned().or(literal).expect("a message")
+}
+
+fn first_of(cell: &Cell, port: PortId) -> PacketId {
+    cell.ports.lanes[cell.near.hot.lane(port, 0)].queue.head().expect("packets wait for the slow link")
+}
+
+#[test]
+fn a_backlog_is_the_sum_of_its_packets() {
+    let said = complaint(false, |cell, slow| {
+        let lane = cell.near.hot.lane(slow, 0);
+        cell.ports.lanes[lane].backlog += 1;
+    });
+    assert!(said.contains("the backlog of s:2 counts"), "{said}");
+}
+
+#[test]
+fn an_account_is_the_sum_of_what_came_by_it() {
+    let said = complaint(false, |cell, _| {
+        let accounts = &mut cell.switching.ingress.accounts;
+        let lane = accounts.iter().position(|account| account.bytes > 0).expect("some came");
+        accounts[LaneId(lane as u32)].bytes -= 100;
+    });
+    assert!(said.contains("the ingress account of s:0 counts"), "{said}");
+}
+
+#[test]
+fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
+    let said = complaint(true, |cell, _| cell.ports.held[SwitchId(0)].bytes -= 64);
+    assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
+    let said = complaint(true, |cell, _| cell.switching.switches[SwitchId(0)].pools[0].used -= 1);
+    assert!(said.contains("a pool of s counts"), "{said}");
+}
+
+#[test]
+fn a_packet_is_in_one_place() {
+    let said = complaint(false, |cell, slow| {
+        cell.endpoints.hosts[HostId(0)].receiving = Fifo::of(first_of(cell, slow))
+    });
+    assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
+    let said = complaint(false, |cell, _| {
+        cell.near.packets.add(Packet::new(Content::Lost, 64, 0));
+    });
+    assert!(said.contains("1 packets are in no queue"), "{said}");
+    let said = complaint(false, |cell, slow| {
+        let index = first_of(cell, slow);
+        cell.near.packets.remove(index);
+        cell.near.packets.remove(index);
+    });
+    assert!(said.contains("given back twice"), "{said}");
+}
+
+#[test]
+fn what_comes_goes_or_is_lost() {
+    let said = complaint(false, |cell, slow| {
+        let lane = cell.near.hot.lane(slow.reverse(), 0);
+        cell.ports.lanes[lane].tx_packets += 1;
+    });
+    assert!(said.contains("have come to s"), "{said}");
+    let said = complaint(false, |cell, _| cell.ports.held[SwitchId(0)].gone.bytes += 1);
+    assert!(said.contains("have come to s"), "{said}");
+}
+
+#[test]
+fn who_has_something_to_send_will() {
+    let said = complaint(false, |cell, slow| cell.ports.ports[slow].tx_pending = false);
+    assert!(said.contains("s:2 has something to send and will not"), "{said}");
+}
+
+#[test]
+fn both_ends_of_a_link_agree_on_pauses() {
+    let paused = |cell: &Cell| {
+        let port = (0..6).map(PortId).find(|port| cell.ports.ports[*port].paused != 0);
+        port.expect("the slow link has paused a sender")
+    };
+    let said = complaint(false, |cell, _| {
+        let port = paused(cell);
+        cell.ports.ports[port].paused = 0;
+        cell.ports.ports[port].tx_pending = true;
+    });
+    assert!(said.contains("is not paused, its peer has asked for a pause"), "{said}");
+    for shared in [false, true] {
+        let said = complaint(shared, |cell, _| {
+            let lane = cell.near.hot.lane(paused(cell), 0);
+            cell.switching.ingress.accounts[lane].pause_sent = false;
+        });
+        assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
+    }
+}
+
+/// A frame that was damaged and whose link then failed was counted nowhere.
+#[test]
+fn damaged_frames_on_a_wire_that_fails_are_counted() {
+    let topology = topology();
+    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 100_000));
+    let mut network = build(&topology, &settings(config()), &flows);
+    let wire = port(&topology, "a", "s");
+    network.corrupt(&[(wire, ErrorModel::FrameErrors(1.0))], None);
+    let (down, up) = (Time(1_000_000), Some(Time(9_000_000)));
+    network.fail(vec![Failure { what: Failed::Link(wire.link()), down, up }], Span::from_ms(1));
+    let ending = proceed(&mut network, HALF);
+    let report = report(&network, &ending, wire);
+    assert!(report.tx_packets > 0);
+    assert_eq!(report.lost.iter().sum::<u64>(), report.tx_packets);
+}

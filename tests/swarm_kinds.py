@@ -1,0 +1,163 @@
+"""Which mechanisms a scenario has, read from the resolved one: a key that is drawn to no effect does not count."""
+
+from collections.abc import Iterator
+from typing import Any
+
+Table = dict[str, Any]
+
+KINDS = {
+    "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom",
+    "links": "asymmetric",
+    "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
+    "control": "newreno dctcp cubic vegas pfabric aimd",
+    "stack": "linux freebsd9 ns3",
+    "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
+    "host": "stack_delay jitter wire_jitter mtu_576 mtu_9000 nic_fifo small_nic tso gro refusing silent slow_receiver",
+    "buffer": "per_port shared ideal_output_queued egress_pool reserved",
+    "marker": "none step red dequeue packets",
+    "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward qcn",
+    "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp application",
+    "traffic": "kept_connections new_connections closed_loop flow_graph collective trace udp_bursts udp_sized",
+    "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes",
+}
+"""All there are, by what they are of."""
+
+ALL = [f"{of}: {kind}" for of, kinds in KINDS.items() for kind in kinds.split()]
+
+
+def kinds_of(resolved: Table) -> set[str]:
+    """The mechanisms of a resolved scenario, each one of `ALL`."""
+    found = {
+        *(f"topology: {kind}" for kind in [resolved["topology"]["kind"]]),
+        *(f"links: {kind}" for kind in _links(resolved["topology"])),
+        *(f"routing: {kind}" for kind in _routing(resolved)),
+        *(kind for transport in _transports(resolved) for kind in _transport(transport)),
+        *(f"transport: {kind}" for kind in ["two_transports"] if resolved.get("transports")),
+        *(f"host: {kind}" for kind in _host(resolved["host"])),
+        *(f"buffer: {kind}" for kind in _buffer(resolved["switch"]["buffer"])),
+        *(f"marker: {kind}" for kind in _marker(resolved["switch"]["marker"])),
+        *(f"switch: {kind}" for kind in _switch(resolved)),
+        *(f"work: {work['kind']}" for work in resolved["workload"]),
+        *(f"traffic: {kind}" for work in resolved["workload"] for kind in _traffic(work)),
+        *(f"fault: {kind}" for kind in _faults(resolved)),
+    }
+    return found & set(ALL)
+
+
+def _given(**named: Any) -> Iterator[str]:
+    return (name for name, is_so in named.items() if is_so)
+
+
+def _links(topology: Table) -> Iterator[str]:
+    links = topology.get("links", [])
+    other = (f"{key}_back" in link and link[f"{key}_back"] != link[key] for link in links for key in ("rate", "delay"))
+    return _given(asymmetric=any(other))
+
+
+def _routing(resolved: Table) -> Iterator[str]:
+    routing, pfc = resolved["routing"], resolved["switch"]["pfc"]
+    yield routing["kind"]
+    yield routing.get("choice", "")
+    lanes = bool(pfc) and len(pfc["priorities"]) > 1
+    yield from _given(per_packet=routing.get("per") == "packet", lanes=lanes)
+
+
+def _transports(resolved: Table) -> list[Table]:
+    return [resolved["transport"], *resolved.get("transports", {}).values()]
+
+
+def _transport(transport: Table) -> Iterator[str]:
+    yield f"control: {transport['congestion_control']}"
+    yield f"stack: {transport['stack']}"
+    habits = _given(
+        lossless=transport["lossless"],
+        lossy=not transport["lossless"],
+        no_sack=not transport["sack"],
+        rack=transport["rack"],
+        pacing=transport["pacing"],
+        classic_ecn=transport["ecn"] == "classic",
+        fin=transport["fin"],
+        no_handshake=not transport["handshake"],
+        cache=transport["cache"] != "none",
+        impatient=transport["rto_min"] in {"10 us", "200 us"},
+    )
+    yield from (f"transport: {habit}" for habit in habits)
+
+
+def _host(host: Table) -> Iterator[str]:
+    return _given(
+        stack_delay=host["tx_delay"] != "0 s",
+        jitter=host["tx_jitter"] != "0 s",
+        wire_jitter=host["wire_jitter"] != "0 s",
+        mtu_576=host["mtu"] == "576 B",
+        mtu_9000=host["mtu"] == "9 KB",
+        nic_fifo=host["nic_queue"] == "fifo",
+        small_nic=host["nic_buffer"] == "3 KB",
+        tso=host["tso"],
+        gro=host["gro"],
+        refusing=host["refusing"],
+        silent=host["silent"],
+        slow_receiver=host["slow_receivers"],
+    )
+
+
+def _buffer(buffer: Table) -> Iterator[str]:
+    yield buffer["policy"]
+    yield from _given(egress_pool="egress_pool" in buffer, reserved=buffer.get("reserved", "0 B") != "0 B")
+
+
+def _marker(marker: Table) -> Iterator[str]:
+    yield marker["kind"]
+    yield from _given(dequeue=marker.get("at") == "dequeue", packets="packets" in str(marker.get("k")))
+
+
+def _switch(resolved: Table) -> Iterator[str]:
+    switch, pfc = resolved["switch"], resolved["switch"]["pfc"] or {}
+    action = (pfc.get("watchdog") or {}).get("action")
+    return _given(
+        latency=switch["latency"] != "0 s",
+        pfabric_queue=switch["queue"] == "pfabric",
+        queue_packets="queue_packets" in switch,
+        ets=switch["scheduler"]["kind"] == "ets",
+        pfc=pfc,
+        whole_link=pfc.get("whole_link"),
+        quanta=pfc.get("quanta", 65535) != 65535,
+        watchdog_drop=action == "drop",
+        watchdog_forward=action == "forward",
+        qcn=resolved["qcn"],
+    )
+
+
+def _traffic(work: Table) -> Iterator[str]:
+    flows = work["flows"] if work["kind"] == "flows" else []
+    return _given(
+        kept_connections=work.get("persistent") is True,
+        new_connections=work.get("persistent") is False,
+        closed_loop=work.get("arrivals", {}).get("kind") == "concurrency",
+        flow_graph=any(flow.get("after") for flow in flows),
+        collective="pattern" in work,
+        trace="packed" in work or "program" in work,
+        udp_bursts=work["kind"] == "udp" and work.get("burst"),
+        udp_sized=work["kind"] == "udp" and "size" in work,
+    )
+
+
+def _faults(resolved: Table) -> Iterator[str]:
+    failures, wires = resolved.get("failure", []), resolved.get("corruption", [])
+    slow = resolved["host"]["slow_receivers"]
+    return _given(
+        node_fails=any("node" in failure for failure in failures),
+        port_fails=any("port" in failure for failure in failures),
+        lasts=any(_us(failure["up"]) > _us(resolved["stop"]["time"]) for failure in failures),
+        comes_back=any(_us(failure["up"]) < _us(resolved["stop"]["time"]) for failure in failures),
+        damaged_frames=any("fer" in wire for wire in wires),
+        damaged_bits=any("ber" in wire for wire in wires),
+        ends=any("stop" in wire for wire in wires),
+        slow_ends=any("stop" in receiver for receiver in slow),
+        reroutes=failures and resolved["routing"].get("convergence", "10 ms") in {"0 s", "30 us"},
+    )
+
+
+def _us(text: str) -> float:
+    value, unit = text.split()
+    return float(value) * {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9}[unit]
