@@ -313,7 +313,9 @@ impl Network {
         }
         let asked = self.plan.settings.qcn.is_some();
         for hosts in self.traffic.new_hosts.drain(..).filter(|_| asked) {
-            rooms.iter_mut().for_each(|room| room.cell.near.hosts_of_flow.push(hosts));
+            for room in rooms.iter_mut() {
+                room.cell.near.hosts_of_flow.push(hosts);
+            }
         }
         for Addressed { at, host, address, order } in self.traffic.orders.drain(..) {
             let Cell { endpoints, near, .. } = &mut rooms[usize::from(self.cell_of[host])].cell;
@@ -535,9 +537,9 @@ impl Network {
     pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
         let stop = stop.unwrap_or(Time::MAX);
         self.each_cell(|cell| {
-            ports
-                .iter()
-                .for_each(|(port, model)| cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near));
+            for (port, model) in ports {
+                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near);
+            }
         });
     }
 

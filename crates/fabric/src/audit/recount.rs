@@ -90,7 +90,9 @@ impl<'a> Recount<'a> {
             let (count, bytes) = self.follow(lane.queue, port, "a queue", |packet| {
                 owed.extend((lane.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
             });
-            owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+            for (account, size) in owed {
+                self.accounts[account] += size;
+            }
             let ready = state.ready & 1 << class != 0;
             self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if lane.switch != SwitchId::NONE {
@@ -142,7 +144,9 @@ impl<'a> Recount<'a> {
                 lossy += u64::from(packet.size);
             }
         });
-        owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+        for (account, size) in owed {
+            self.accounts[account] += size;
+        }
         self.same("the receive buffer", port, receiver.lossy, lossy);
     }
 

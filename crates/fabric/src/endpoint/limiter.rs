@@ -29,7 +29,7 @@ struct Limiter {
 #[derive(Debug)]
 pub(crate) struct Limiters {
     settings: QcnSettings,
-    limiters: Vec<Limiter>,
+    all: Vec<Limiter>,
     seed: u64,
 }
 
@@ -39,13 +39,13 @@ pub(super) type LimiterNumber = u32;
 impl Limiters {
     pub(super) fn of(plan: &Plan) -> Option<Limiters> {
         let settings = plan.settings.qcn.clone()?;
-        Some(Limiters { settings, limiters: Vec::new(), seed: plan.settings.seed })
+        Some(Limiters { settings, all: Vec::new(), seed: plan.settings.seed })
     }
 
     /// A limiter for a flow queue that sends at `line` so far.
     pub(super) fn add(&mut self, id: LimiterId, line: BitRate, now: Time) -> LimiterNumber {
-        let number = self.limiters.len() as LimiterNumber;
-        self.limiters.push(Limiter {
+        let number = self.all.len() as LimiterNumber;
+        self.all.push(Limiter {
             id,
             point: ReactionPoint::new(line, &self.settings),
             waiting: Fifo::EMPTY,
@@ -59,16 +59,16 @@ impl Limiters {
 
     /// What the limiters of a host keep back.
     pub(crate) fn held_back(&self, host: HostId) -> impl Iterator<Item = Fifo> {
-        self.limiters.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
+        self.all.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
     }
 
     pub(super) fn current_rate(&self, limiter: LimiterNumber) -> BitRate {
-        self.limiters[limiter as usize].point.current_rate
+        self.all[limiter as usize].point.current_rate
     }
 
     /// A CNM has come for a flow queue.
     pub(super) fn on_cnm(&mut self, limiter: LimiterNumber, cnm: &Cnm, near: &mut Near) {
-        let state = &mut self.limiters[limiter as usize];
+        let state = &mut self.all[limiter as usize];
         state.point.on_cnm(cnm.fb, &self.settings);
         state.timer_at = near.now() + state.point.timer_cycle(&self.settings, &mut state.rng);
         near.schedule(state.timer_at, Event::RateTimer(state.id));
@@ -78,7 +78,7 @@ impl Limiters {
     /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.
     #[cold]
     pub(super) fn holds(&mut self, limiter: LimiterNumber, index: PacketId, near: &mut Near) -> bool {
-        let state = &mut self.limiters[limiter as usize];
+        let state = &mut self.all[limiter as usize];
         if !state.point.is_limiting() && state.waiting.is_empty() {
             return false;
         }
@@ -90,7 +90,7 @@ impl Limiters {
     /// The first packet of a limited flow queue may go on into the NIC, if this is still its time.
     pub(super) fn release(&mut self, limiter: LimiterNumber, near: &mut Near) -> Option<PacketId> {
         let now = near.now();
-        let state = &mut self.limiters[limiter as usize];
+        let state = &mut self.all[limiter as usize];
         if state.release_at != now {
             return None;
         }
@@ -108,7 +108,7 @@ impl Limiters {
     /// A cycle of a limiter's timer is over.
     pub(super) fn on_timer(&mut self, limiter: LimiterNumber, near: &mut Near) {
         let now = near.now();
-        let state = &mut self.limiters[limiter as usize];
+        let state = &mut self.all[limiter as usize];
         if state.timer_at != now {
             return;
         }

@@ -9,8 +9,6 @@
 use crate::settings::{FB_MAX, QcnSettings};
 use pauseframe_engine::Rng;
 
-/// Largest quantised feedback: six bits.
-
 /// The sampler of one egress queue.
 #[derive(Clone, Debug)]
 pub(crate) struct CongestionPoint {

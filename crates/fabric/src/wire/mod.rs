@@ -41,6 +41,7 @@ use std::collections::VecDeque;
 
 /// The ports of a cell. Arenas have the numbers of the whole network; a cell touches those of its nodes alone, and what is off has none.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "the ports themselves, beside what belongs to them")]
 pub(crate) struct Ports {
     pub(crate) ports: IndexVec<PortId, Port>,
     pub(crate) lanes: IndexVec<LaneId, Lane>,
