@@ -54,7 +54,7 @@ fn on_wire(view: View<'_>, port: PortId) -> Gone {
 }
 
 /// The frames on a wire. Where it ends in another cell, the first one here has left (`border.rs`).
-fn frames<'a>(view: View<'a>, port: PortId) -> impl Iterator<Item = &'a Packet> {
+fn frames(view: View<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
     let (from, to) = (view.sender(port), view.receiver(port));
     let leaving = if std::ptr::eq(from, to) { Fifo::EMPTY } else { from.ports[port].in_flight };
     chain(to, to.ports[port].in_flight).chain(chain(from, leaving).skip(1))

@@ -84,7 +84,7 @@ impl<'a> Recount<'a> {
             let (count, bytes) = self.follow(lane.queue, port, "a queue", |packet| {
                 owed.extend((lane.switch != NIL).then(|| account_of(cell, packet)).flatten());
             });
-            owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+            self.charge(owed);
             let ready = state.ready & 1 << class != 0;
             self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if lane.switch != NIL {
@@ -135,8 +135,14 @@ impl<'a> Recount<'a> {
                 lossy += u64::from(packet.size);
             }
         });
-        owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+        self.charge(owed);
         self.same("the receive buffer", port, receiver.lossy, lossy);
+    }
+
+    fn charge(&mut self, owed: Vec<(usize, u64)>) {
+        for (account, size) in owed {
+            self.accounts[account] += size;
+        }
     }
 
     /// All that waits in a switch, and what its pools say of it.
