@@ -121,6 +121,18 @@ def test_two_zeros_are_in_no_order():
     assert verdict([point("a", 0.0), point("b", 0.0)], kind="order", order=["a", "b"])[0] == "not run"
 
 
+def test_over_zero_there_is_no_factor():
+    """Neither 0 over 0 nor 5 over 0 is one, and JSON has no infinity."""
+    for value in (0.0, 5.0):
+        points = [point("a", value), point("b", 0.0)]
+        assert verdict(points, kind="factor", of="a", over="b", low=2) == ("not run", [])
+        assert verdict(points, kind="change", of="a", over="b", low=2) == ("not run", [])
+    rising = [point("a", 0.0), point("b", 5.0)]
+    kind, (number,) = verdict(rising, kind="order", order=["a", "b"])
+    assert kind == "reproduced"
+    assert math.isfinite(number)
+
+
 def test_explained():
     points = [point("a", value, at={"of": name}) for name, value in (("all", 10.0), ("calm", 4.0))]
     points.append(point("b", 2.0, at={"of": "all"}))
@@ -277,6 +289,17 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
     assert cli(*arguments, "--full", "--record").returncode == 0
     known = json.loads((folder / "verdicts.json").read_text())
     assert list(known["T-1"]) == ["quick", "full"]
+
+
+def test_what_a_parameter_decides(folder, tmp_path):
+    """--set goes before experiment and variant; nothing is recorded with it."""
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--seeds", "1")
+    changed = (*arguments, "--set", "topology.link.delay=1 ms")
+    (record,) = json.loads(cli(*changed, "--json").stdout)
+    assert record["verdict"] == "differs"
+    assert "Made with topology.link.delay = 1 ms: not the paper" in (tmp_path / "out" / "tiny.html").read_text()
+    assert cli(*changed, "--expect").returncode == 2
+    assert "topology.link.dely" in cli(*arguments, "--set", "topology.link.dely=1 ms").stderr
 
 
 def test_numbers_in_why_come_from_results(folder, tmp_path):

@@ -166,7 +166,7 @@ def test_what_is_generated_is_up_to_date():
 
 
 def test_keys_are_said_once():
-    """Twenty keys, each named in at most three files; no circle of more than five files in a crate or the package but two that are known."""
+    """Twenty keys, each named in at most three files; no circle of more than five files but two that are known."""
     counted = run("count-keys.py")
     assert counted.returncode == 0, counted.stdout
     rows = [line.split("  ", 1) for line in counted.stdout.splitlines()]

@@ -102,6 +102,19 @@ def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolv
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
 
 
+def changes_of(items: list[str]) -> dict[str, Any]:
+    """Keys and values of `--set` options."""
+    from pauseframe.sweep.spec import split_values
+
+    changes = {}
+    for path, text in map(_split_override, items):
+        values = split_values(text)
+        if len(values) != 1:
+            raise typer.BadParameter(f"{path} has {len(values)} values, one is wanted", param_hint="--set")
+        changes[path] = values[0]
+    return changes
+
+
 def _split_override(item: str) -> tuple[str, str]:
     path, equals, value = item.partition("=")
     if not equals or not path.strip():

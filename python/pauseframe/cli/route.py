@@ -143,7 +143,7 @@ def check(
         Path,
         typer.Argument(
             metavar="TABLES",
-            help="Plan folder, .csv, .parquet, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show).",
+            help="Plan folder, .csv, .parquet, .json, LFT dump, folder of OpenSM dumps or of SWITCH.json (bridge -j).",
         ),
     ],
     format: Annotated[

@@ -96,6 +96,7 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
         "first_seed": outcome.seeds[0],
         "seed_count": len(outcome.seeds),
         "other_seeds": "" if outcome.seeds == _own_seeds(outcome) else _seeds(_own_seeds(outcome)),
+        "changes": ", ".join(f"{key} = {value}" for key, value in outcome.changes.items()),
         "scenario": experiment.spec.scenario or experiment.spec.function,
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,

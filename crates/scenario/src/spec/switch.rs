@@ -35,7 +35,7 @@ table! {
         marker: Marker = section(|t| marker(t, demands.ecn.as_deref()));
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSpec> = by(pfc_or_none, demands);
-        /// Order of service within a priority, and which packet is dropped: first come first, or least left first (pfabric)
+        /// Order of service within a priority, and which packet is dropped where there is no room
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
         /// Packets that a lossy queue holds at most, however short (Linux pfifo: limit)
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
@@ -57,7 +57,7 @@ table! {
         // Without a table of its own it is marked like the others.
         /// ECN marking
         marker: Option<Marker> = by(own_marker);
-        /// Order of service within a priority, and which packet is dropped: first come first, or least left first (pfabric)
+        /// Order of service within a priority, and which packet is dropped where there is no room
         queue: Option<QueueDiscipline> = optional("as for all priorities");
         /// A queue may hold alpha times what is free (Choudhury and Hahne 1998)
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
