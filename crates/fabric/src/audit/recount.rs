@@ -90,9 +90,7 @@ impl<'a> Recount<'a> {
             let (count, bytes) = self.follow(lane.queue, port, "a queue", |packet| {
                 owed.extend((lane.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
             });
-            for (account, size) in owed {
-                self.accounts[account] += size;
-            }
+            self.charge(owed);
             let ready = state.ready & 1 << class != 0;
             self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if lane.switch != SwitchId::NONE {
@@ -144,10 +142,14 @@ impl<'a> Recount<'a> {
                 lossy += u64::from(packet.size);
             }
         });
+        self.charge(owed);
+        self.same("the receive buffer", port, receiver.lossy, lossy);
+    }
+
+    fn charge(&mut self, owed: Vec<(usize, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
-        self.same("the receive buffer", port, receiver.lossy, lossy);
     }
 
     /// All that waits in a switch, and what its pools say of it.
