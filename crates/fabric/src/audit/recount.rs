@@ -146,7 +146,7 @@ impl<'a> Recount<'a> {
         self.same("the receive buffer", port, receiver.lossy, lossy);
     }
 
-    fn charge(&mut self, owed: Vec<(usize, u64)>) {
+    fn charge(&mut self, owed: Vec<(LaneId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
