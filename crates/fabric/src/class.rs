@@ -5,21 +5,6 @@ use crate::queue::QueueDiscipline;
 use crate::settings::{BufferPolicy, Settings};
 use pauseframe_units::{Bytes, Priority};
 
-/// What holds for some priorities instead of the settings of all; `None`: those of all.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ClassSettings {
-    /// The priorities.
-    pub priorities: Vec<Priority>,
-    /// ECN marking.
-    pub marker: Option<Marker>,
-    /// Order of service.
-    pub queue: Option<QueueDiscipline>,
-    /// Dynamic threshold factor in a shared buffer.
-    pub alpha: Option<f64>,
-    /// Bytes that each (port, priority) owns beyond the pool of a shared buffer.
-    pub reserved: Option<Bytes>,
-}
-
 /// The settings of one class, complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClassPolicy {

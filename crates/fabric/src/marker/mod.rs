@@ -1,5 +1,5 @@
 //! Markers: which packets a queue answers with CE. A marker is a file here, with its keys and its rule, and a line of the registry
-//! (`docs/how-to/add-a-marker.md`); what becomes of the packets that it picks is in `marking.rs`.
+//! (`docs/how-to/add-a-marker.md`); what becomes of the packets that it picks is in `switching/marking.rs`.
 
 #[cfg(test)]
 mod contract;

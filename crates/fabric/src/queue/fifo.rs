@@ -1,7 +1,7 @@
 //! First in, first out: what finds no room is dropped.
 
 use super::Discipline;
-use crate::packet::{Fifo as Chain, Packet, PacketPool};
+use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
 
 pub(super) struct Fifo;
 
@@ -10,7 +10,7 @@ impl Discipline for Fifo {
 
     fn bring_forward(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
 
-    fn take_victim(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: u32) -> Option<u32> {
+    fn take_victim(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
     }
 }

@@ -1,11 +1,11 @@
 //! Queue disciplines: in which order a queue gives its packets, and which it gives up when there is no room.
 //!
-//! Every queue is a chain of packets in the order of their arrival (`packet.rs`); first in, first out needs nothing
-//! else and is what `port.rs` does by itself. Another discipline says two things about the chain: which packet is to
+//! Every queue is a chain of packets in the order of their arrival (`frame/chain.rs`); first in, first out needs nothing
+//! else and is what `wire/` does by itself. Another discipline says two things about the chain: which packet is to
 //! be first when one leaves, and which is to go when there is no room for a new one. A discipline is a file here and a line
-//! of the registry (`docs/how-to/add-a-queue-discipline.md`); `serving.rs` asks it.
+//! of the registry (`docs/how-to/add-a-queue-discipline.md`); `switching/serving.rs` asks it.
 
-use crate::packet::{Fifo as Chain, Packet, PacketPool};
+use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
 
 /// What a discipline has to do.
 pub(crate) trait Discipline {
@@ -16,7 +16,7 @@ pub(crate) trait Discipline {
     fn bring_forward(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
 
     /// Takes the packet out that is to be given up for `newcomer`, which is not in the queue; `None`: that is itself the one to go.
-    fn take_victim(queue: &mut Chain, packets: &mut PacketPool, newcomer: u32) -> Option<u32>;
+    fn take_victim(queue: &mut Chain, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId>;
 }
 
 macro_rules! registry {
@@ -46,8 +46,8 @@ macro_rules! registry {
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
-                newcomer: u32,
-            ) -> Option<u32> {
+                newcomer: PacketId,
+            ) -> Option<PacketId> {
                 match self { $(QueueDiscipline::$kind => $file::$kind::take_victim(queue, packets, newcomer),)+ }
             }
         }
@@ -64,19 +64,30 @@ mod contract {
     //! What every discipline of the registry keeps to, on random queues.
 
     use super::*;
+    use crate::frame::{Carried, Content, OptionsId};
     use pauseframe_engine::{Rng, stream};
     use pauseframe_schema::value::Choice;
+    use pauseframe_transport::{Ecn, Flags, Stamps};
     use pauseframe_units::Time;
 
+    /// A segment of `to` with `remaining` bytes behind it.
+    pub(super) fn segment(to: u32, remaining: u32) -> Packet {
+        let (options, stamps, ecn, flags) =
+            (OptionsId::NONE, Stamps::default(), Ecn::NotEct, Flags::default());
+        let carried =
+            Carried { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
+        Packet::new(Content::Segment(carried), 64, 0)
+    }
+
     /// The numbers of the packets of a chain.
-    fn numbers(queue: Chain, packets: &PacketPool) -> Vec<u32> {
+    fn numbers(queue: Chain, packets: &PacketPool) -> Vec<PacketId> {
         let mut copy = queue;
         std::iter::from_fn(|| copy.pop(packets)).collect()
     }
 
     fn packet(rng: &mut Rng) -> Packet {
-        let (to, remaining) = (rng.below(5) as u32, rng.below(9) as u32);
-        Packet { to, remaining, ..Packet::blank() }
+        let to = rng.below(5) as u32;
+        segment(to, rng.below(9) as u32)
     }
 
     fn random_queue(packets: &mut PacketPool, rng: &mut Rng) -> Chain {
@@ -88,7 +99,7 @@ mod contract {
         queue
     }
 
-    fn sorted(mut numbers: Vec<u32>) -> Vec<u32> {
+    fn sorted(mut numbers: Vec<PacketId>) -> Vec<PacketId> {
         numbers.sort_unstable();
         numbers
     }
@@ -107,7 +118,7 @@ mod contract {
                 if before != after {
                     assert!(discipline.is_ranked(), "{name} is never asked, but has an order of its own");
                     assert!(packets[after[0]].at <= due, "{name}, round {round}: still in the pipeline");
-                    let rest: Vec<u32> = before.into_iter().filter(|index| *index != after[0]).collect();
+                    let rest: Vec<PacketId> = before.into_iter().filter(|index| *index != after[0]).collect();
                     assert_eq!(after[1..], rest, "{name}, round {round}: the others keep their order");
                 }
             }

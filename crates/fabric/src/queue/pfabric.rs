@@ -7,15 +7,15 @@
 //! Left out: the comparator tree of the hardware (§4.3): queues are a few dozen packets long and are searched.
 
 use super::Discipline;
-use crate::packet::{Fifo, NIL, Packet, PacketPool};
+use crate::frame::{Fifo, Packet, PacketId, PacketPool};
 
 /// The packets of a chain with the one before each.
-fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (u32, u32)> {
-    let step = |(_, index): &(u32, u32)| {
-        let next = packets[*index].next;
-        (next != NIL).then_some((*index, next))
+fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
+    let step = |(_, index): &(PacketId, PacketId)| {
+        let next = packets.behind(*index)?;
+        Some((*index, next))
     };
-    std::iter::successors(queue.head().map(|head| (NIL, head)), step)
+    std::iter::successors(queue.head().map(|head| (PacketId::NONE, head)), step)
 }
 
 /// pFabric's queue.
@@ -28,22 +28,22 @@ impl Discipline for Pfabric {
     fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
         let best = links(*queue, packets)
             .filter(|(_, index)| may_go(&packets[*index]))
-            .min_by_key(|(_, index)| packets[*index].remaining);
+            .min_by_key(|(_, index)| packets[*index].rank());
         let Some((_, best)) = best else { return };
-        let flow = packets[best].to;
-        let first = links(*queue, packets).find(|(_, index)| packets[*index].to == flow);
-        if let Some((before, index)) = first.filter(|(before, _)| *before != NIL) {
+        let flow = packets[best].to();
+        let first = links(*queue, packets).find(|(_, index)| packets[*index].to() == flow);
+        if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
             queue.unlink(packets, before, index);
             queue.push_front(packets, index);
         }
     }
 
     /// Takes the packet of the worst rank out, if `newcomer` is better.
-    fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: u32) -> Option<u32> {
+    fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
         // Of equal ranks `max_by_key` gives the last.
-        let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].remaining);
+        let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].rank());
         let (before, index) = worst?;
-        if packets[index].remaining <= packets[newcomer].remaining {
+        if packets[index].rank() <= packets[newcomer].rank() {
             return None;
         }
         queue.unlink(packets, before, index);
@@ -54,29 +54,33 @@ impl Discipline for Pfabric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::contract::segment;
     use pauseframe_units::Time;
 
     /// A queue of packets of (flow, remaining).
     fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, Fifo) {
         let (mut packets, mut queue) = (PacketPool::new(), Fifo::EMPTY);
         for (number, (to, remaining)) in ranks.iter().enumerate() {
-            let packet =
-                Packet { to: *to, remaining: *remaining, at: Time(number as u64), ..Packet::blank() };
+            let packet = Packet { at: Time(number as u64), ..segment(*to, *remaining) };
             let index = packets.add(packet);
             queue.push(&mut packets, index);
         }
         (packets, queue)
     }
 
+    fn name(packet: &Packet) -> (u32, u32) {
+        (packet.to().unwrap(), packet.rank())
+    }
+
     fn content(packets: &PacketPool, queue: Fifo) -> Vec<(u32, u32)> {
-        links(queue, packets).map(|(_, index)| (packets[index].to, packets[index].remaining)).collect()
+        links(queue, packets).map(|(_, index)| name(&packets[index])).collect()
     }
 
     fn drain(packets: &mut PacketPool, queue: &mut Fifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
             Pfabric::bring_forward(queue, packets, |_| true);
-            out.extend(queue.pop(packets).map(|index| (packets[index].to, packets[index].remaining)));
+            out.extend(queue.pop(packets).map(|index| name(&packets[index])));
         }
         out
     }
@@ -88,7 +92,7 @@ mod tests {
         let sent = [(8, 90), (8, 80), (8, 10), (2, 50), (2, 40), (4, 60)];
         assert_eq!(drain(&mut packets, &mut queue), sent);
         // What is drained can be filled again.
-        let index = packets.add(Packet::blank());
+        let index = packets.add(segment(0, 0));
         assert!(queue.push(&mut packets, index));
     }
 
@@ -109,13 +113,13 @@ mod tests {
     #[test]
     fn the_worst_is_given_up_and_the_last_of_equals() {
         let (mut packets, mut queue) = queue_of(&[(1, 70), (2, 90), (3, 90), (4, 20)]);
-        let new = |packets: &mut PacketPool, remaining| packets.add(Packet { remaining, ..Packet::blank() });
+        let new = |packets: &mut PacketPool, remaining| packets.add(segment(0, remaining));
         // Not better than the worst: it is itself the one to go.
         let equal = new(&mut packets, 90);
         assert_eq!(Pfabric::take_victim(&mut queue, &mut packets, equal), None);
         let better = new(&mut packets, 30);
         let victim = Pfabric::take_victim(&mut queue, &mut packets, better).unwrap();
-        assert_eq!((packets[victim].to, packets[victim].remaining), (3, 90));
+        assert_eq!(name(&packets[victim]), (3, 90));
         assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
         let mut left = 3;
         while Pfabric::take_victim(&mut queue, &mut packets, better).is_some() {

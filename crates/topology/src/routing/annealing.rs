@@ -41,16 +41,8 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// How often trees are grown again to balance them.
-    pub(crate) fn passes(self) -> usize {
-        match self {
-            Effort::Fast | Effort::Normal => 0,
-            Effort::Best => 8,
-        }
-    }
-
     /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500.
-    pub(crate) fn work(self, switches: usize) -> u64 {
+    fn work(self, switches: usize) -> u64 {
         let switches = switches as u64;
         let scale = switches.max((8 * switches).min(500));
         scale
@@ -135,14 +127,14 @@ impl<'a> Search<'a> {
         self.keys.iter().map(|keys| ranks_of(keys)).collect()
     }
 
-    /// Improves until nothing is left to win or the work is done; the work.
+    /// Improves until nothing is left to win or the work is done.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
-    pub(crate) fn improve(&mut self, effort: Effort, watch: &mut dyn Watch) -> Result<u64, RoutingError> {
+    pub(crate) fn improve(&mut self, effort: Effort, watch: &mut dyn Watch) -> Result<(), RoutingError> {
         bound_parameter("lanes", self.keys.len(), 1..=8, "it must be 1 to 8")?;
         if self.fixed == self.keys.len() || self.graph.len() < 2 {
-            return Ok(0);
+            return Ok(());
         }
         let work = effort.work(self.graph.len());
         let heat = HEAT * self.sample.distance() as f64;
@@ -164,7 +156,7 @@ impl<'a> Search<'a> {
         }
         self.keys = best.1;
         self.look_again();
-        Ok(done)
+        Ok(())
     }
 
     /// Tries one move; the words looked at.

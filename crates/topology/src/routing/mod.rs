@@ -8,7 +8,6 @@
 mod annealing;
 mod auto;
 mod backup;
-mod balance;
 mod cdg;
 mod dfsssp;
 mod disjoint_sets;

@@ -16,7 +16,6 @@
 
 use super::annealing::{Effort, Search};
 use super::backup::{self, Cuts, Protect, add_detours};
-use super::balance::rebalance;
 use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
 use super::turn_order::TurnOrder;
@@ -35,21 +34,6 @@ const CANDIDATES: usize = 4;
 
 /// The mean detour up to which the levels of a Clos network with failed links do in one lane.
 const DETOUR_MAX: f64 = 0.02;
-
-/// How many plans are compared with effort `best` while there is work left.
-const ATTEMPTS: u64 = 16;
-
-/// A visit of a link while a tree grows takes as long as so many words of the search.
-const WORDS_A_VISIT: u64 = 10;
-
-/// Orders, and how good they are.
-struct Found {
-    orders: Orders,
-    /// Links beyond shortest paths, over the pairs that the search looked at.
-    detours: u64,
-    /// Words that the search looked at.
-    work: u64,
-}
 
 /// The order-pair planner.
 #[derive(Clone, Debug)]
@@ -118,65 +102,24 @@ impl RoutingEngine for OrderPair {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let mut best = self.plan_once(topology, graph, watch)?;
-        // Where good orders are soon found, the rest of the best effort goes into others that are more even.
-        let of = self.effort.work(graph.len());
-        let mut work = best.work;
-        for attempt in 1..ATTEMPTS {
-            if self.effort != Effort::Best || work >= of || graph.attachments().len() < 2 {
-                break;
+        let orders = self.draw_orders(topology, graph, watch)?;
+        match self.plan_under(topology, graph, &orders, true, watch) {
+            Err(RoutingError::Unreachable { .. }) => {
+                let orders = self.rooted_orders(graph, watch)?;
+                self.plan_under(topology, graph, &orders, true, watch)
             }
-            watch.step("comparing plans", attempt, ATTEMPTS)?;
-            let another = OrderPair { seed: self.seed ^ (attempt << 48), ..self.clone() };
-            let plan = another.plan_once(topology, graph, watch)?;
-            work += plan.work;
-            let key = |plan: &Planned| (plan.tables.lanes(), plan.detours, plan.unevenness);
-            if key(&plan) < key(&best) {
-                best = plan;
-            }
+            result => result,
         }
-        Ok(best.tables)
     }
-}
-
-/// A plan, and how good it is.
-struct Planned {
-    tables: ForwardingTables,
-    /// Links beyond shortest paths, over the pairs that the search looked at.
-    detours: u64,
-    /// The sum of the squared loads of links, if trees were balanced.
-    unevenness: f64,
-    /// What it took, in words of the search.
-    work: u64,
 }
 
 impl OrderPair {
-    fn plan_once(
-        &self,
-        topology: &Topology,
-        graph: &SwitchGraph,
-        watch: &mut dyn Watch,
-    ) -> Result<Planned, RoutingError> {
-        let mut found = self.draw_orders(topology, graph, watch)?;
-        let planned = match self.plan_under(topology, graph, &found.orders, true, watch) {
-            Err(RoutingError::Unreachable { .. }) => {
-                found = self.rooted_orders(graph, watch)?;
-                self.plan_under(topology, graph, &found.orders, true, watch)
-            }
-            result => result,
-        };
-        let (tables, unevenness) = planned?;
-        let visits = self.vlans * graph.attachments().len() * graph.port_count();
-        let work = found.work + WORDS_A_VISIT * (visits * (1 + self.effort.passes())) as u64;
-        Ok(Planned { tables, detours: found.detours, unevenness, work })
-    }
-
     /// Draws orders that fit `graph`.
     ///
     /// # Errors
     /// If a setting is out of its bounds or a pair of hosts has no path.
     pub fn orders(&self, topology: &Topology, graph: &SwitchGraph) -> Result<Orders, RoutingError> {
-        self.draw_orders(topology, graph, &mut Unwatched).map(|found| found.orders)
+        self.draw_orders(topology, graph, &mut Unwatched)
     }
 
     fn draw_orders(
@@ -184,17 +127,15 @@ impl OrderPair {
         topology: &Topology,
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
-    ) -> Result<Found, RoutingError> {
+    ) -> Result<Orders, RoutingError> {
         self.check_settings()?;
         backup::check(&self.protect, graph)?;
         reachable_switches(topology, graph)?;
         let by_level = rank_by_level(topology, graph);
         let rooted = rank_from_root(graph, widest_switch(graph));
         for (rank, detour) in by_level.iter().map(|rank| (rank, DETOUR_MAX)).chain([(&rooted, 0.0)]) {
-            let search = Search::new(graph, std::slice::from_ref(rank), 0, self.seed);
-            if search.stretch() <= detour {
-                let orders = Orders { ranks: vec![rank.clone()], down_first: true };
-                return Ok(Found { orders, detours: search.cost(), work: 0 });
+            if Search::new(graph, std::slice::from_ref(rank), 0, self.seed).stretch() <= detour {
+                return Ok(Orders { ranks: vec![rank.clone()], down_first: true });
             }
         }
         if self.lanes == 1 {
@@ -215,16 +156,14 @@ impl OrderPair {
         mut ranks: Vec<Vec<u32>>,
         fixed: usize,
         watch: &mut dyn Watch,
-    ) -> Result<Found, RoutingError> {
-        let mut work = 0;
+    ) -> Result<Orders, RoutingError> {
         let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x006c_616e_6573);
         loop {
             let mut search = Search::new(graph, &ranks, fixed, self.seed);
-            work += search.improve(self.effort, watch)?;
+            search.improve(self.effort, watch)?;
             ranks = search.ranks();
             if search.cost() == 0 || ranks.len() >= self.lanes {
-                let orders = Orders { ranks, down_first: fixed > 0 };
-                return Ok(Found { orders, detours: search.cost(), work });
+                return Ok(Orders { ranks, down_first: fixed > 0 });
             }
             let rank = random_rank(graph.len(), &mut rng);
             ranks.extend([reversed(&rank), rank]);
@@ -233,7 +172,7 @@ impl OrderPair {
     }
 
     /// The first order by distance from a root, so that its lane serves every pair; the others improved beside it.
-    fn rooted_orders(&self, graph: &SwitchGraph, watch: &mut dyn Watch) -> Result<Found, RoutingError> {
+    fn rooted_orders(&self, graph: &SwitchGraph, watch: &mut dyn Watch) -> Result<Orders, RoutingError> {
         let rank = rank_from_root(graph, widest_switch(graph));
         let mut ranks = vec![rank.clone(), reversed(&rank)];
         ranks.truncate(self.lanes);
@@ -254,7 +193,7 @@ impl OrderPair {
         graph: &SwitchGraph,
         orders: &Orders,
     ) -> Result<ForwardingTables, RoutingError> {
-        self.plan_under(topology, graph, orders, false, &mut Unwatched).map(|(tables, _)| tables)
+        self.plan_under(topology, graph, orders, false, &mut Unwatched)
     }
 
     fn plan_under(
@@ -264,7 +203,7 @@ impl OrderPair {
         orders: &Orders,
         detours: bool,
         watch: &mut dyn Watch,
-    ) -> Result<(ForwardingTables, f64), RoutingError> {
+    ) -> Result<ForwardingTables, RoutingError> {
         self.check_settings()?;
         assert!(
             orders.ranks.iter().all(|rank| rank.len() == graph.len()),
@@ -279,13 +218,12 @@ impl OrderPair {
         let links = graph.port_count() / 2;
         let mut rows: Vec<u32> = (0..graph.attachments().len() as u32).collect();
         let usual = self.vlans - self.backup_vlans();
-        let growth = |vlan| if vlan == 0 && orders.down_first { Growth::DownFirst } else { Growth::Nearest };
-        let mut usable = Vec::new();
         for vlan in 0..usual {
+            let growth = if vlan == 0 && orders.down_first { Growth::DownFirst } else { Growth::Nearest };
             let sampled = vlan + self.sampled_vlans >= usual;
-            let draw = |_| !sampled || rng.random_range(0..100) < self.sample_percent;
-            usable.push((0..links).map(draw).collect::<Vec<bool>>());
-            let may_use = |port: PortId| usable[vlan][port.link().index()];
+            let usable: Vec<bool> =
+                (0..links).map(|_| !sampled || rng.random_range(0..100) < self.sample_percent).collect();
+            let may_use = |port: PortId| usable[port.link().index()];
             rows.shuffle(&mut rng);
             for (done, row) in rows.iter().enumerate() {
                 watch.step(
@@ -295,21 +233,14 @@ impl OrderPair {
                 )?;
                 let to = graph.attachments()[*row as usize];
                 let rule = &rules[vlan % rules.len()];
-                grower.grow(rule, to, growth(vlan), may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
+                grower.grow(rule, to, growth, may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
             }
         }
         if let Some((from, to)) = first_unserved(&tables) {
             return Err(unreachable(topology, graph, from, to));
         }
-        let again = |grower: &mut TreeGrower<'_>, vlan: usize, row: u32, salt, tree: &mut [PortId]| {
-            let may_use = |port: PortId| usable[vlan][port.link().index()];
-            let to = graph.attachments()[row as usize];
-            grower.shape(&rules[vlan % rules.len()], to, growth(vlan), may_use, salt, tree);
-        };
-        let passes = self.effort.passes();
-        let unevenness = rebalance(&mut tables, 0..usual, passes, self.seed, again, watch)?;
         self.add_backups(&mut tables, &rules, &mut grower, &mut rng, detours, watch)?;
-        Ok((tables, unevenness))
+        Ok(tables)
     }
 
     /// As many backups as there may be beside one other VLAN a lane.

@@ -23,13 +23,9 @@ pub(crate) struct TreeGrower<'a> {
     /// Pairs of hosts whose route uses a port, over all trees grown.
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// The load of the ports from a switch that has a place to the destination, summed.
-    way: Vec<u64>,
     /// For a switch without a place, the best port so far: (leads up, load, tie break, port).
     best: Vec<Option<(bool, u64, u64, PortId)>>,
     levels: Vec<Vec<u32>>,
-    /// Whether a port is judged by all that is carried on the way from there on, not by its own load alone.
-    along: bool,
     /// How many switches have no place yet.
     waiting: usize,
 }
@@ -40,31 +36,15 @@ impl<'a> TreeGrower<'a> {
             graph,
             load: vec![0; graph.port_count()],
             routes: vec![0; graph.len()],
-            way: vec![0; graph.len()],
             best: vec![None; graph.len()],
             levels: Vec::new(),
-            along: false,
             waiting: 0,
         }
     }
 
     /// Writes into `tree`, which holds no port yet, the next hops towards switch `to` over the links that
-    /// `may_use`, and counts a route for each pair of hosts. Equal choices are made by `salt`.
+    /// `may_use`. Equal choices are made by `salt`.
     pub(crate) fn grow(
-        &mut self,
-        order: &TurnOrder,
-        to: u32,
-        growth: Growth,
-        may_use: impl Fn(PortId) -> bool,
-        salt: u64,
-        tree: &mut [PortId],
-    ) {
-        self.shape(order, to, growth, may_use, salt, tree);
-        self.count_routes(to, tree);
-    }
-
-    /// The same without counting.
-    pub(crate) fn shape(
         &mut self,
         order: &TurnOrder,
         to: u32,
@@ -75,7 +55,6 @@ impl<'a> TreeGrower<'a> {
     ) {
         self.levels.clear();
         self.levels.push(vec![to]);
-        self.way[to as usize] = 0;
         self.waiting = self.graph.len() - 1;
         let legal = |port: PortId, next: PortId| next == PortId::NONE || order.allows(port, next);
         match growth {
@@ -85,6 +64,7 @@ impl<'a> TreeGrower<'a> {
                 self.expand(to, order, legal, &may_use, salt, tree);
             }
         }
+        self.count_routes(to, tree);
     }
 
     /// Hangs switches on, level by level, by links that are `legal(link, next hop of its head)`. Of equally short ways one
@@ -114,7 +94,7 @@ impl<'a> TreeGrower<'a> {
                     }
                     let place = (
                         !order.is_down(port),
-                        self.load[port.0 as usize] + if self.along { self.way[*at as usize] } else { 0 },
+                        self.load[port.0 as usize],
                         mix(salt ^ u64::from(port.0)),
                         port,
                     );
@@ -132,38 +112,12 @@ impl<'a> TreeGrower<'a> {
             }
             self.waiting -= found.len();
             for from in found.drain(..) {
-                if let Some((_, way, _, port)) = self.best[from as usize].take() {
+                if let Some((_, _, _, port)) = self.best[from as usize].take() {
                     tree[from as usize] = port;
-                    self.way[from as usize] = way;
                     self.levels[level + 1].push(from);
                 }
             }
             level += 1;
-        }
-    }
-
-    /// The same, which judges a port by the whole way from there on: what one more route adds to the sum of squared loads.
-    pub(crate) fn along_ways(graph: &'a SwitchGraph) -> TreeGrower<'a> {
-        TreeGrower { along: true, ..TreeGrower::new(graph) }
-    }
-
-    /// The sum of squared loads: of routes of the same lengths the less, the more even.
-    pub(crate) fn unevenness(&self) -> f64 {
-        self.load.iter().map(|load| (*load as f64).powi(2)).sum()
-    }
-
-    /// Adds what each attachment row `sends` along a tree to the load of its ports, or takes it away.
-    pub(crate) fn carry(&mut self, row: u32, tree: &[PortId], sends: &[u64], add: bool) {
-        let graph = self.graph;
-        for (from, sent) in graph.attachments().iter().zip(sends).filter(|(_, sent)| **sent > 0) {
-            let mut at = *from;
-            while at != graph.attachments()[row as usize] {
-                let port = tree[at as usize];
-                let load = &mut self.load[port.0 as usize];
-                *load = if add { *load + sent } else { *load - sent };
-                let Some(next) = graph.head(port) else { break };
-                at = next;
-            }
         }
     }
 

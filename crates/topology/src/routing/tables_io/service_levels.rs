@@ -116,16 +116,17 @@ impl ServiceLevels {
         }
         for (path, level) in used {
             let vlan = vlan(path, level);
-            builder.lane(&Lane { vlan, lane: level }).map_err(flaw)?;
-            for (switch, lanes) in &self.lanes {
-                let lane = lanes[usize::from(level)];
-                if lane == MANAGEMENT {
-                    let message = format!(
-                        "a switch discards service level {level}: it has VL 15, and paths have that level"
-                    );
-                    return Err(flaw(message));
-                }
-                builder.lane_at(vlan, *switch, lane);
+            let lanes = || self.lanes.iter().map(|(switch, lanes)| (*switch, lanes[usize::from(level)]));
+            if lanes().any(|(_, lane)| lane == MANAGEMENT) {
+                let message = format!(
+                    "a switch discards service level {level}: it has VL 15, and paths have that level"
+                );
+                return Err(flaw(message));
+            }
+            let usual = most_common(lanes().map(|(_, lane)| lane)).unwrap_or(level);
+            builder.lane(&Lane { vlan, lane: usual }).map_err(flaw)?;
+            for (switch, lane) in lanes().filter(|(_, lane)| *lane != usual) {
+                builder.lane_at(vlan, switch, lane);
             }
         }
         let lanes = if self.lanes.is_empty() {
@@ -136,6 +137,15 @@ impl ServiceLevels {
         builder.notes.push(format!("a VLAN is 16 x LMC path + service level; {lanes}"));
         Ok(())
     }
+}
+
+/// The lane that most switches have; of several the lowest.
+fn most_common(lanes: impl Iterator<Item = u8>) -> Option<u8> {
+    let mut count: BTreeMap<u8, u32> = BTreeMap::new();
+    for lane in lanes {
+        *count.entry(lane).or_default() += 1;
+    }
+    count.into_iter().rev().max_by_key(|(_, count)| *count).map(|(lane, _)| lane)
 }
 
 fn vlan(path: u16, level: u8) -> u16 {
