@@ -104,9 +104,9 @@ TEXTS = [
     (GOAL, "requires a", "requires z", "t.txt:5: names label z"),
     (GOAL, "num_ranks 2", "num_ranks 3", "has no rank 2"),
     (GOAL, "from 0 tag 4", "from 0 tag 5", "t.txt:8: rank 1: waits for a message from rank 0 with tag 5"),
-    (SIMGRID, "recv 0 4", "recv 0 4000 x", "t.txt:4: a size"),
+    (SIMGRID, "recv 0 4 1000", "recv 0 4 x", "t.txt:4: a size"),
     (SIMGRID, "1 finalize\n", "", "has no 'finalize' of rank 1"),
-    (SIMGRID, "1 recv 0 4 1000\n", "", "t.txt:5: rank 1: no receive takes the message of 1000 bytes from rank 0"),
+    (SIMGRID, "1 recv 0 4 1000\n", "", "t.txt: rank 1, step 0: no receive takes the message of 1000 bytes from rank 0"),
 ]
 
 
