@@ -1,7 +1,7 @@
 """Counts what adding costs: the files that name a key, and the circles of files within a crate.
 
 python .ci/count-keys.py [KEY ...]: without keys the twenty below. Exits with 1 where a key is named in more than three
-files or a circle has more than five (or than it is known to have).
+files or a circle of a crate or of the Python package has more than five (or than it is known to have).
 
 Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the core's
 border and the Python package. Not counted: tests, generated files (they say so in their first lines), the rows of
@@ -11,16 +11,22 @@ settings have names of their own and are used without a scenario.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "python/pauseframe"
 FILES_MAX = 3
 CIRCLE_MAX = 5
 # A network's parts are methods of one struct over many files, a connection's too: each calls the others. They must not
 # grow; whoever cuts them lowers the number.
-KNOWN_CIRCLES = {"fabric": 27, "transport": 21}
+KNOWN_CIRCLES = {"transport": 12}
 # One or two of every table, by names that are no words of other things.
 KEYS = [
     "wire_jitters",
@@ -54,10 +60,11 @@ def main() -> None:
         files = naming(key)
         failed |= len(files) > FILES_MAX
         print(f"{len(files)}  {key}: {', '.join(files)}")
-    for crate in sorted((ROOT / "crates").iterdir()):
-        circle = max(circles(crate), key=len, default=[])
-        failed |= len(circle) > KNOWN_CIRCLES.get(crate.name, CIRCLE_MAX)
-        print(f"{len(circle)}  circle in {crate.name}: {', '.join(circle)}")
+    found = {crate.name: circles(crate) for crate in sorted((ROOT / "crates").iterdir())}
+    for name, several in (found | {"pauseframe": python_circles()}).items():
+        circle = max(several, key=len, default=[])
+        failed |= len(circle) > KNOWN_CIRCLES.get(name, CIRCLE_MAX)
+        print(f"{len(circle)}  circle in {name}: {', '.join(circle)}")
     sys.exit(failed)
 
 
@@ -65,7 +72,7 @@ def naming(key: str) -> list[str]:
     """The counted files that have `key` as a word, outside their tests."""
     word = re.compile(rf"\b{re.escape(key)}\b")
     rust = [path for crate in COUNTED for path in (ROOT / crate / "src").rglob("*.rs")]
-    python = (ROOT / "python/pauseframe").rglob("*.py")
+    python = PACKAGE.rglob("*.py")
     found = [path for path in (*rust, *python) if word.search(code(path))]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
@@ -85,6 +92,37 @@ def circles(crate: Path) -> list[list[str]]:
     files = {path for path in source.rglob("*.rs") if code(path)}
     needs = {path: {other for other in imports(path, source, files) if other != path} for path in files}
     return [sorted(str(path.relative_to(source)) for path in part) for part in connected(needs) if len(part) > 1]
+
+
+def python_circles() -> list[list[str]]:
+    """The same of the Python package, by all imports of a file but those for type checkers."""
+    files = set(PACKAGE.rglob("*.py"))
+    needs = {path: set(python_imports(ast.parse(path.read_text(encoding="utf-8")), files)) - {path} for path in files}
+    return [sorted(str(path.relative_to(PACKAGE)) for path in part) for part in connected(needs) if len(part) > 1]
+
+
+def python_imports(tree: ast.AST, files: set[Path]) -> Iterator[Path]:
+    """The files of the package that some code imports, in functions too; the compiled core is none."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            top, *parts = name.split(".")
+            if top == PACKAGE.name and parts[:1] != ["_core"]:
+                yield python_file(parts, files)
+        yield from python_imports(node, files)
+
+
+def python_file(parts: list[str], files: set[Path]) -> Path:
+    """The file of a module, or the one that has a name."""
+    base = PACKAGE.joinpath(*parts)
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in candidates if path in files), None) or python_file(parts[:-1], files)
 
 
 def imports(path: Path, source: Path, files: set[Path]) -> set[Path]:

@@ -57,10 +57,11 @@ def page(claims: list[Judged]) -> str:
 def readme_line(claims: list[Judged]) -> str:
     """What README says of it."""
     tally = Counter(map(verdict, claims))
+    waiting = f", and {tally['not run']} are not recorded yet" if tally["not run"] else ""
     return (
         f"Of {len(claims)} claims of the papers {tally['reproduced']} are reproduced and {tally['shape only']} have "
         "the right shape, by [one strict rule](docs/validation/papers.md); "
-        f"{tally['differs']} differ, each with the reason.\n"
+        f"{tally['differs']} differ, each with the reason{waiting}.\n"
     )
 
 

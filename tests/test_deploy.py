@@ -32,6 +32,35 @@ def planned(folder, topology, engine="order_pair", lanes=2, vlans=4, first=100, 
     return folder
 
 
+def test_a_plan_in_parquet_is_deployed_like_the_same_in_csv(tmp_path):
+    fabric = pf.load_topology("jellyfish:switches=12,network_ports=3,hosts_per_switch=2")
+    routes = pf.plan_routes(fabric, "order_pair", lanes=2, vlans=4, first_vlan=100)
+    files = []
+    for kind in ("csv", "parquet"):
+        pf.write_plan(routes, fabric, tmp_path / kind, tables=kind)
+        assert (tmp_path / kind / f"tables.{kind}").is_file()
+        write_deployment(tmp_path / kind, tmp_path / f"out-{kind}", Settings(target="linux", priorities=(3, 4)))
+        out = tmp_path / f"out-{kind}"
+        files.append({str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()})
+    assert files[0].keys() == files[1].keys()
+    assert [
+        name for name in files[0] if files[0][name].replace("csv", "") != files[1][name].replace("parquet", "")
+    ] == []
+
+
+def test_several_nics_of_a_host_are_refused(tmp_path):
+    """Two scripts for one machine would both make pf100, and the second would find it there."""
+    wires = [("s0", "s1"), ("a", "s0"), ("a", "s1"), ("b", "s1")]
+    nodes = [{"id": name, "kind": "switch" if name[0] == "s" else "host"} for name in ("s0", "s1", "a", "b")]
+    edges = [{"source": source, "target": target} for source, target in wires]
+    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
+    (tmp_path / "two.json").write_text(text)
+    done = cli("route", "plan", tmp_path / "two.json", "--first-vlan", "100", "--out", tmp_path / "plan")
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(DeployError, match=r"a\.eth1 and a\.eth2 are NICs of a: .* leave the host one link"):
+        read_plan(tmp_path / "plan", Settings())
+
+
 def way(routes, vlan, source, target):
     """The devices on a route."""
     return [port.rpartition(":")[0] for port in routes.route(vlan, source, target)]

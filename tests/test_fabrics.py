@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pauseframe as pf
@@ -17,6 +18,9 @@ from pauseframe.cli import main
 from pauseframe.draw import arrange, draw
 from pauseframe.reproduce import fig14
 from pauseframe.reproduce.fig14 import jellyfish, throughput
+
+if TYPE_CHECKING:
+    from pauseframe.types import StageProgress
 
 
 def cli(*arguments, cwd=None):
@@ -264,7 +268,7 @@ def test_interrupting_a_plan_leaves_nothing(tmp_path, monkeypatch):
 
 def test_progress_is_shown_and_its_errors_come_through():
     fabric = pf.load_topology("jellyfish:switches=300,ports=32,hosts_per_switch=8")
-    seen: list[dict[str, object]] = []
+    seen: list[StageProgress] = []
     routes = pf.plan_routes(fabric, vlans=16, progress=seen.append)
     assert {tuple(info) for info in seen} <= {("stage", "done", "of")}
 
@@ -324,9 +328,12 @@ def test_rates_of_many_seeds_are_those_of_each():
     both = throughput(fabric, "permutation", range(1, 3), None, "random")
     assert both == [throughput(fabric, "permutation", range(seed, seed + 1), None, "random")[0] for seed in (1, 2)]
     rates = pf.flow_rates(fabric, "all_to_all", bound=0.1)[0]
-    lower, upper = rates["bound_bps"]
+    bounds, least = rates["bound_bps"], rates["rate_bps"]["min"]
+    assert bounds is not None
+    assert least is not None
+    lower, upper = bounds
     assert lower <= upper <= 1.1 * lower * (1 + 1e-9)
-    assert rates["rate_bps"]["min"] <= upper
+    assert least <= upper
 
 
 def test_failures_that_nobody_answers():

@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import lint_fabrics
@@ -13,6 +15,7 @@ from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
 from pauseframe.lint.export import export
 from pauseframe.lint.output import explain
+from pauseframe.lint.yang import validate
 from test_fabrics import cli
 
 DOCS = Path(__file__).parent.parent / "docs" / "rules"
@@ -251,9 +254,9 @@ def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
         write_deployment(plan, tmp_path / "out", Settings(priorities=(3,)))
     file = tmp_path / "fabric.toml"
     assert cli("lint", tmp_path / "out" if deployed else fabric, "--scenario", file).returncode == 0
-    text = file.read_text()
-    assert ('k = "22500 B"' if deployed else 'k = "250000 B"') in text
-    assert ("priorities = [3]," if deployed else "priorities = [3, 4],") in text
+    switch = tomllib.loads(file.read_text())["switch"]
+    assert switch["marker"] == {"kind": "step", "k": "22500 B" if deployed else "250000 B"}
+    assert switch["pfc"]["priorities"] == ([3] if deployed else [3, 4])
     summary = json.loads(cli("run", file, "--out", tmp_path / "run", "--json").stdout)
     assert (summary["flows_total"], summary["flows_finished"], summary["drops"]) == (6, 6, 0)
 
@@ -348,18 +351,69 @@ def test_every_rule_has_its_page():
     assert all(f"[{code}]({code}.md)" in listed for code in rules())
 
 
-@pytest.mark.skipif(shutil.which("yanglint") is None, reason="yanglint (libyang-tools) is not installed")
-def test_yang_models_of_the_operator(tmp_path):
-    model = """module sonic-scheduler { yang-version 1.1; namespace "urn:test"; prefix s; container sonic-scheduler {
-      container SCHEDULER { list SCHEDULER_LIST { key "name"; leaf name { type string; }
-      leaf weight { type uint8 { range "1..50"; } } } } } }"""
-    save(tmp_path, "models/sonic-scheduler.yang", model)
+MODEL = """module sonic-scheduler {
+  yang-version 1.1; namespace "urn:test"; prefix s;
+  import ietf-inet-types { prefix inet; }
+  revision 2026-01-01;
+  container sonic-scheduler {
+  container SCHEDULER { list SCHEDULER_LIST {
+    key "name"; leaf name { type string; }
+    leaf weight { type uint8 { range "1..50"; } }
+    leaf-list colours { type enumeration { enum red; enum green; } }
+    leaf at { type inet:ipv4-address; }
+    must "not(colours[text()='red']) or weight"; } } } }"""
+"""As SONiC's: a type of RFC 6991, a list between commas, a condition with text()."""
+
+
+@pytest.fixture(params=["yanglint", "yangson"])
+def validator(request, monkeypatch):
+    if request.param == "yangson":
+        pytest.importorskip("yangson")
+        monkeypatch.setattr("pauseframe.lint.yang.shutil.which", lambda name: None)
+    elif shutil.which("yanglint") is None:
+        pytest.skip("yanglint (libyang-tools) is not installed")
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        ({"weight": "40", "colours": "red,green", "at": "10.0.0.1"}, ""),
+        ({"weight": "60"}, "60|weight"),
+        ({"colours": "red,blue", "weight": "1"}, "blue|colours"),
+        ({"colours": "red"}, "must|Must"),
+        ({"at": "ten"}, "ten|at"),
+    ],
+)
+def test_yang_models_of_the_operator(tmp_path, validator, row, wrong):
+    save(tmp_path, "models/sonic-scheduler.yang", MODEL)
+    path = save(tmp_path, "sw.json", {"SCHEDULER": {"s": row}})
+    lines, failed = validate(tmp_path / "models", read_fabric([path]))
+    assert failed == bool(wrong), lines
+    if wrong:
+        assert re.search(wrong, " ".join(lines)), lines
+    else:
+        assert lines == ["yang: sw: valid (sonic-scheduler)"]
+
+
+def test_yang_on_the_command_line(tmp_path):
     path = save(tmp_path, "sw.json", {"SCHEDULER": {"s": {"weight": "40"}}})
-    assert "valid (sonic-scheduler)" in cli("lint", path, "--yang", tmp_path / "models").stderr
-    path.write_text(json.dumps({"SCHEDULER": {"s": {"weight": "60"}}}))
-    done = cli("lint", path, "--yang", tmp_path / "models")
-    assert (done.returncode, "60" in done.stderr) == (1, True)
-    assert "sonic-*.yang" in cli("lint", path, "--yang", tmp_path).stderr
+    done = cli("lint", path, "--yang", tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"sonic-\*\.yang|pauseframe\[yang\]", done.stderr)
+
+
+def test_a_dump_of_the_database_is_its_tables(tmp_path):
+    """As `sonic-db-dump` prints it, and as its keys alone are kept in the tests of SONiC."""
+    tables = {"PORT": {"Ethernet0": {"speed": "100000"}}, "BUFFER_PG": {"Ethernet0|3-4": {"profile": "nowhere"}}}
+    rows = {f"{table}|{key}": row for table, keys in tables.items() for key, row in keys.items()}
+    plain = lint([save(tmp_path, "tables.json", tables)])
+    for name, dump in (
+        ("keys", rows),
+        ("dump", {key: {"type": "hash", "ttl": -1, "value": row} for key, row in rows.items()}),
+    ):
+        report = lint([save(tmp_path, f"{name}.json", dump)])
+        assert [(f.code, f.place.key) for f in report.findings] == [(f.code, f.place.key) for f in plain.findings] != []
 
 
 STRANGE: list[object] = [

@@ -13,6 +13,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe import _core
+from pauseframe.types import RunProgress
 
 STAR = 'stop = "1 ms"\ntopology = { kind = "star", hosts = 4 }\n'
 PLAIN = STAR + 'workload = { kind = "permutation", size = "10 KB" }\n'
@@ -140,7 +141,7 @@ def test_ctrl_c_once_keeps_what_there_is_and_again_leaves_it(tmp_path: Path, tim
     scenario = PLAIN.replace('stop = "1 ms"', stop) + '[record.series]\nevery = "2 ns"\nflows = ["*"]\n'
     left = times
 
-    def press(now: dict[str, float]) -> None:
+    def press(now: RunProgress) -> None:
         nonlocal left
         if now["sim_time_s"] > 1e-4 and left > 0:
             left -= 1

@@ -9,8 +9,9 @@ import pytest
 from conftest import SCENARIO
 from pauseframe.progress import NotebookDisplay, TerminalDisplay, describe, time_left
 from pauseframe.run import automatic_display
+from pauseframe.types import RunProgress
 
-INFO = {
+INFO: RunProgress = {
     "sim_time_s": 0.0125,
     "stop_time_s": 0.05,
     "wall_s": 2.0,

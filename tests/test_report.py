@@ -82,7 +82,7 @@ def test_numbers_are_those_of_the_tables(folders, tmp_path):
 
 def test_ratios_refer_to_the_first_run(folders):
     runs = [from_folder(folders[name]) for name in ("dctcp", "tcp_bolt")]
-    means = [run.summary["fct_us"]["mean"] for run in runs]
+    means = [run.summary["fct_us"]["mean"] or 0.0 for run in runs]
     from pauseframe.report.build import _summary_tables
 
     table = _summary_tables(runs)[0]

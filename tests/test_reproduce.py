@@ -121,6 +121,18 @@ def test_two_zeros_are_in_no_order():
     assert verdict([point("a", 0.0), point("b", 0.0)], kind="order", order=["a", "b"])[0] == "not run"
 
 
+def test_over_zero_there_is_no_factor():
+    """Neither 0 over 0 nor 5 over 0 is one, and JSON has no infinity."""
+    for value in (0.0, 5.0):
+        points = [point("a", value), point("b", 0.0)]
+        assert verdict(points, kind="factor", of="a", over="b", low=2) == ("not run", [])
+        assert verdict(points, kind="change", of="a", over="b", low=2) == ("not run", [])
+    rising = [point("a", 0.0), point("b", 5.0)]
+    kind, (number,) = verdict(rising, kind="order", order=["a", "b"])
+    assert kind == "reproduced"
+    assert math.isfinite(number)
+
+
 def test_explained():
     points = [point("a", value, at={"of": name}) for name, value in (("all", 10.0), ("calm", 4.0))]
     points.append(point("b", 2.0, at={"of": "all"}))
@@ -279,6 +291,17 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
     assert list(known["T-1"]) == ["quick", "full"]
 
 
+def test_what_a_parameter_decides(folder, tmp_path):
+    """--set goes before experiment and variant; nothing is recorded with it."""
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--seeds", "1")
+    changed = (*arguments, "--set", "topology.link.delay=1 ms")
+    (record,) = json.loads(cli(*changed, "--json").stdout)
+    assert record["verdict"] == "differs"
+    assert "Made with topology.link.delay = 1 ms: not the paper" in (tmp_path / "out" / "tiny.html").read_text()
+    assert cli(*changed, "--expect").returncode == 2
+    assert "topology.link.dely" in cli(*arguments, "--set", "topology.link.dely=1 ms").stderr
+
+
 def test_numbers_in_why_come_from_results(folder, tmp_path):
     path = folder / "tiny" / "two.toml"
     text = path.read_text().replace('id = "T-1"', 'id = "T-1"\nwhy = "{fct|slow} us, {X-M1.1 %}"')
@@ -384,6 +407,26 @@ def test_a_plot_over_a_variant_says_of_how_many_samples_it_is(folder):
     (line,) = plots.figure(experiment, plot, points)["data"]
     assert (line["name"], line["y"]) == ("a", [3.0])
     assert plots.counts(plot, points) == "2 seeds; 40 samples per number and seed"
+
+
+def test_lines_are_named_as_in_the_paper_and_one_flow_is_of_one_seed(folder):
+    (experiment,) = find_experiments(folder)
+    points = [
+        point(name, 10.0 * seed, seed=seed, at={"line": "B → A", "ms": ms})
+        for name in ("a", "b")
+        for seed in (1, 2)
+        for ms in (0.0, 1.0)
+    ]
+
+    def names(**keys):
+        return [
+            (line["name"], line["y"])
+            for line in plots.figure(experiment, Plot(metric="m", x="ms", kind="line", **keys), points)["data"]
+        ]
+
+    assert names(variants=["a"]) == [("B → A", [15.0, 15.0])]
+    assert names(variants=["a"], single=True) == [("B → A", [10.0, 10.0])]
+    assert [name for name, _ in names(variants=["a", "b"])] == ["a B → A", "b B → A"]
 
 
 def test_a_scan_judges_all_claims_at_every_setting(folder):

@@ -163,7 +163,7 @@ def test_a_problem_of_some_combinations_says_of_which(tmp_path):
 def test_wrong_sweeps(rules, mentioned, tmp_path):
     with pytest.raises(pf.ScenarioError) as caught:
         pf.sweep(TINY, out=tmp_path / "out", **rules)
-    assert any(mentioned in " ".join(problem.values()) for problem in caught.value.problems)
+    assert any(mentioned in " ".join(map(str, problem.values())) for problem in caught.value.problems)
     assert not (tmp_path / "out").exists()
 
 

@@ -54,7 +54,8 @@ def test_no_document_outside_of_the_repository(pattern):
 
 @pytest.mark.parametrize(("pattern", "word"), WORDS.items())
 def test_the_words_of_the_field(pattern, word):
-    assert found(pattern, PROSE) == [], f"write {word}"
+    # The comments of the core are held to the last of them so far.
+    assert found(pattern, FILES if word == "cannot" else PROSE) == [], f"write {word}"
 
 
 def test_every_paper_is_cited_and_every_key_is_listed():

@@ -1,7 +1,21 @@
 """The compiled half of pauseframe: parse, resolve, run, read tables. Use the names in `pauseframe` instead."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import final
+
+from pauseframe.types import (
+    FlowSummary,
+    HeadroomRow,
+    Problem,
+    RouteReport,
+    RunProgress,
+    StageProgress,
+    SteadyRates,
+    Summary,
+    TableUse,
+    TopologyStatistics,
+    Update,
+)
 
 __all__ = [
     "FabricError",
@@ -39,7 +53,7 @@ __version__: str
 class ScenarioError(ValueError):
     """The scenario is wrong. `problems` has one entry for every mistake."""
 
-    problems: list[dict[str, str]]
+    problems: list[Problem]
     """Each: path ("switch.pfc.xon"), place ("incast.toml:12", "--set"), value (as written, or ""), message (what is
     allowed), hint (nearest key, or "")."""
 
@@ -74,10 +88,10 @@ class Resolved:
     @property
     def warnings(self) -> list[str]: ...
     @property
-    def too_large(self) -> dict[str, str] | None:
+    def too_large(self) -> Problem | None:
         """Why `run` refuses it without `force_large`: an entry like those of `ScenarioError.problems`, with the
         estimated size of what it would record in its message."""
-    def headroom(self) -> list[dict[str, Any]]:
+    def headroom(self) -> list[HeadroomRow]:
         """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
         what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
     def explain(self) -> list[tuple[str, str, str]]:
@@ -89,7 +103,7 @@ class Run:
     """What came of a run."""
 
     @property
-    def summary(self) -> dict[str, Any]: ...
+    def summary(self) -> Summary: ...
     @property
     def interrupted(self) -> bool: ...
     @property
@@ -133,7 +147,7 @@ def run(
     force: bool = False,
     force_large: bool = False,
     threads: int = 0,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    progress: Callable[[RunProgress], None] | None = None,
 ) -> Run:
     """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
@@ -186,7 +200,7 @@ class Topology:
         end to the other."""
     def ports(self) -> list[tuple[str, str]]:
         """The names of the two ports of each link, as tables and reports have them: "leaf0:eth3"."""
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> TopologyStatistics:
         """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
         bisection, problems."""
     def write(self, format: str) -> str:
@@ -217,11 +231,11 @@ class Routes:
         rows_budget: int | None = None,
         what_if: bool = False,
         examples: int = 10,
-        progress: Callable[[dict[str, Any]], None] | None = None,
-    ) -> dict[str, Any]:
+        progress: Callable[[StageProgress], None] | None = None,
+    ) -> RouteReport:
         """The verifier's report, as in docs/reference/routing.md: can_deadlock, clean, shortest_cycle, loops,
         black_holes, unreachable, tables, what_if, ..., and text, a summary for people."""
-    def table_use(self) -> dict[str, Any]:
+    def table_use(self) -> TableUse:
         """switch (with the most rows), rows (one per VLAN and host),
         rows_by_switch (one per VLAN and switch with hosts), vlans."""
     def fit(self, budget: int, *, by_switch: bool = False) -> None:
@@ -250,7 +264,7 @@ def plan_routes(
     root: str | None = None,
     seed: int = 1,
     first_vlan: int = 1,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    progress: Callable[[StageProgress], None] | None = None,
 ) -> Routes:
     """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
 
@@ -279,8 +293,8 @@ def update_routes(
     *,
     lanes: int | None = None,
     failed: bool = False,
-    progress: Callable[[dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
+    progress: Callable[[StageProgress], None] | None = None,
+) -> Update:
     """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
 
     topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new),
@@ -301,7 +315,7 @@ class FlowRun:
     """What came of a scenario at flow level."""
 
     @property
-    def summary(self) -> dict[str, Any]: ...
+    def summary(self) -> FlowSummary: ...
     @property
     def interrupted(self) -> bool: ...
     @property
@@ -319,7 +333,7 @@ def run_flows(
     bound: float | None = None,
     out: str | None = None,
     force: bool = False,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    progress: Callable[[StageProgress], None] | None = None,
 ) -> FlowRun:
     """See `pauseframe.run_flows`."""
 
@@ -332,8 +346,8 @@ def flow_rates(
     slack: int = 0,
     seeds: Sequence[int] = ...,
     bound: float | None = None,
-    progress: Callable[[dict[str, Any]], None] | None = None,
-) -> list[dict[str, Any]]:
+    progress: Callable[[StageProgress], None] | None = None,
+) -> list[SteadyRates]:
     """Max-min fair rates of a static demand, one dict for each seed (which draws demand and routes): seed, flows,
     throughput_bps (a host), rate_bps {mean, min, p1, p50, p99, max}, hops_mean, bound_bps (lower, upper) or None.
 

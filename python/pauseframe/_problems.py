@@ -9,9 +9,7 @@ from pauseframe import _core
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-Problem = dict[str, str]
-"""path, place, value, message, hint."""
+    from pauseframe.types import Problem
 
 
 def problem(path: str, value: str, message: str, hint: str = "") -> Problem:

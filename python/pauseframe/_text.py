@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
 
     from pauseframe import _core
     from pauseframe.results import Run
+    from pauseframe.types import HeadroomRow, Summary
 
 MISSING = "–"
 
@@ -111,7 +112,7 @@ def format_rate(bits_per_second: float | None) -> str:
     return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")))
 
 
-def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_rows(summary: Summary) -> list[tuple[str, str]]:
     """The lines of a run's summary that people look at first."""
     fct, slowdown, queries = summary["fct_us"], summary["slowdown"], summary["query_fct_us"]
     rows = [
@@ -147,7 +148,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _fullest(summary: dict[str, Any]) -> str:
+def _fullest(summary: Summary) -> str:
     held = format_bytes(summary.get("switch_held_max_bytes"))
     switch = summary.get("fullest_switch")
     return f"{held} ({switch})" if switch and summary["switch_held_max_bytes"] else held
@@ -202,7 +203,7 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(width=240)
 
 
-def summary_table(summary: dict[str, Any], title: str) -> Table:
+def summary_table(summary: Summary, title: str) -> Table:
     """`summary_rows` for a terminal."""
     from rich.table import Table
 
@@ -247,7 +248,7 @@ def explain_table(resolved: _core.Resolved) -> Table:
     return table
 
 
-def headroom_table(rows: list[dict[str, Any]]) -> Table:
+def headroom_table(rows: list[HeadroomRow]) -> Table:
     """The headroom of each kind of link, term by term."""
     from rich.table import Table
 
@@ -274,6 +275,7 @@ def headroom_table(rows: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="right")
     for row in rows:
         short = row["given_bytes"] < row["needed_bytes"]
-        cells = [f"{row[key]:.10g}" for key in names]
+        values: Mapping[str, object] = row
+        cells = [f"{values[key]:.10g}" for key in names]
         table.add_row(row["port"], *cells, style="bold" if short else None)
     return table

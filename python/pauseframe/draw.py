@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Layout = Literal["auto", "levels", "circle", "spring"]
 HOSTS_DRAWN = 300
 SIZE = 1000
+# Text stays legible where it crosses a line.
+HALO = {"paint-order": "stroke", "stroke": "white", "stroke-width": "3", "stroke-linejoin": "round"}
 LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#9bbcdb", "#1f4e79"
 
 
@@ -177,7 +179,7 @@ def to_svg(drawing: Drawing, title: str = "") -> str:
         dot = ET.SubElement(root, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=size, fill=SWITCH if switch else HOST)
         ET.SubElement(dot, "title").text = _tooltip(drawing, name)
     style = {"fill": "#222", "font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
-    labels = ET.SubElement(root, "g", style)
+    labels = ET.SubElement(root, "g", style | HALO)
     if len(at) <= 60:
         for name, (x, y) in at.items():
             ET.SubElement(labels, "text", x=f"{x:.1f}", y=f"{y - radius - 3:.1f}").text = name
@@ -205,7 +207,7 @@ def _draw_lines(root: ET.Element, drawing: Drawing, at: dict[str, tuple[float, f
     if not drawing.marked:
         return
     heads = ET.SubElement(root, "g", {"class": "arrows", "fill": "#8c1517"})
-    captions = ET.SubElement(root, "g", {"fill": "#8c1517", "font-family": "sans-serif", "font-size": "10"})
+    captions = ET.SubElement(root, "g", {"fill": "#8c1517", "font-family": "sans-serif", "font-size": "10"} | HALO)
     for number, arrows in drawing.marked.items():
         a, b, _ = drawing.links[number]
         for arrow in arrows:

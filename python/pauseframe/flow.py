@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pauseframe.scenario import Scenario
+    from pauseframe.types import FlowSummary, StageProgress
 
 
 def run_flows(
@@ -38,7 +39,7 @@ def run_flows(
     bound: float | None = None,
     out: str | Path | None = None,
     force: bool = False,
-    progress: Callable[[dict[str, Any]], None] | bool | None = None,
+    progress: Callable[[StageProgress], None] | bool | None = None,
 ) -> _core.FlowRun:
     """Simulates a scenario at flow level; `flows`, `links` and `summary` are as in docs/reference/flow-level.md.
 
@@ -76,7 +77,7 @@ def run_flows(
     return run
 
 
-def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
     """The lines that people look at first."""
     from pauseframe._text import format_bytes, format_count, format_duration, format_number, format_rate, format_us
 
@@ -114,7 +115,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
+def summary_table(summary: FlowSummary) -> Table:
     """`summary_rows` for a terminal."""
     from rich.table import Table
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pauseframe._text import format_count, format_duration
+
+if TYPE_CHECKING:
+    from pauseframe.types import RunProgress, StageProgress
 
 
 class Display(Protocol):
     """Shows the dicts that the core sends."""
 
-    def __call__(self, info: dict[str, Any]) -> None:
+    def __call__(self, info: RunProgress) -> None:
         """Shows one."""
 
     def close(self) -> None:
         """Ends the display; later output starts on a line of its own."""
 
 
-def time_left(info: dict[str, Any]) -> float | None:
+def time_left(info: RunProgress) -> float | None:
     """Seconds until the stop time at the pace so far; None without a stop time or before the first event."""
     stop, now = info["stop_time_s"], info["sim_time_s"]
     if stop is None or now <= 0:
@@ -26,7 +29,7 @@ def time_left(info: dict[str, Any]) -> float | None:
     return float(info["wall_s"] * max(stop - now, 0.0) / now)
 
 
-def describe(info: dict[str, Any]) -> str:
+def describe(info: RunProgress) -> str:
     """One line: "12.4 ms of 50 ms · 8.1 M events/s · 3.2 s left"."""
     simulated = format_duration(info["sim_time_s"])
     stop = "" if info["stop_time_s"] is None else f" of {format_duration(info['stop_time_s'])}"
@@ -56,7 +59,7 @@ class TerminalDisplay:
         self._task = self._progress.add_task(name, total=None, line="starting")
         self._progress.start()
 
-    def __call__(self, info: dict[str, Any]) -> None:
+    def __call__(self, info: RunProgress) -> None:
         """Moves the bar."""
         self._progress.update(self._task, total=info["stop_time_s"], completed=info["sim_time_s"], line=describe(info))
 
@@ -75,7 +78,7 @@ class NotebookDisplay:
         self._html = HTML
         self._handle = display(HTML(escape(name)), display_id=True)
 
-    def __call__(self, info: dict[str, Any]) -> None:
+    def __call__(self, info: RunProgress) -> None:
         """Moves the bar."""
         stop = info["stop_time_s"]
         value = "" if stop is None else f' value="{info["sim_time_s"]}" max="{stop}"'
@@ -100,7 +103,7 @@ class StageDisplay:
         self._task = self._progress.add_task(name, total=None)
         self._progress.start()
 
-    def __call__(self, info: dict[str, Any]) -> None:
+    def __call__(self, info: StageProgress) -> None:
         """Moves the bar."""
         count = f" {info['done']}" if info["done"] and not info["of"] else ""
         self._progress.update(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from pauseframe import _core
+from pauseframe._manifest import FINISHED, read_manifest
 from pauseframe._table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pauseframe.types import Summary
 
 TableName = Literal[
     "flows",
@@ -35,8 +37,6 @@ WRITTEN_WITH = {
     "timeline": "timeline = true at an application",
 }
 """Tables that a folder has only if they were asked for."""
-FINISHED = ("complete", "deadlock")
-"""Statuses of runs that came to an end of their own."""
 
 
 class Run:
@@ -49,7 +49,7 @@ class Run:
 
     def __init__(
         self,
-        summary: dict[str, Any],
+        summary: Summary,
         table: Callable[[TableName], _core.Table],
         *,
         status: str,
@@ -223,17 +223,3 @@ def _read_table(folder: Path, name: TableName) -> _core.Table:
     if name in WRITTEN_WITH and not path.is_file():
         raise _core.InputError(f"{folder} has no table {name}: a run writes it with {WRITTEN_WITH[name]}")
     return _core.read_table(str(path))
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """`manifest.json` of a results folder; FileNotFoundError if it has none, RunError if it is damaged."""
-    path = folder / "manifest.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not a results folder: it has no manifest.json")
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(manifest.get("summary"), dict):
-            raise _core.RunError(f"{folder}: the run did not come to its end (status {manifest.get('status')!r})")
-    except ValueError as error:
-        raise _core.RunError(f"{path} is damaged: {error}") from error
-    return manifest

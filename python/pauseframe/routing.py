@@ -23,9 +23,19 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._core import Routes, plan_routes, read_routes, update_routes
 from pauseframe.draw import draw
+from pauseframe.types import PlanSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from pauseframe.types import (
+        PlanOrder,
+        SeveralFailures,
+        StageProgress,
+        Step,
+        Update,
+        UpdateSummary,
+    )
 
 __all__ = [
     "Routes",
@@ -49,14 +59,14 @@ def write_plan(
     topology: _core.Topology,
     folder: str | Path,
     *,
-    about: dict[str, Any] | None = None,
+    about: PlanOrder | None = None,
     rows_budget: int | None = None,
     by_switch: bool = False,
     force: bool = False,
     json_tables: bool = False,
     tables: str | None = None,
-    progress: Any = None,
-) -> dict[str, Any]:
+    progress: Callable[[StageProgress], None] | None = None,
+) -> PlanSummary:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
     The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
@@ -74,12 +84,13 @@ def write_plan(
     if rows_budget is not None:
         routes.fit(rows_budget, by_switch=by_switch)
     report = routes.check(progress=progress)
+    text = report.pop("text")
     if not report["clean"]:
-        raise _core.FabricError(f"the tables were not written, since they are not right:\n{report['text']}")
+        raise _core.FabricError(f"the tables were not written, since they are not right:\n{text}")
     use = routes.table_use()
-    summary = {"program": "pauseframe", **(about or {}), "rows": use, "vlans": routes.vlans}
-    summary["notes"] = routes.notes
-    summary["report"] = {key: value for key, value in report.items() if key != "text"}
+    summary = PlanSummary(
+        program="pauseframe", **(about or {}), rows=use, vlans=routes.vlans, notes=routes.notes, report=report
+    )
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
@@ -113,7 +124,7 @@ def _swap(new: Path, place: Path) -> None:
     shutil.rmtree(old)
 
 
-def write_update(update: dict[str, Any], folder: str | Path, *, force: bool = False) -> dict[str, Any]:
+def write_update(update: Update, folder: str | Path, *, force: bool = False) -> UpdateSummary:
     """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
 
     `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
@@ -143,14 +154,14 @@ def write_update(update: dict[str, Any], folder: str | Path, *, force: bool = Fa
     return summary
 
 
-def _write_steps(update: dict[str, Any], folder: Path) -> None:
+def _write_steps(update: Update, folder: Path) -> None:
     lanes = dict(update["during"].vlans)
     kept = set(update["kept"])
     added: list[list[str]] = []
     removed: list[list[str]] = []
     differ: list[list[Any]] = []
-    for switch, destination, before, after in update["changes"]:
-        differ.append([switch, destination, *(before or ("", "")), *(after or ("", ""))])
+    for switch, destination, was, will_be in update["changes"]:
+        differ.append([switch, destination, *(was or ("", "")), *(will_be or ("", ""))])
     for tables, rows in ((update["after"], added), (update["before"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
     # In a VLAN that keeps its number only rows for hosts that come or go differ: nobody sends to those.
@@ -163,7 +174,9 @@ def _write_steps(update: dict[str, Any], folder: Path) -> None:
     # A port that changes its cable has two names on the graph of both topologies, and one in the switch.
     added = [[*row[:3], row[3].removesuffix(" (new)")] for row in added]
     _write_csv(folder / "1-add-rows.csv", header, added)
-    senders = [[old if old else "", new if new else "", lanes.get(new, "")] for old, new in update["renumbered"]]
+    senders = [
+        [old if old else "", new if new else "", lanes.get(new, "") if new else ""] for old, new in update["renumbered"]
+    ]
     _write_csv(folder / "2-senders.csv", ["leave_vlan", "use_vlan", "in_lane"], senders)
     _write_csv(folder / "3-remove-rows.csv", header, removed)
     _write_csv(
@@ -186,11 +199,11 @@ def _write_csv(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> 
         writer.writerows(rows)
 
 
-def _summary(update: dict[str, Any]) -> dict[str, Any]:
+def _summary(update: Update) -> UpdateSummary:
     changes = update["changes"]
     new = [vlan for _, vlan in update["renumbered"] if vlan]
     old = [vlan for vlan, _ in update["renumbered"] if vlan]
-    steps = [
+    steps: list[Step] = [
         {"do": "connect what is new; add rows", "file": "1-add-rows.csv", "vlans": new,
          "safe": "nobody sends in these VLANs, or to these hosts"},
         {"do": "senders leave the old VLANs for the new ones", "file": "2-senders.csv", "vlans": new,
@@ -243,7 +256,7 @@ def tree_ports(routes: Routes, topology: _core.Topology, vlan: int, to: str) -> 
 
 def what_ifs(
     routes: Routes, topology: _core.Topology, *, groups: str | Path | None = None, pairs: int = 0
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, SeveralFailures]:
     """What failures of several links at once cost while nobody computes new routes.
 
     Tried are groups of a file (read_groups), and random pairs of links between switches (seed 1). Each has `tried`,
@@ -255,7 +268,7 @@ def what_ifs(
     draw = random.Random(1)
     cases["two links"] = [draw.sample(fabric, 2) for _ in range(pairs if len(fabric) > 1 else 0)]
     ports = topology.ports()
-    result = {}
+    result: dict[str, SeveralFailures] = {}
     for what, failures in cases.items():
         if not failures:
             continue
@@ -265,6 +278,6 @@ def what_ifs(
         result[what] = {
             "tried": len(lost),
             "harmless": lost.count(0),
-            "worst": [name, lost[worst]] if lost[worst] else None,
+            "worst": (name, lost[worst]) if lost[worst] else None,
         }
     return result

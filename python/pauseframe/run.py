@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pauseframe import _core
 from pauseframe.results import Run, from_core
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pauseframe.progress import Display
     from pauseframe.scenario import Scenario
+    from pauseframe.types import RunProgress
 
-Progress = Callable[[dict[str, Any]], None]
+Progress: TypeAlias = "Callable[[RunProgress], None]"
 
 
 def _threads(threads: int | None) -> int:

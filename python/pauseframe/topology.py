@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+
+if TYPE_CHECKING:
+    from pauseframe.types import TopologyStatistics
 
 EXTENSIONS = {
     ".graphml": "graphml",
@@ -81,11 +84,11 @@ def format_of(path: Path) -> str:
     return found
 
 
-def statistics_lines(statistics: dict[str, Any]) -> list[tuple[str, str]]:
+def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
     """What people look at first."""
     from pauseframe._text import format_number, format_rate
 
-    def span(values: list[int] | None) -> str:
+    def span(values: tuple[int, int] | None) -> str:
         if values is None:
             return "–"
         return str(values[0]) if values[0] == values[1] else f"{values[0]} to {values[1]}"

@@ -125,6 +125,11 @@ impl EventQueue {
         Time(self.now)
     }
 
+    /// Something else than an event happens at `now`, between two events; the time before.
+    pub fn set_now(&mut self, now: Time) -> Time {
+        Time(std::mem::replace(&mut self.now, now.0))
+    }
+
     /// Adds an event.
     ///
     /// # Panics

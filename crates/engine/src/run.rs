@@ -7,14 +7,16 @@ use pauseframe_units::Time;
 pub trait Model {
     /// Up to when it may run; asked before each event.
     fn end(&self) -> Time;
+    /// What is to happen, and the time of what happens.
+    fn queue(&mut self) -> &mut EventQueue;
     /// Does what `event` says.
-    fn handle(&mut self, event: u64, now: Time, queue: &mut EventQueue);
+    fn handle(&mut self, event: u64);
     /// How many events before its turn it wants to see what comes; 0: it does not.
     fn foresight(&self) -> usize {
         0
     }
     /// Has a look at what comes: a hint to the memory, which no result depends on.
-    fn foresee(&self, _queue: &EventQueue) {}
+    fn foresee(&self) {}
 }
 
 /// How far a run has come.
@@ -68,29 +70,35 @@ pub struct Tally {
 }
 
 /// Lets `model` handle its events up to its end, those at the end not.
-pub fn run<M: Model>(model: &mut M, queue: &mut EventQueue, tally: &mut Tally) {
+pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
     if model.foresight() > 0 {
-        run_foreseeing(model, queue, tally);
+        run_foreseeing(model, tally);
         return;
     }
     let Tally { mut events, mut fingerprint } = *tally;
-    while let Some((now, event)) = queue.pop_before(model.end()) {
+    while let Some((now, event)) = next(model) {
         fingerprint.add(now, event);
         events += 1;
-        model.handle(event, now, queue);
+        model.handle(event);
     }
     *tally = Tally { events, fingerprint };
 }
 
 /// The same with a look at what comes.
 #[inline(never)]
-fn run_foreseeing<M: Model>(model: &mut M, queue: &mut EventQueue, tally: &mut Tally) {
+fn run_foreseeing<M: Model>(model: &mut M, tally: &mut Tally) {
     let foresight = model.foresight();
-    while let Some((now, event)) = queue.pop_before(model.end()) {
+    while let Some((now, event)) = next(model) {
         tally.fingerprint.add(now, event);
         tally.events += 1;
-        queue.put_in_order(foresight);
-        model.foresee(queue);
-        model.handle(event, now, queue);
+        model.queue().put_in_order(foresight);
+        model.foresee();
+        model.handle(event);
     }
+}
+
+#[inline(always)]
+fn next<M: Model>(model: &mut M) -> Option<(Time, u64)> {
+    let end = model.end();
+    model.queue().pop_before(end)
 }

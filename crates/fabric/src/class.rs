@@ -1,24 +1,9 @@
 //! What the switches do with each class: its queue, its marker and its part of a shared buffer.
 
-use crate::marker::Marker;
+use crate::marker::{Asked, Marker};
 use crate::queue::QueueDiscipline;
 use crate::settings::{BufferPolicy, Settings};
 use pauseframe_units::{Bytes, Priority};
-
-/// What holds for some priorities instead of the settings of all; `None`: those of all.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ClassSettings {
-    /// The priorities.
-    pub priorities: Vec<Priority>,
-    /// ECN marking.
-    pub marker: Option<Marker>,
-    /// Order of service.
-    pub queue: Option<QueueDiscipline>,
-    /// Dynamic threshold factor in a shared buffer.
-    pub alpha: Option<f64>,
-    /// Bytes that each (port, priority) owns beyond the pool of a shared buffer.
-    pub reserved: Option<Bytes>,
-}
 
 /// The settings of one class, complete.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +40,20 @@ impl ClassPolicy {
 
     /// Whether its queues must see every packet come, and not only those that meet a long queue.
     pub(crate) fn watches_arrivals(&self) -> bool {
-        self.marker.is_average() || self.marker.counts_packets() || self.packets < u32::MAX
+        let asked = matches!(self.marker.asked(), Asked::Waiting | Asked::All | Asked::CountedDepartures);
+        asked || self.packets < u32::MAX
+    }
+
+    /// Up to this backlog its marker picks nothing, and need not be asked; `u64::MAX` where only being asked tells.
+    pub(crate) fn mark_above(&self) -> u64 {
+        match self.marker.asked() {
+            Asked::Backlog(bytes) => bytes,
+            _ => u64::MAX,
+        }
     }
 
     /// Whether something is to be done when a packet leaves.
     pub(crate) fn watches_departures(&self) -> bool {
-        self.watches_arrivals() || self.marker.is_at_dequeue() || self.queue != QueueDiscipline::Fifo
+        self.watches_arrivals() || self.marker.asked() == Asked::Departures || self.queue.is_ranked()
     }
 }

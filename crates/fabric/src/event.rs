@@ -6,11 +6,12 @@
 //! samples after them, between two windows: `network.rs`.) Each event exists at
 //! most once at a time, so this is a total order that no insertion order can disturb.
 
+use crate::ids::{HostId, LaneId, NicQueueId};
 use pauseframe_units::PortId;
 
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// A port that has more to send has finished its frame.
     TxDone(PortId),
     /// The first frame on the way from this port reaches the other end, whole.
@@ -18,19 +19,19 @@ pub enum Event {
     /// A received pause frame takes effect at this port, after the reaction time.
     PauseEffect(PortId),
     /// The pause timer of this (port, class) may have run out.
-    PauseExpiry(u32),
+    PauseExpiry(LaneId),
     /// The pause that we asked this (port, class) for must be renewed.
-    PauseRefresh(u32),
+    PauseRefresh(LaneId),
     /// The receive side of this host's stack is through with a packet.
-    HostReceive(u32),
+    HostReceive(HostId),
     /// The send side of this host's stack is through with a packet.
-    HostSend(u32),
+    HostSend(HostId),
     /// A deadline of this connection end (flow * 2 + side).
     Timer(u32),
     /// The application at this connection end (flow * 2 + side) does something.
     Order(u32),
     /// A slow receiver is through with a frame of its buffer.
-    HostDrain(u32),
+    HostDrain(HostId),
     /// The next datagram of this flow is due.
     DatagramDue(u32),
     /// A packet of a flow queue limited by QCN may go on.
@@ -38,16 +39,16 @@ pub enum Event {
     /// A cycle of a QCN limiter's timer is over.
     RateTimer(LimiterId),
     /// The watchdog of this (port, class) looks at it.
-    Watchdog(u32),
+    Watchdog(LaneId),
 }
 
 /// A QCN limiter: its host and the number of the NIC queue that it limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LimiterId {
+pub(crate) struct LimiterId {
     /// The host.
-    pub host: u32,
+    pub(crate) host: HostId,
     /// The queue; below 2^24.
-    pub nic_queue: u32,
+    pub(crate) nic_queue: NicQueueId,
 }
 
 impl LimiterId {
@@ -55,14 +56,14 @@ impl LimiterId {
 
     /// As one number.
     #[inline]
-    pub fn index(self) -> u64 {
-        debug_assert!(self.nic_queue < 1 << Self::QUEUE_BITS, "a NIC has sixteen million queues at most");
-        u64::from(self.host) << Self::QUEUE_BITS | u64::from(self.nic_queue)
+    pub(crate) fn index(self) -> u64 {
+        debug_assert!(self.nic_queue.0 < 1 << Self::QUEUE_BITS, "a NIC has sixteen million queues at most");
+        u64::from(self.host.0) << Self::QUEUE_BITS | u64::from(self.nic_queue.0)
     }
 
     fn of(index: u64) -> LimiterId {
         let queue = index & ((1 << Self::QUEUE_BITS) - 1);
-        LimiterId { host: (index >> Self::QUEUE_BITS) as u32, nic_queue: queue as u32 }
+        LimiterId { host: HostId((index >> Self::QUEUE_BITS) as u32), nic_queue: NicQueueId(queue as u32) }
     }
 }
 
@@ -72,45 +73,45 @@ const KIND_SHIFT: u32 = 56;
 impl Event {
     /// The word that the event queue orders by.
     #[inline]
-    pub fn code(self) -> u64 {
+    pub(crate) fn code(self) -> u64 {
         let (kind, index) = match self {
             Event::TxDone(port) => (0, port.0),
             Event::Arrive(port) => (1, port.0),
             Event::PauseEffect(port) => (2, port.0),
-            Event::PauseExpiry(lane) => (3, lane),
-            Event::PauseRefresh(lane) => (4, lane),
-            Event::HostReceive(host) => (5, host),
-            Event::HostSend(host) => (6, host),
+            Event::PauseExpiry(lane) => (3, lane.0),
+            Event::PauseRefresh(lane) => (4, lane.0),
+            Event::HostReceive(host) => (5, host.0),
+            Event::HostSend(host) => (6, host.0),
             Event::Timer(end) => (7, end),
             Event::Order(end) => (8, end),
-            Event::HostDrain(host) => (32, host),
+            Event::HostDrain(host) => (32, host.0),
             Event::DatagramDue(flow) => (33, flow),
             Event::RateRelease(limiter) => return 34 << KIND_SHIFT | limiter.index(),
             Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
-            Event::Watchdog(lane) => (36, lane),
+            Event::Watchdog(lane) => (36, lane.0),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
 
     /// The event of a word that [`Event::code`] made.
     #[inline]
-    pub fn from_code(code: u64) -> Event {
+    pub(crate) fn from_code(code: u64) -> Event {
         let index = code as u32;
         match code >> KIND_SHIFT {
             0 => Event::TxDone(PortId(index)),
             1 => Event::Arrive(PortId(index)),
             2 => Event::PauseEffect(PortId(index)),
-            3 => Event::PauseExpiry(index),
-            4 => Event::PauseRefresh(index),
-            5 => Event::HostReceive(index),
-            6 => Event::HostSend(index),
+            3 => Event::PauseExpiry(LaneId(index)),
+            4 => Event::PauseRefresh(LaneId(index)),
+            5 => Event::HostReceive(HostId(index)),
+            6 => Event::HostSend(HostId(index)),
             7 => Event::Timer(index),
             8 => Event::Order(index),
-            32 => Event::HostDrain(index),
+            32 => Event::HostDrain(HostId(index)),
             33 => Event::DatagramDue(index),
             34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
-            _ => Event::Watchdog(index),
+            _ => Event::Watchdog(LaneId(index)),
         }
     }
 }
@@ -125,17 +126,17 @@ mod tests {
             Event::TxDone(PortId(7)),
             Event::Arrive(PortId(0)),
             Event::PauseEffect(PortId(3)),
-            Event::PauseExpiry(u32::MAX),
-            Event::PauseRefresh(1),
-            Event::HostReceive(2),
-            Event::HostSend(2),
+            Event::PauseExpiry(LaneId(u32::MAX)),
+            Event::PauseRefresh(LaneId(1)),
+            Event::HostReceive(HostId(2)),
+            Event::HostSend(HostId(2)),
             Event::Timer(9),
             Event::Order(4),
-            Event::HostDrain(3),
+            Event::HostDrain(HostId(3)),
             Event::DatagramDue(0),
-            Event::RateRelease(LimiterId { host: u32::MAX, nic_queue: 7 }),
-            Event::RateTimer(LimiterId { host: 0, nic_queue: (1 << 24) - 1 }),
-            Event::Watchdog(8),
+            Event::RateRelease(LimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
+            Event::RateTimer(LimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
+            Event::Watchdog(LaneId(8)),
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);

@@ -7,32 +7,23 @@
 
 use crate::cell::Cell;
 use crate::event::Event;
-use crate::packet::{Fifo, Kind, NIL};
-use crate::plan::Plan;
-use pauseframe_engine::EventQueue;
+use crate::frame::{Carried, Content};
+use crate::ids::SwitchId;
+use crate::memory::bring;
+use crate::near::Near;
+use crate::switching::Switching;
+use crate::wire::Ports;
 use pauseframe_units::PortId;
 
 /// How many events before its turn each step is taken.
 const STEPS: [usize; 4] = [24, 16, 9, 4];
 /// So many events are kept in order.
 pub(crate) const FORESIGHT: usize = STEPS[0] + 1;
-/// Below so many ports, most of it is near anyway.
-const PORTS_LEAST: usize = 4_096;
-/// Bytes that come at once.
-const LINE: usize = 64;
-
-impl Plan {
-    /// Whether a cell of this network is so large that looking ahead pays off.
-    pub(crate) fn is_large(&self) -> bool {
-        self.topology.port_count() >= PORTS_LEAST
-    }
-}
-
 impl Cell {
     /// Takes the next step for each of four events that come.
     #[inline(always)]
-    pub(crate) fn look_ahead(&self, queue: &EventQueue) {
-        let event = |step: usize| queue.coming(STEPS[step]).map(Event::from_code);
+    pub(crate) fn look_ahead(&self) {
+        let event = |step: usize| self.near.queue.coming(STEPS[step]).map(Event::from_code);
         if let Some(event) = event(0) {
             self.bring_place(event);
         }
@@ -43,7 +34,7 @@ impl Cell {
             self.bring_next_place(event);
         }
         if let Some(Event::Arrive(port)) = event(3) {
-            self.bring_tail(port);
+            self.ports.bring_tail(port, &self.switching, &self.near);
         }
     }
 
@@ -52,17 +43,15 @@ impl Cell {
     fn bring_place(&self, event: Event) {
         match event {
             Event::TxDone(port) => {
-                bring(self.ports.get(port));
-                bring(self.lanes.get(self.lane_index(port, 0)));
+                bring(self.ports.ports.get(port));
+                bring(self.ports.lanes.get(self.near.hot.lane(port, 0)));
             }
             Event::Arrive(port) => {
-                bring(self.ports.get(port));
-                if self.hot.accounted != 0 {
-                    bring(self.accounts.get(self.lane_index(port, 0)));
-                }
+                bring(self.ports.ports.get(port));
+                bring(self.switching.ingress.accounts.get(self.near.hot.lane(port, 0)));
             }
-            Event::HostReceive(host) | Event::HostSend(host) => bring(self.hosts.get(host as usize)),
-            Event::Timer(address) => bring(self.slots.get(address as usize / 2)),
+            Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.bring_host(host),
+            Event::Timer(address) => self.endpoints.bring_slot(address),
             _ => {}
         }
     }
@@ -72,14 +61,14 @@ impl Cell {
     fn bring_packet(&self, event: Event) {
         match event {
             Event::TxDone(port) => {
-                let state = &self.ports[port];
-                let lane = &self.lanes[self.lane_index(port, state.ready.checked_ilog2().unwrap_or(0) as u8)];
-                self.bring_head(lane.queue);
-                self.bring_last(state.in_flight);
-                bring_all(self.hosts.get(state.from_host as usize));
+                self.ports.bring_queue(port, &self.near);
+                self.endpoints.bring_host(self.ports.ports[port].from_host);
             }
-            Event::Arrive(port) => self.bring_head(self.ports[port].in_flight),
-            Event::Timer(address) => self.bring_end(address),
+            Event::Arrive(port) => {
+                let head = self.ports.ports[port].in_flight.head();
+                bring(head.and_then(|head| self.near.packets.at(head)));
+            }
+            Event::Timer(address) => self.endpoints.bring_end(address),
             _ => {}
         }
     }
@@ -88,105 +77,56 @@ impl Cell {
     #[inline(always)]
     fn bring_next_place(&self, event: Event) {
         match event {
-            Event::TxDone(port) => {
-                let host = self.hosts.get(self.ports[port].from_host as usize);
-                if let Some(slot) = host.and_then(crate::host::Host::first_in_line) {
-                    bring_all(self.ends.get(slot as usize));
-                }
-            }
+            Event::TxDone(port) => self.endpoints.bring_first_in_line(self.ports.ports[port].from_host),
             Event::Arrive(port) => {
-                let state = &self.ports[port];
-                let Some(packet) = state.in_flight.head().map(|head| &self.packets[head]) else { return };
-                bring(self.packets.at(packet.next));
-                if state.to_switch == NIL {
-                    bring_all(self.hosts.get(state.to_host as usize));
-                    if packet.kind == Kind::Data {
-                        self.bring_end(packet.to);
+                let state = &self.ports.ports[port];
+                let Some(packet) = state.in_flight.head().map(|head| &self.near.packets[head]) else {
+                    return;
+                };
+                bring(self.near.packets.at(packet.next));
+                if state.to_switch == SwitchId::NONE {
+                    self.endpoints.bring_host(state.to_host);
+                    if let Content::Segment(Carried { to, .. }) = packet.content {
+                        self.endpoints.bring_end(to);
                     }
-                } else if let Some(egress) = self.way_of(port) {
-                    bring(self.ports.get(egress));
-                    bring(self.lanes.get(self.lane_index(egress, packet.class)));
+                } else if let Some(egress) = self.ports.way_of_first(port, &self.switching, &self.near) {
+                    bring(self.ports.ports.get(egress));
+                    bring(self.ports.lanes.get(self.near.hot.lane(egress, packet.class)));
                 }
             }
             _ => {}
         }
     }
+}
 
-    /// The last packet of the queue, or on the wire, where it goes.
+impl Ports {
+    /// The first packet of the highest class that waits at `port`, and the last one on its wire.
     #[inline(always)]
-    fn bring_tail(&self, port: PortId) {
-        let Some(state) = self.way_of(port).and_then(|egress| self.ports.get(egress)) else { return };
-        self.bring_last(state.in_flight);
-        // It will wait behind others.
-        if state.ready != 0
-            && let Some(egress) = self.way_of(port)
-        {
-            let class = state.ready.ilog2() as u8;
-            self.bring_last(self.lanes[self.lane_index(egress, class)].queue);
+    fn bring_queue(&self, port: PortId, near: &Near) {
+        let state = &self.ports[port];
+        let lane = near.hot.lane(port, state.ready.checked_ilog2().unwrap_or(0) as u8);
+        bring(self.lanes[lane].queue.head().and_then(|head| near.packets.at(head)));
+        bring(state.in_flight.tail().and_then(|tail| near.packets.at(tail)));
+    }
+
+    /// The last packet on the wire, and of the queue if any waits, where the first packet on the wire from `port` goes.
+    #[inline(always)]
+    fn bring_tail(&self, port: PortId, switching: &Switching, near: &Near) {
+        let Some(egress) = self.way_of_first(port, switching, near) else { return };
+        let Some(state) = self.ports.get(egress) else { return };
+        bring(state.in_flight.tail().and_then(|tail| near.packets.at(tail)));
+        if let Some(class) = state.ready.checked_ilog2() {
+            let queue = self.lanes[near.hot.lane(egress, class as u8)].queue;
+            bring(queue.tail().and_then(|tail| near.packets.at(tail)));
         }
     }
 
     /// The egress of the first packet on the wire from `port`, where packets know their path.
     #[inline(always)]
-    fn way_of(&self, port: PortId) -> Option<PortId> {
+    fn way_of_first(&self, port: PortId, switching: &Switching, near: &Near) -> Option<PortId> {
         let state = &self.ports[port];
-        let packet = &self.packets[state.in_flight.head()?];
-        let knows = state.to_switch != NIL && !self.hot.look_up && packet.kind == Kind::Data;
-        if knows { self.paths.known_port(packet.route, packet.hop) } else { None }
+        let packet = &near.packets[state.in_flight.head()?];
+        let knows = state.to_switch != SwitchId::NONE && !near.hot.look_up && packet.is_data();
+        if knows { switching.paths.known_port(packet.route, packet.hop) } else { None }
     }
-
-    #[inline(always)]
-    fn bring_head(&self, chain: Fifo) {
-        if let Some(head) = chain.head() {
-            bring(self.packets.at(head));
-        }
-    }
-
-    #[inline(always)]
-    fn bring_last(&self, chain: Fifo) {
-        if let Some(tail) = chain.tail() {
-            bring(self.packets.at(tail));
-        }
-    }
-
-    #[inline(always)]
-    fn bring_end(&self, address: u32) {
-        let Some(slots) = self.slots.get(address as usize / 2) else { return };
-        bring_all(self.ends.get(slots[address as usize % 2] as usize));
-    }
-}
-
-/// All lines of it.
-#[inline(always)]
-fn bring_all<T>(place: Option<&T>) {
-    let Some(place) = place else { return };
-    let first = std::ptr::from_ref(place).cast::<u8>();
-    for line in 0..size_of::<T>().div_ceil(LINE) {
-        prefetch(first.wrapping_add(line * LINE));
-    }
-}
-
-/// Its first line.
-#[inline(always)]
-fn bring<T>(place: Option<&T>) {
-    if let Some(place) = place {
-        prefetch(std::ptr::from_ref(place).cast());
-    }
-}
-
-/// A hint to the processor, and nothing on one without such.
-#[inline(always)]
-#[cfg_attr(
-    target_arch = "x86_64",
-    expect(unsafe_code, reason = "the only way to say it; docs/performance.md has the gain")
-)]
-fn prefetch(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 processor has the instruction, and it neither faults nor changes anything, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }

@@ -5,14 +5,11 @@
 //! started just before the pause took effect; the propagation of all that. Then the frame that crossed XOFF itself,
 //! which is in the headroom but for one byte. Left out: what Annex O grants cables and PHYs beyond the link's delay.
 
-use crate::buffer::Thresholds;
-use crate::cell::Cell;
-use crate::packet::Packet;
-use crate::pfc::pause_time;
+use crate::ids::LaneId;
 use crate::plan::Plan;
 use crate::settings::{BufferPolicy, Overhead};
 use pauseframe_topology::Channel;
-use pauseframe_units::{Bytes, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
 /// The terms of the headroom of one link for one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,7 +106,7 @@ pub struct HeadroomReport {
 #[derive(Debug, Default)]
 pub(crate) struct Margins {
     /// By lane: the thresholds of what comes by it.
-    pub(crate) limits: Vec<Thresholds>,
+    pub(crate) limits: IndexVec<LaneId, Thresholds>,
     /// By switch and pool: bytes to share.
     pub(crate) pools: Vec<[u64; 2]>,
     /// Whether every headroom covers its link: then a drop there is our bug.
@@ -123,8 +120,10 @@ impl Margins {
     /// XOFF, XON and headroom of every lossless ingress, and what the shared pools have left. Warns where they cannot keep
     /// what they are for.
     pub(crate) fn of(plan: &Plan) -> Margins {
+        let limited =
+            plan.lossless != 0 || matches!(plan.settings.buffer, BufferPolicy::IdealOutputQueued(_));
         let mut margins = Margins {
-            limits: vec![Thresholds::default(); plan.lanes()],
+            limits: IndexVec::filled(Thresholds::default(), if limited { plan.lanes() } else { 0 }),
             pools: vec![[0; 2]; plan.switches.len()],
             covers: true,
             ..Margins::default()
@@ -132,9 +131,9 @@ impl Margins {
         let (mut short, mut late) = (Vec::new(), Vec::new());
         let mut taken = vec![[0u64; 2]; plan.switches.len()];
         for port in plan.ports().filter(|port| plan.has_ingress_account(*port)) {
-            let switch = plan.switch(plan.topology.peer(port)).map(|switch| switch as usize);
+            let switch = plan.switch(plan.topology.peer(port)).map(|switch| switch.0 as usize);
             for class in 0..plan.priorities.len() as u8 {
-                let (lane, pool) = (plan.lane_index(port, class), plan.pool_of(class));
+                let (lane, pool) = (plan.lane(port, class), plan.pool_of(class));
                 let mut take = |bytes: u64| switch.map(|switch| taken[switch][pool] += bytes);
                 take(plan.policies[usize::from(class)].reserved);
                 // A whole link has one account, that of class 0.
@@ -273,23 +272,39 @@ impl Plan {
     pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
         let class = self.priorities.iter().position(|p| *p == priority)? as u8;
         let known = self.is_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.margins.limits[self.lane_index(port, class & self.account_mask)])
+        known.then(|| self.margins.limits[self.lane(port, class & self.account_mask)])
     }
 }
 
-impl Cell {
-    /// A lossless packet found no headroom. Where the headroom covers the link this cannot happen.
-    pub(crate) fn check_headroom_drop(&self, packet: &Packet, now: Time) {
-        assert!(
-            !self.covers,
-            "a lossless packet was dropped although the headroom covers its link: at {now}, port {}, class {}",
-            self.plan.topology.port_name(packet.ingress),
-            packet.ingress_class
-        );
+/// Bits in a quantum of pause time (IEEE 802.3 Annex 31B).
+const QUANTUM_BITS: u64 = 512;
+
+/// The thresholds of one ingress (port, class), in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Thresholds {
+    /// Pause above.
+    pub xoff: u64,
+    /// Resume at or below.
+    pub xon: u64,
+    /// Hold at most this much above XOFF.
+    pub headroom: u64,
+}
+
+impl Thresholds {
+    /// Of a buffer of its own: pause when no more than `headroom` is free, resume two full frames lower.
+    pub(crate) fn of_buffer(buffer: Bytes, headroom: Bytes, max_frame: u32) -> Thresholds {
+        let xoff = buffer.0.saturating_sub(headroom.0);
+        let xon = xoff.saturating_sub(2 * u64::from(max_frame));
+        Thresholds { xoff, xon, headroom: buffer.0 - xoff }
     }
 
-    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
-    pub(crate) fn expect_losses(&mut self) {
-        self.covers = false;
+    /// A lossy ingress that owns `size`: never paused.
+    pub(crate) fn of_lossy(size: Bytes) -> Thresholds {
+        Thresholds { xoff: size.0, xon: size.0, headroom: 0 }
     }
+}
+
+/// How long `quanta` last on a link of `rate`.
+pub(crate) fn pause_time(rate: BitRate, quanta: u16) -> Span {
+    rate.serialise(Bytes(QUANTUM_BITS / 8 * u64::from(quanta)))
 }

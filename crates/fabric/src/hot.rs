@@ -2,15 +2,25 @@
 //! test of a bit.
 
 use crate::class::ClassPolicy;
-use crate::queue::QueueDiscipline;
-use crate::scheduler::Scheduler;
-use crate::settings::{BufferPolicy, Settings};
-use pauseframe_units::{Priority, Span};
+use crate::ids::LaneId;
+use crate::marker::Asked;
+use crate::plan::Plan;
+use crate::settings::BufferPolicy;
+use crate::settings::Scheduler;
+use pauseframe_units::{PortId, Priority, Span};
 
 /// Settings that every hop reads, kept beside the arenas.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Hot {
+    /// A port has `1 << class_bits` lanes.
+    pub(crate) class_bits: u32,
+    /// Lossless classes, a bit each.
+    pub(crate) lossless: u8,
+    /// Lossy traffic has a pool of its own in shared buffers.
+    separate_pools: bool,
+    /// So large a network that cells look ahead.
+    pub(crate) is_large: bool,
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,
     /// Forwarding latency of switches; `pipelined` if there is any.
@@ -18,7 +28,7 @@ pub(crate) struct Hot {
     pub(crate) pipelined: bool,
     /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
     pub(crate) calm: [u64; Priority::COUNT],
-    /// By class: [`crate::marker::Marker::bytes_at_enqueue`].
+    /// By class: [`ClassPolicy::mark_above`].
     pub(crate) mark_above: [u64; Priority::COUNT],
     /// Lossless classes with fixed thresholds whose marker need not see every packet come.
     pub(crate) fixed_lossless: u8,
@@ -56,7 +66,32 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    pub(crate) fn new(settings: &Settings, policies: &[ClassPolicy; Priority::COUNT], lossless: u8) -> Hot {
+    /// The lane of `class` at `port`.
+    #[inline(always)]
+    pub(crate) fn lane(&self, port: PortId, class: u8) -> LaneId {
+        LaneId((port.0 << self.class_bits) | u32::from(class))
+    }
+
+    /// The port and class of a lane.
+    pub(crate) fn port_and_class(&self, lane: LaneId) -> (PortId, u8) {
+        (PortId(lane.0 >> self.class_bits), (lane.0 & ((1 << self.class_bits) - 1)) as u8)
+    }
+
+    /// Whether `class` is flow-controlled.
+    #[inline]
+    pub(crate) fn is_lossless(&self, class: u8) -> bool {
+        self.lossless & 1 << class != 0
+    }
+
+    /// Which of a switch's pools a class shares in: lossy classes have one of their own if there are two.
+    #[inline]
+    pub(crate) fn pool_of(&self, class: u8) -> usize {
+        usize::from(self.separate_pools && !self.is_lossless(class))
+    }
+
+    pub(crate) fn new(plan: &Plan) -> Hot {
+        let Plan { settings, policies, lossless, .. } = plan;
+        let (policies, lossless) = (*policies, *lossless);
         let set = |of: &dyn Fn(&ClassPolicy) -> bool| {
             policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
@@ -68,13 +103,17 @@ impl Hot {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
-        let mark_above = policies.map(|policy| policy.marker.bytes_at_enqueue());
+        let mark_above = policies.map(|policy| policy.mark_above());
         let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
         let calm = std::array::from_fn(|class| {
             let plain = (accounted | watched_arrivals) & 1 << class == 0;
             if plain { mark_above[class].min(policies[class].limit) } else { 0 }
         });
         Hot {
+            class_bits: plan.class_bits,
+            lossless,
+            separate_pools: settings.egress_pool.is_some(),
+            is_large: plan.is_large(),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,
@@ -84,13 +123,13 @@ impl Hot {
             direct: if pipelined || settings.qcn.is_some() {
                 0
             } else {
-                !set(&|policy| policy.marker.is_average())
+                !set(&|policy| policy.marker.asked() == Asked::All)
             },
             accounted,
             watched_arrivals,
             watched_departures,
             plain: !(accounted | watched_departures),
-            ranked: set(&|policy| policy.queue != QueueDiscipline::Fifo),
+            ranked: set(&|policy| policy.queue.is_ranked()),
             shared,
             ets,
             deliberate: pipelined || ets,

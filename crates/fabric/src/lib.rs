@@ -1,84 +1,62 @@
 //! The lossless network: hosts, switches, ports, buffers, PFC.
 //!
-//! One packet's journey: [`connection`] (TCP hands over a segment) → [`host`] (stack, NIC) → [`port`] (queue, wire)
-//! → [`switch`] (route, admit, mark) → [`buffer`] and [`pfc`] (who may hold how much, who must pause) → port → … →
-//! host → connection.
+//! One packet's journey: [`endpoint`] (TCP hands over a segment; stack, NIC) → [`wire`] (queue, link) → [`switching`] (route, admit, mark;
+//! who may hold how much, who must pause) → wire → … → endpoint. A [`cell`] drives it, [`watch`] looks at it.
 
 // The audit's tests build networks as those in tests/all do, which see the crate from outside.
 #[cfg(test)]
 extern crate self as pauseframe_fabric;
 
 mod audit;
-mod border;
-mod buffer;
-mod capture;
 mod cell;
 mod class;
-mod connection;
-mod counters;
 mod crew;
-mod deadlock;
+mod endpoint;
 mod event;
 mod failures;
 mod flow;
 mod foresight;
+mod frame;
 mod headroom;
-mod host;
 mod hot;
 mod ideal;
+mod ids;
 mod marker;
-mod messages;
+mod memory;
+mod near;
 mod network;
-mod notes;
 mod order;
-mod packet;
 mod partition;
-mod paths;
-mod pause_tree;
-mod pfc;
 mod plan;
-mod port;
-mod qcn;
 mod queue;
-mod receiver;
 mod room;
 mod rows;
-mod sampler;
-mod scheduler;
 mod settings;
-mod states;
-mod switch;
-mod throughput;
-mod ticks;
+mod switching;
 mod traffic;
-mod udp;
-mod view;
 mod vlan;
-mod watchdog;
-mod wire_jitter;
+mod watch;
+mod wire;
 
-pub use buffer::Thresholds;
-pub use capture::{CapturedFrame, FrameContent};
-pub use class::ClassSettings;
-pub use counters::DropReason;
-pub use deadlock::{Deadlock, DeadlockedQueue};
-pub use event::{Event, LimiterId};
-pub use failures::{ErrorModel, Failed, Failure, LossReason};
+pub use endpoint::throughput::Throughput;
+pub use failures::{Failed, Failure};
 pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Workload};
-pub use headroom::{Headroom, HeadroomReport, headroom};
+pub use headroom::{Headroom, HeadroomReport, Thresholds, headroom};
 pub use ideal::IdealTime;
-pub use marker::{Marker, Red, Threshold};
-pub use network::{Failed as RunFailed, Network, PortReport, Shield};
-pub use pause_tree::PauseInterval;
+pub use marker::{BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, Red, Step, Threshold};
+pub use network::{Failed as RunFailed, Network, Shield};
 pub use plan::Plan;
-pub use qcn::QcnSettings;
 pub use queue::QueueDiscipline;
-pub use receiver::ReceiverSettings;
-pub use sampler::{Entity, Metric, Sample, SamplePlan};
-pub use scheduler::{EtsGroup, Scheduler};
-pub use settings::{BufferPolicy, Overhead, PfcSettings, Settings, Transport, WireJitter};
-pub use states::{State, StateChange};
-pub use throughput::Throughput;
-pub use udp::DatagramSettings;
-pub use vlan::{VlanChoice, VlanRoutes};
-pub use watchdog::{Watchdog, WatchdogAction};
+pub use settings::{
+    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, Overhead, PfcSettings, QcnSettings,
+    ReceiverSettings, Scheduler, Settings, Transport, VlanChoice, VlanRoutes, Watchdog, WatchdogAction,
+    WireJitter,
+};
+pub use watch::deadlock::{Deadlock, DeadlockedQueue};
+pub use watch::pause_tree::PauseInterval;
+pub use watch::ports::PortReport;
+pub use watch::sampler::{Entity, Metric, Sample, SamplePlan};
+pub use watch::states::{State, StateChange};
+pub use wire::capture::{CapturedFrame, FrameContent};
+pub use wire::counters::{DropReason, LossReason};
+pub use wire::damage::ErrorModel;

@@ -6,75 +6,36 @@
 //! told goes to the traffic, links fail and come back, and who watches looks.
 
 use crate::audit::Audit;
-use crate::capture::{Capture, Captured, CapturedFrame};
 use crate::cell::Cell;
-use crate::counters::DropReason;
 use crate::crew::Crew;
-use crate::deadlock::{Deadlock, Detector};
-use crate::failures::{Change, ErrorModel, Failure, Failures, LossReason};
+use crate::endpoint::throughput::Throughput;
+use crate::failures::{Change, Failure, Failures};
 use crate::flow::{FlowRecord, QueryRecord, Workload};
-use crate::notes::Note;
+use crate::frame::PacketPool;
+use crate::ids::SwitchId;
 use crate::order::Report;
-use crate::pause_tree::{PauseInterval, PauseLog};
 use crate::plan::Plan;
-use crate::port::Lane;
 use crate::room::{Room, exchange};
 use crate::rows::Rows;
-use crate::sampler::{Sample, SamplePlan, Sampler};
 use crate::settings::Settings;
-use crate::states::{StateChange, StateLog};
-use crate::throughput::Throughput;
+use crate::settings::Watchdog;
+use crate::switching::paths::longest_path;
 use crate::traffic::{Addressed, Traffic};
-use crate::view::{CellOf, View};
-use crate::watchdog::Watchdog;
+use crate::watch::deadlock::{Deadlock, Detector};
+use crate::watch::notes::Note;
+use crate::watch::pause_tree::{PauseInterval, PauseLog};
+use crate::watch::ports::PortReport;
+use crate::watch::sampler::{Sample, SamplePlan, Sampler};
+use crate::watch::states::{StateChange, StateLog};
+use crate::watch::view::{CellOf, View};
+use crate::wire::capture::{Capture, Captured, CapturedFrame};
+use crate::wire::damage::ErrorModel;
+use crate::wire::watched::Watchdogs;
 use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
-use pauseframe_units::{LinkId, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{IndexVec, LinkId, NodeId, PortId, Span, Time};
 use std::sync::Arc;
-
-/// What a port did for one priority: the raw row of the `ports` table.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PortReport {
-    /// The port.
-    pub port: PortId,
-    /// The priority.
-    pub priority: Priority,
-    /// Packets sent, pause frames not included.
-    pub tx_packets: u64,
-    /// Their bytes, without preamble and gap.
-    pub tx_bytes: u64,
-    /// Time in which the port was sending them, preamble and gap included; of the frame in service what has passed.
-    pub busy: Span,
-    /// Dropped packets that were to leave here, by [`DropReason`].
-    pub drops: [u64; DropReason::ALL.len()],
-    /// Frames that were lost here or on the wire from here, by [`LossReason`].
-    pub lost: [u64; LossReason::ALL.len()],
-    /// Packets marked here.
-    pub ecn_marks: u64,
-    /// Largest backlog, bytes.
-    pub backlog_max: u64,
-    /// Time-weighted mean backlog, bytes.
-    pub backlog_mean: f64,
-    /// Largest ingress account at the other end, bytes.
-    pub ingress_max: u64,
-    /// Pause frames that the other end sent to stop this port.
-    pub pauses_sent: u64,
-    /// Pause frames that took effect here.
-    pub pauses_received: u64,
-    /// Frames with quanta 0 that took effect here.
-    pub resumes_received: u64,
-    /// Time in which the priority might not send.
-    pub paused: Span,
-    /// The longest pause.
-    pub paused_longest: Span,
-    /// CNMs that the congestion point of this queue has sent (QCN).
-    pub cnms_sent: u64,
-    /// CNMs about this priority that came to the host which this port belongs to.
-    pub cnms_received: u64,
-    /// How often the watchdog took the queue out of flow control.
-    pub watchdog_storms: u64,
-}
 
 /// A single cell may run for so many reaction times while no application hears of anything.
 const CALM_MAX: u64 = 1 << 10;
@@ -184,7 +145,8 @@ impl Network {
         for port in self.plan.ports() {
             let (from, to) = (self.cell_of[topology.owner(port)], self.cell_of[topology.peer(port)]);
             if from != to {
-                self.rooms[usize::from(from)].cell.cut(port, to);
+                let Cell { ports, near, .. } = &mut self.rooms[usize::from(from)].cell;
+                ports.cut(port, to, near);
             }
         }
     }
@@ -201,21 +163,25 @@ impl Network {
 
     /// The simulated time that has been reached.
     pub fn now(&self) -> Time {
-        self.rooms.iter().map(|room| room.queue.now()).max().unwrap_or_default()
+        self.rooms.iter().map(|room| room.cell.near.now()).max().unwrap_or_default()
     }
 
     fn view(&self) -> View<'_> {
         View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }
     }
 
-    /// The room of the node that sends by `port`.
-    fn sender(&mut self, port: PortId) -> &mut Room {
-        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.owner(port)])]
+    /// The cell of the node that sends by `port`.
+    fn sender(&mut self, port: PortId) -> &mut Cell {
+        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.owner(port)])].cell
     }
 
-    /// The room of the node at the other end.
-    fn receiver(&mut self, port: PortId) -> &mut Room {
-        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.peer(port)])]
+    /// The cell of the node at the other end.
+    fn receiver(&mut self, port: PortId) -> &mut Cell {
+        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.peer(port)])].cell
+    }
+
+    fn each_cell(&mut self, change: impl FnMut(&mut Cell)) {
+        self.rooms.iter_mut().map(|room| &mut room.cell).for_each(change);
     }
 
     /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `watch` says stop.
@@ -342,24 +308,26 @@ impl Network {
         let rooms = &mut self.rooms;
         for (row, path) in self.traffic.rows.take_fresh() {
             for room in rooms.iter_mut() {
-                room.cell.paths.copy(row, &path);
+                room.cell.switching.paths.copy(row, &path);
             }
         }
-        for hosts in self.traffic.new_hosts.drain(..) {
-            let of_cells = rooms.iter_mut().filter_map(|room| room.cell.qcn.as_mut());
-            of_cells.for_each(|qcn| qcn.hosts_of_flow.push(hosts));
+        let asked = self.plan.settings.qcn.is_some();
+        for hosts in self.traffic.new_hosts.drain(..).filter(|_| asked) {
+            for room in rooms.iter_mut() {
+                room.cell.near.hosts_of_flow.push(hosts);
+            }
         }
         for Addressed { at, host, address, order } in self.traffic.orders.drain(..) {
-            let Room { cell, queue, .. } = rooms[usize::from(self.cell_of[host])].as_mut();
-            cell.take_order(at, address, order, queue);
+            let Cell { endpoints, near, .. } = &mut rooms[usize::from(self.cell_of[host])].cell;
+            endpoints.take_order(at, address, order, near);
         }
         if self.traffic.rows.are_wanted(now) {
             for room in rooms.iter_mut() {
                 room.take_in();
             }
-            let pools = || rooms.iter().map(|room| &room.cell.packets);
+            let pools = || rooms.iter().map(|room| &room.cell.near.packets);
             let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
-            self.traffic.rows.reclaim(named, pools().map(super::packet::PacketPool::places).sum());
+            self.traffic.rows.reclaim(named, pools().map(PacketPool::places).sum());
         }
     }
 
@@ -372,7 +340,7 @@ impl Network {
         }
         exchange(&mut self.rooms);
         // A single cell may have stopped before, to let the traffic react.
-        self.reached = self.rooms[0].cell.end;
+        self.reached = self.rooms[0].cell.near.mail.end;
         self.hear_reports();
         let crowd = self.events() - before > CROWD;
         self.calm = if crowd { (self.calm / 2).max(1) } else { (self.calm * 2).min(CALM_MAX) };
@@ -381,7 +349,7 @@ impl Network {
 
     /// The traffic hears what hosts have told.
     fn hear_reports(&mut self) {
-        let reports = self.rooms.iter_mut().flat_map(|room| room.cell.reports.drain(..));
+        let reports = self.rooms.iter_mut().flat_map(|room| room.cell.near.mail.reports.drain(..));
         let mut reports: Vec<Report> = reports.collect();
         reports.sort_by_key(|report| (report.at, report.address));
         self.traffic.hear(reports.into_iter());
@@ -392,9 +360,14 @@ impl Network {
         let Some(failures) = &mut self.failures else { return false };
         let Some(change) = failures.next(&self.plan.topology, now) else { return false };
         self.rooms.iter_mut().for_each(|room| room.take_in());
+        // It happens now, though it is no event: afterwards the last event is what it was.
+        let last: Vec<Time> = self.rooms.iter_mut().map(|room| room.cell.near.queue.set_now(now)).collect();
         match change {
             Change::Links(links) => links.iter().for_each(|(link, down)| self.change_link(*link, *down, now)),
             Change::Reroute(routes) => self.reroute(&routes, now),
+        }
+        for (room, last) in self.rooms.iter_mut().zip(last) {
+            room.cell.near.queue.set_now(last);
         }
         self.hear_reports();
         true
@@ -404,35 +377,34 @@ impl Network {
         let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
         if down {
             for port in ends {
-                self.sender(port).cell.take_down(port, now);
-                self.receiver(port).cell.lose_in_flight(port, now);
+                let Cell { ports, near, .. } = self.sender(port);
+                ports.take_down(port, near);
+                let Cell { ports, near, .. } = self.receiver(port);
+                ports.lose_in_flight(port, near);
             }
             for port in ends {
-                let Room { cell, queue, .. } = self.sender(port);
-                cell.discard_queues(port, now, queue);
+                self.sender(port).discard_queues(port);
             }
             return;
         }
         for port in ends {
-            self.sender(port).cell.bring_up(port, now);
+            self.sender(port).ports.bring_up(port, now);
         }
         for port in ends {
-            let Room { cell, queue, .. } = self.receiver(port);
-            cell.ask_again(port, now, queue);
+            self.receiver(port).ask_again(port);
         }
         for port in ends {
-            let Room { cell, queue, .. } = self.sender(port);
-            cell.kick(port, now, queue);
+            self.sender(port).kick(port);
         }
     }
 
     fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) {
         self.routes = Arc::clone(routes);
-        self.rooms.iter_mut().for_each(|room| room.cell.routes = Arc::clone(routes));
+        self.rooms.iter_mut().for_each(|room| room.cell.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
         self.hand_out(now);
         for (host, address, row) in changed {
-            self.rooms[usize::from(self.cell_of[host])].cell.take_path(address, row);
+            self.rooms[usize::from(self.cell_of[host])].cell.endpoints.take_path(address, row);
         }
     }
 
@@ -465,23 +437,24 @@ impl Network {
 
     fn look_at_states(&mut self, now: Time, is_over: bool) {
         let Some(log) = &mut self.state_log else { return };
-        let mut peaks = vec![0; self.plan.lanes()];
-        for (lane, peak) in peaks.iter_mut().enumerate() {
-            let owner = self.plan.topology.owner(self.plan.port_and_class(lane as u32).0);
-            *peak = self.rooms[usize::from(self.cell_of[owner])].cell.lanes[lane].take_peak();
+        let mut peaks = IndexVec::new();
+        for lane in self.plan.all_lanes() {
+            let owner = self.plan.topology.owner(self.plan.port_and_class(lane).0);
+            let cell = &mut self.rooms[usize::from(self.cell_of[owner])].cell;
+            peaks.push(cell.ports.lanes[lane].take_peak());
         }
         log.look(View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }, &peaks, now);
         log.at = (log.full.is_none() && !is_over).then(|| now + log.every);
     }
 
     fn read_notes(&mut self) {
-        let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.notes.take_first_pause());
+        let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.near.notes.take_first_pause());
         let first_pause = pauses.min();
         if let (Some(detector), Some(pause)) = (&mut self.detector, first_pause) {
             detector.watch(pause, self.reaction);
         }
         if self.capture_left > 0 {
-            let frames = self.rooms.iter_mut().flat_map(|room| room.cell.capture.frames.drain(..));
+            let frames = self.rooms.iter_mut().flat_map(|room| room.cell.ports.capture.frames.drain(..));
             let mut frames: Vec<Captured> = frames.collect();
             frames.sort_by_key(|frame| (frame.time, frame.port));
             frames.truncate(self.capture_left as usize);
@@ -491,7 +464,7 @@ impl Network {
         if self.pause_log.is_none() && self.state_log.is_none() {
             return;
         }
-        let notes = self.rooms.iter_mut().flat_map(|room| room.cell.notes.list.drain(..));
+        let notes = self.rooms.iter_mut().flat_map(|room| room.cell.near.notes.list.drain(..));
         let mut notes: Vec<Note> = notes.collect();
         notes.sort_by_key(Note::key);
         for note in &notes {
@@ -518,28 +491,28 @@ impl Network {
         }
         self.capture_left = limit;
         for room in &mut self.rooms {
-            room.cell.capture = Capture::new(wanted.clone(), limit);
-            room.cell.hot.tapped = true;
+            room.cell.ports.capture = Capture::new(wanted.clone(), limit);
+            room.cell.near.hot.tapped = true;
         }
     }
 
     /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
     /// twice for a retransmission.
     pub fn capture_once(&mut self) {
-        self.rooms.iter_mut().for_each(|room| room.cell.capture.once = true);
+        self.rooms.iter_mut().for_each(|room| room.cell.ports.capture.once = true);
     }
 
     /// Records up to `limit` changes, looking at queues and links once in `every`.
     pub fn record_states(&mut self, every: Span, limit: usize) {
         self.state_log = Some(StateLog::new(every, limit, self.plan.lanes()));
-        self.rooms.iter_mut().for_each(|room| room.cell.notes.find_fullest());
+        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.find_fullest());
     }
 
     /// Records up to `limit` pause intervals.
     pub fn record_pauses(&mut self, limit: usize) {
         let lanes = self.plan.lanes();
         self.pause_log = Some(PauseLog::new(limit, lanes));
-        self.rooms.iter_mut().for_each(|room| room.cell.notes.name_pauses(lanes));
+        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.name_pauses(lanes));
     }
 
     /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
@@ -554,7 +527,7 @@ impl Network {
         }
         let links = self.plan.topology.links().len();
         self.failures = Some(Failures::new(plan, convergence, links, Arc::clone(&self.routes)));
-        self.rooms.iter_mut().for_each(|room| room.cell.expect_failures());
+        self.each_cell(|Cell { ports, near, .. }| ports.expect_failures(near));
     }
 
     /// Damages what these ports send, before `stop` if there is one.
@@ -562,17 +535,23 @@ impl Network {
     /// # Panics
     /// If a probability is outside 0 to 1.
     pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
-        for room in &mut self.rooms {
+        let stop = stop.unwrap_or(Time::MAX);
+        self.each_cell(|cell| {
             for (port, model) in ports {
-                room.cell.corrupt(*port, *model, stop.unwrap_or(Time::MAX));
+                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near);
             }
-        }
+        });
     }
 
     /// Guards the lossless queues of all switches.
     pub fn guard(&mut self, watchdog: Watchdog) {
         self.guarded = true;
-        self.rooms.iter_mut().for_each(|room| room.cell.guard(watchdog));
+        let lanes = self.plan.lanes();
+        self.each_cell(|cell| {
+            cell.ports.watchdogs = Watchdogs::new(watchdog, lanes);
+            cell.near.hot.can_refuse = true;
+            cell.near.expect_losses();
+        });
     }
 }
 
@@ -643,26 +622,27 @@ impl Network {
     /// What hosts have received over time.
     pub fn throughput(&self) -> Throughput {
         let mut all = Throughput::new(self.workloads);
-        self.rooms.iter().for_each(|room| all.join(&room.cell.throughput));
+        self.rooms.iter().for_each(|room| all.join(&room.cell.endpoints.throughput));
         all
     }
 
     /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
     pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
-        let most = |number: usize| self.rooms.iter().map(|room| room.cell.held[number].most).max();
-        let all = self.plan.switches.iter().enumerate();
+        let most =
+            |number: u32| self.rooms.iter().map(|room| room.cell.ports.held[SwitchId(number)].most).max();
+        let all = (0..).zip(&self.plan.switches);
         let all = all.map(|(number, node)| (*node, most(number).unwrap_or(0)));
         all.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
     /// SYNs that a marker dropped because they are not ECN-capable.
     pub fn syn_drops_not_ect(&self) -> u64 {
-        self.rooms.iter().map(|room| room.cell.syn_drops_not_ect).sum()
+        self.rooms.iter().map(|room| room.cell.ports.syn_drops_not_ect).sum()
     }
 
     /// Packets that crossed a link, ACKs included, pause frames not.
     pub fn packet_hops(&self) -> u64 {
-        self.rooms.iter().map(|room| room.cell.packet_hops).sum()
+        self.rooms.iter().map(|room| room.cell.near.packet_hops).sum()
     }
 
     /// Packets that are in queues, on links or in stacks.
@@ -690,7 +670,7 @@ impl Network {
     pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
         self.traffic.learn_all();
         for room in &mut self.rooms {
-            room.cell.take_halves(|half| self.traffic.count(&half));
+            room.cell.endpoints.take_halves(|half| self.traffic.count(&half));
         }
         self.traffic.records_at(now)
     }
@@ -708,60 +688,4 @@ impl Network {
         let all = self.plan.ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
         all.filter_map(|(port, class)| view.port_report(port, class, self.state_log.as_ref(), now)).collect()
     }
-}
-
-impl View<'_> {
-    fn port_report(
-        &self,
-        port: PortId,
-        class: u8,
-        states: Option<&StateLog>,
-        now: Time,
-    ) -> Option<PortReport> {
-        let index = self.plan.lane_index(port, class);
-        let (sender, receiver) = (self.sender(port), self.receiver(port));
-        let (lane, counters, pauses) =
-            (&sender.lanes[index], self.counters(port, index), &sender.pauses[index]);
-        let pauses_sent = receiver.askers[index].pauses_sent;
-        let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
-        let idle = lane.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
-        let silent = pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
-        if idle && lane.backlog == 0 && silent {
-            return None;
-        }
-        let (paused, paused_longest) = sender.paused_time(port, class, now);
-        let backlog_time = lane.backlog_time(now) as f64;
-        let &Lane { tx_packets, tx_bytes, backlog_max, .. } = lane;
-        Some(PortReport {
-            port,
-            priority: self.plan.priorities[usize::from(class)],
-            tx_packets,
-            tx_bytes,
-            busy: sender.busy_time(port, class, now),
-            drops: counters.drops,
-            lost: counters.lost,
-            ecn_marks: counters.ecn_marks,
-            backlog_max: backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
-            backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
-            ingress_max: receiver.accounts[index].most,
-            pauses_sent,
-            pauses_received: pauses.pauses_received,
-            resumes_received: pauses.resumes_received,
-            paused,
-            paused_longest,
-            cnms_sent: counters.cnms_sent,
-            cnms_received: counters.cnms_received,
-            watchdog_storms: sender.storms(index),
-        })
-    }
-}
-
-/// The largest number of links between two hosts; all hosts at a switch are alike.
-fn longest_path(topology: &Topology, routes: &NextHops) -> usize {
-    let mut attached: Vec<(NodeId, NodeId)> =
-        topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
-    attached.sort_unstable();
-    attached.dedup_by_key(|(switch, _)| *switch);
-    let pairs = attached.iter().flat_map(|(_, a)| attached.iter().map(move |(_, b)| (*a, *b)));
-    pairs.map(|(a, b)| routes.distance(a, b)).max().unwrap_or(0).max(2) as usize
 }

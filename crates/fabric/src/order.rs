@@ -4,11 +4,8 @@
 //! come. Its application learns of a report one reaction time later, a constant of the topology, and so a run is the same however the
 //! hosts are divided among cells.
 
-use crate::cell::Cell;
-use crate::event::Event;
 use crate::flow::{Datagrams, FlowSpec};
 use crate::vlan::Picked;
-use pauseframe_engine::EventQueue;
 use pauseframe_transport::Failure;
 use pauseframe_units::{Span, Time};
 
@@ -106,28 +103,4 @@ pub(crate) struct Half {
     /// When the SYN-ACK came.
     pub(crate) connected: Option<Time>,
     pub(crate) datagrams: Datagrams,
-}
-
-impl Cell {
-    /// An order for a host of this cell, to be carried out at `at`.
-    pub(crate) fn take_order(&mut self, at: Time, address: u32, order: Order, queue: &mut EventQueue) {
-        let orders = self.orders.entry((at, address)).or_default();
-        orders.push(order);
-        if orders.len() == 1 {
-            queue.push(at, Event::Order(address).code());
-        }
-    }
-
-    /// The application at an end does what is due now.
-    pub(crate) fn on_order(&mut self, address: u32, now: Time, queue: &mut EventQueue) {
-        for order in self.orders.remove(&(now, address)).unwrap_or_default() {
-            match order {
-                Order::Open(opening) => self.open(address, *opening, now, queue),
-                Order::OpenStream(opening) => self.open_stream(address, *opening, now, queue),
-                Order::AwaitDatagrams(count) => self.await_datagrams(address, count, now),
-                Order::FreeStream => self.free_stream(address, now),
-                order => self.order_end(address, &order, now, queue),
-            }
-        }
-    }
 }

@@ -3,8 +3,8 @@
 
 use crate::class::ClassPolicy;
 use crate::headroom::Margins;
-use crate::receiver::ReceiverSettings;
-use crate::settings::{Overhead, Settings};
+use crate::ids::{HostId, LaneId, SwitchId};
+use crate::settings::{Overhead, ReceiverSettings, Settings};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
@@ -82,18 +82,24 @@ impl Plan {
         (0..self.topology.port_count() as u32).map(PortId)
     }
 
+    /// How many lanes there are.
     pub(crate) fn lanes(&self) -> usize {
         self.topology.port_count() << self.class_bits
     }
 
-    /// Index of the lane of `class` at `port`.
-    pub(crate) fn lane_index(&self, port: PortId, class: u8) -> usize {
-        ((port.0 << self.class_bits) | u32::from(class)) as usize
+    /// All lanes, by number.
+    pub(crate) fn all_lanes(&self) -> impl Iterator<Item = LaneId> + use<> {
+        (0..self.lanes() as u32).map(LaneId)
     }
 
-    /// The port and class of a lane index.
-    pub(crate) fn port_and_class(&self, lane: u32) -> (PortId, u8) {
-        (PortId(lane >> self.class_bits), (lane & ((1 << self.class_bits) - 1)) as u8)
+    /// The lane of `class` at `port`.
+    pub(crate) fn lane(&self, port: PortId, class: u8) -> LaneId {
+        LaneId((port.0 << self.class_bits) | u32::from(class))
+    }
+
+    /// The port and class of a lane.
+    pub(crate) fn port_and_class(&self, lane: LaneId) -> (PortId, u8) {
+        (PortId(lane.0 >> self.class_bits), (lane.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// How long an application takes to learn of what has come and to act on it, and so the longest window: as long as the smallest
@@ -123,13 +129,23 @@ impl Plan {
     }
 
     /// The number of a node if it is a switch.
-    pub(crate) fn switch(&self, node: NodeId) -> Option<u32> {
-        (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| self.number[node])
+    pub(crate) fn switch(&self, node: NodeId) -> Option<SwitchId> {
+        (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| SwitchId(self.number[node]))
+    }
+
+    /// The switch that sends by `port`, which no host does.
+    pub(crate) fn switch_of(&self, port: PortId) -> SwitchId {
+        SwitchId(self.number[self.topology.owner(port)])
+    }
+
+    /// The number of a node that is a host.
+    pub(crate) fn host_number(&self, node: NodeId) -> HostId {
+        HostId(self.number[node])
     }
 
     /// The number of a node if it is a host.
-    pub(crate) fn host(&self, node: NodeId) -> Option<u32> {
-        (self.topology.nodes()[node].kind == NodeKind::Host).then(|| self.number[node])
+    pub(crate) fn host(&self, node: NodeId) -> Option<HostId> {
+        (self.topology.nodes()[node].kind == NodeKind::Host).then(|| HostId(self.number[node]))
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.
@@ -141,12 +157,29 @@ impl Plan {
         self.settings.receivers.iter().find(|receiver| receiver.host == owner)
     }
 
+    /// Whether a network is so large that cells look ahead (docs/performance.md).
+    pub(crate) fn is_large(&self) -> bool {
+        self.topology.port_count() >= LOOKS_AHEAD_FROM
+    }
+
+    /// An account would fall below zero: something was taken from it that was never put there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn overdrawn(&self, account: &str, port: PortId) -> ! {
+        let topology = &self.topology;
+        let owner = &topology.nodes()[topology.owner(port)];
+        let peer = &topology.nodes()[topology.peer(port)];
+        panic!("the {account} of {} at its port to {} fell below zero", owner.name, peer.name)
+    }
+
     /// Whether frames that come by `port` are accounted at its other end: switches, and hosts that drain slowly.
     pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
         self.switch(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
     }
 }
 
+/// So many ports: in smaller networks most of what a hop touches is near anyway.
+const LOOKS_AHEAD_FROM: usize = 4_096;
 /// IPv4 and UDP headers with a byte of data.
 const DATAGRAM_LEAST: u32 = 29;
 /// The longest that an application takes to react.

@@ -1,15 +1,14 @@
 //! A cell with its clock: what runs on a thread of its own up to the end of a window.
 
-use crate::border::Crossing;
 use crate::cell::Cell;
-use pauseframe_engine::{EventQueue, Tally, run};
+use crate::wire::border::Crossing;
+use pauseframe_engine::{Tally, run};
 use pauseframe_units::Time;
 
 /// A cell, its events, and what came and goes by its border.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) cell: Cell,
-    pub(crate) queue: EventQueue,
     pub(crate) tally: Tally,
     /// By cell: what has come from it, and what goes there.
     inboxes: Vec<Vec<Crossing>>,
@@ -21,34 +20,28 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(cell: Cell, cells: usize) -> Room {
         let boxes = || (0..cells).map(|_| Vec::new()).collect();
-        Room {
-            cell,
-            queue: EventQueue::new(),
-            tally: Tally::default(),
-            inboxes: boxes(),
-            outboxes: boxes(),
-            first_crossing: None,
-        }
+        Room { cell, tally: Tally::default(), inboxes: boxes(), outboxes: boxes(), first_crossing: None }
     }
 
     /// Lets happen what happens before `end`.
     pub(crate) fn run(&mut self, end: Time) {
         self.take_in();
-        self.cell.end = end;
-        run(&mut self.cell, &mut self.queue, &mut self.tally);
-        self.first_crossing = self.cell.leave(&mut self.outboxes);
+        self.cell.near.mail.end = end;
+        run(&mut self.cell, &mut self.tally);
+        let Cell { ports, near, .. } = &mut self.cell;
+        self.first_crossing = ports.leave(&mut self.outboxes, near);
     }
 
     /// Takes in what has come, so that nothing is between cells.
     pub(crate) fn take_in(&mut self) {
         for inbox in &mut self.inboxes {
-            self.cell.take_in_crossings(inbox.drain(..), &mut self.queue);
+            self.cell.ports.take_in(inbox.drain(..), &mut self.cell.near);
         }
     }
 
     /// The time of what happens here next, or where what has left arrives.
     pub(crate) fn next_time(&mut self) -> Option<Time> {
-        [self.queue.next_time(), self.first_crossing].into_iter().flatten().min()
+        [self.cell.near.queue.next_time(), self.first_crossing].into_iter().flatten().min()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A row that is given up is used again when no packet under way names it, and not before the flow that gave it up has heard so.
 
-use crate::paths::Paths;
+use crate::switching::paths::Paths;
 use pauseframe_units::{PortId, Time};
 
 /// The paths of all flows, and what has changed since the cells were told.

@@ -19,7 +19,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
     CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
-    RtoForm, SendBuffer, SmallSegments,
+    RtoForm, SendBuffer, SmallSegments, Without,
 };
 use pauseframe_units::{BitRate, NodeId, Priority, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
@@ -176,8 +176,8 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
             BufferSpec::Shared(Shared { egress_pool, .. }) => egress_pool,
             BufferSpec::PerPort(_) | BufferSpec::IdealOutputQueued(_) => None,
         },
-        marker: switches::marker(scenario.switch.marker),
-        queue: switches::queue(scenario.switch.queue),
+        marker: scenario.switch.marker,
+        queue: scenario.switch.queue,
         scheduler: switches::scheduler(&scenario.switch.scheduler),
         classes: scenario.switch.classes.iter().map(|(_, class)| switches::class(class)).collect(),
         pfc: scenario.switch.pfc.as_ref().map(pfc),
@@ -337,6 +337,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         },
         syn_retries: spec.syn_retries,
         retries: spec.retries,
+        without: Without::NOTHING,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::new(config), priority, datagrams: None }

@@ -5,6 +5,7 @@
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
     Flags, Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
+    Without,
 };
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
@@ -55,6 +56,7 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
         cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
+        without: Without::NOTHING,
     }
 }
 

@@ -8,24 +8,10 @@
 //! the delayed ACK of 100 ms, that is for the RTO). Left out: the reordering metric, expiry (an hour), FreeBSD's
 //! minimum of four RTT samples.
 
+use crate::config::CachePolicy;
 use crate::connection::Connection;
 use crate::recovery::Phase;
 use pauseframe_units::Span;
-
-/// What is inherited.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CachePolicy {
-    /// Nothing.
-    Off,
-    /// Linux since 5.6: the RTT.
-    Linux,
-    /// Linux with `tcp_no_ssthresh_metrics_save` = 0: ssthresh too.
-    LinuxSsthresh,
-    /// FreeBSD: RTT and ssthresh.
-    Freebsd,
-    /// FreeBSD as cee describes it: the congestion window too.
-    Cee,
-}
 
 /// What is known of a peer. Windows in bytes; 0 or zero time: nothing yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

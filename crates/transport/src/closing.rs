@@ -7,6 +7,7 @@
 use crate::cache::Metrics;
 use crate::config::Config;
 use crate::connection::{Connection, Failure, State};
+use crate::mechanisms::Mechanism;
 use crate::segment::{Ecn, Flags, SackBlocks, Segment};
 use crate::sender::{Kind, Outgoing, Sender};
 use pauseframe_units::Time;
@@ -150,7 +151,8 @@ impl Connection {
     #[cold]
     pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         let due = self.life.as_ref().is_some_and(|life| life.fin == Fin::Due);
-        if due && self.sender.waiting() == 0 {
+        let may_go = self.config.has(Mechanism::FinWithData) || self.sender.is_done();
+        if due && may_go && self.sender.waiting() == 0 {
             self.sender.append_fin();
             self.life_mut().fin = Fin::Queued;
         }

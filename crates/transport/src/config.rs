@@ -1,7 +1,7 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-use crate::cache::CachePolicy;
 use crate::cc::CongestionControlConfig;
+use crate::mechanisms::{Mechanism, Without};
 use crate::recovery::RecoveryConfig;
 use pauseframe_units::{BitRate, Span};
 
@@ -120,6 +120,21 @@ pub enum SmallSegments {
     Cork,
 }
 
+/// What a connection inherits from the one before it to the same peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CachePolicy {
+    /// Nothing.
+    Off,
+    /// Linux since 5.6: the RTT.
+    Linux,
+    /// Linux with `tcp_no_ssthresh_metrics_save` = 0: ssthresh too.
+    LinuxSsthresh,
+    /// FreeBSD: RTT and ssthresh.
+    Freebsd,
+    /// FreeBSD as cee describes it: the congestion window too.
+    Cee,
+}
+
 /// What the NIC does for the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offload {
@@ -196,4 +211,26 @@ pub struct Config {
     pub syn_retries: u32,
     /// Data are given up after this many consecutive time-outs (Linux: 15).
     pub retries: u32,
+    /// Mechanisms of Linux that are off for once, see [`Config::without`].
+    pub without: Without,
+}
+
+impl Config {
+    /// The same with `mechanism` off. Those that have a setting of their own are off by it.
+    #[must_use]
+    pub fn without(mut self, mechanism: Mechanism) -> Config {
+        match mechanism {
+            Mechanism::Frto => self.recovery.frto = false,
+            Mechanism::PacketCounting => self.recovery.count_packets = false,
+            Mechanism::SmallQueues => self.small_queues = false,
+            other => self.without = self.without.and(other),
+        }
+        self
+    }
+
+    /// Whether a mechanism that has no setting of its own is on.
+    #[inline]
+    pub(crate) fn has(&self, mechanism: Mechanism) -> bool {
+        !self.without.includes(mechanism)
+    }
 }

@@ -10,6 +10,7 @@
 use crate::cc::Algorithm;
 use crate::closing::Life;
 use crate::config::{Config, EcnMode};
+use crate::mechanisms::Mechanism;
 use crate::receiver::{Merged, Receiver, Taken};
 use crate::segment::{Ecn, Flags, Options, Segment, Stamps, clock};
 use crate::sender::{Kind, Outgoing, Sender};
@@ -102,7 +103,7 @@ impl Connection {
 
     /// The application hands over `bytes` more to send; also before the connection is established.
     pub fn send(&mut self, bytes: u64, _now: Time) {
-        if self.sender.is_all_sent() {
+        if self.sender.is_all_sent() && self.config.has(Mechanism::AckOfRequest) {
             self.receiver.part_ack();
         }
         self.sender.append(bytes);
@@ -458,12 +459,12 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::CachePolicy;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
     use crate::config::{
-        DelayedAckConfig, DelayedAckForm, Offload, ReceiveBuffer, RtoConfig, RtoForm, SendBuffer,
-        SmallSegments,
+        CachePolicy, DelayedAckConfig, DelayedAckForm, Offload, ReceiveBuffer, RtoConfig, RtoForm,
+        SendBuffer, SmallSegments,
     };
+    use crate::mechanisms::Without;
     use crate::recovery::RecoveryConfig;
     use pauseframe_units::BitRate;
 
@@ -509,6 +510,7 @@ mod tests {
             cache: CachePolicy::Off,
             syn_retries: 6,
             retries: 15,
+            without: Without::NOTHING,
         });
         [Connection::open(config.clone(), 1, 2, Time::ZERO), Connection::accept(config, 2, 1)]
     }

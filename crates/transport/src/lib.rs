@@ -9,6 +9,7 @@ mod closing;
 mod config;
 mod connection;
 mod handshake;
+mod mechanisms;
 mod receiver;
 mod recovery;
 mod rtt;
@@ -21,13 +22,14 @@ mod stats;
 mod super_packets;
 mod writing;
 
-pub use cache::{CachePolicy, Metrics};
+pub use cache::Metrics;
 pub use cc::*;
 pub use config::{
-    Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig, RtoForm,
-    SendBuffer, SmallSegments,
+    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
+    RtoForm, SendBuffer, SmallSegments,
 };
 pub use connection::{Connection, Failure};
+pub use mechanisms::{Mechanism, Without};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use rtt::CLOCK_PERIOD;
 pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, Stamps, SynOptions};

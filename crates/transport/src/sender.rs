@@ -187,11 +187,13 @@ impl Sender {
     #[inline]
     pub(crate) fn is_pushed(&mut self, what: Outgoing) -> bool {
         let end = what.offset + u64::from(what.len);
-        match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
+        let forced = self.offloads() && self.ends_super_packet(end);
+        let written = match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
             None => self.is_last(end),
             Some(writer) if what.kind == Kind::Retransmission => writer.has_mark(what.offset, what.len),
             Some(writer) => writer.passes(end),
-        }
+        };
+        written || forced
     }
 
     /// Whether the send buffer empties with the byte before `end`.

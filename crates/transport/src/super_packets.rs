@@ -4,10 +4,12 @@
 //! (`tcp_tso_should_defer`), sends half a window at most in one (`tcp_cwnd_test`) and about a millisecond of its rate
 //! (`tcp_tso_autosize`), and its segments meet the network back to back. All as in Linux 6.1. A super-packet never spans two of the
 //! buffers that the application's writes have filled (`sk_buff`s of the write queue). Of its frames only the first has CWR and only the last PSH and FIN
-//! (`tcp_gso_segment`); that follows from what the flags mean. They leave at one moment, so an ACK of a part of them gives the RTT of
+//! (`tcp_gso_segment`). The last of several has PSH whether or not the application pushed (`__tcp_transmit_skb`: GRO need not wait for more), so the
+//! receiver acknowledges every super-packet at once. They leave at one moment, so an ACK of a part of them gives the RTT of
 //! the whole; the NIC sends them at its line rate. Retransmissions need nothing of this: what may be sent again at one moment is sent at one moment.
 
 use crate::config::Config;
+use crate::mechanisms::Mechanism;
 use crate::recovery::Phase;
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::small_queue::PACING_SHIFT;
@@ -23,6 +25,9 @@ const WINDOW_DIVISOR: u64 = 3;
 /// `tcp_tso_should_defer`: nobody waits after a pause.
 const RECENT: Span = Span::from_ms(1);
 
+/// ... nor for an ACK that is further away than this, or half a round trip.
+const FAR: Span = Span::from_ms(1);
+
 /// The state of offload at a sender. Offsets and sizes in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct SuperPackets {
@@ -31,13 +36,21 @@ pub(crate) struct SuperPackets {
     /// End of the first `sk_buff` that waits, and of all that was written when this was looked at last. Those behind it are full.
     first_end: u64,
     written: u64,
-    /// Ends of those in flight (`tcp_rtx_queue`).
-    sent: VecDeque<u64>,
-    /// The one that leaves now ends here, and began to leave then.
+    /// Those in flight (`tcp_rtx_queue`).
+    sent: VecDeque<Sent>,
+    /// The one that leaves now ends here, with PSH because it is larger than a segment, and began to leave then.
     leaving: u64,
+    pushed: bool,
     began: Time,
     /// The largest window that the peer has announced (`max_window`).
     max_window: u64,
+}
+
+/// A super-packet in flight: where it ends, and whether its last frame has PSH because it was larger than a segment.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    end: u64,
+    pushed: bool,
 }
 
 impl SuperPackets {
@@ -50,6 +63,7 @@ impl SuperPackets {
                 written: 0,
                 sent: VecDeque::new(),
                 leaving: 0,
+                pushed: false,
                 began: Time::ZERO,
                 max_window: 0,
             })
@@ -121,7 +135,7 @@ impl Sender {
         let (first_end, end, goal) = self.survey_waiting()?;
         let waiting = if end > nxt { 1 + end.saturating_sub(first_end).div_ceil(goal) } else { 0 };
         let supers = self.supers_mut()?;
-        while supers.sent.front().is_some_and(|sent| *sent <= una) {
+        while supers.sent.front().is_some_and(|sent| sent.end <= una) {
             supers.sent.pop_front();
         }
         Some(supers.sent.len() as u64 + waiting)
@@ -130,15 +144,22 @@ impl Sender {
     /// `tcp_rtx_queue_empty_or_single_skb`.
     fn is_single_in_flight(&self) -> bool {
         let una = self.snd_una;
-        self.supers().is_none_or(|supers| supers.sent.iter().rev().nth(1).is_none_or(|end| *end <= una))
+        self.supers().is_none_or(|supers| supers.sent.iter().rev().nth(1).is_none_or(|sent| sent.end <= una))
     }
 
     /// New data went out: with its last frame a super-packet is in flight.
     pub(crate) fn note_super_packet(&mut self) {
         let nxt = self.snd_nxt;
         if let Some(supers) = self.supers_mut().filter(|supers| supers.leaving <= nxt) {
-            supers.sent.push_back(nxt);
+            supers.sent.push_back(Sent { end: nxt, pushed: supers.pushed });
         }
+    }
+
+    /// Whether the frame that ends with the byte before `end` is the last of several, which has PSH, also when it is sent again.
+    #[cold]
+    pub(crate) fn ends_super_packet(&self, end: u64) -> bool {
+        let ends = |sent: &Sent| sent.end == end && sent.pushed;
+        self.supers().is_some_and(|supers| supers.sent.iter().rev().any(ends))
     }
 
     /// A segment of the super-packet that leaves, or of the next if it may leave now. There are data to send.
@@ -170,7 +191,8 @@ impl Sender {
             end = self.snd_end;
         }
         let supers = self.supers_mut()?;
-        (supers.leaving, supers.began) = (end, now);
+        (supers.leaving, supers.pushed, supers.began) =
+            (end, len > mss && config.has(Mechanism::TsoPush), now);
         Some(self.transmit_new((end - self.snd_nxt).min(mss), Kind::New, pipe, now, config))
     }
 
@@ -192,14 +214,16 @@ impl Sender {
         }
         let most = self.most_segments(config);
         let cong_win = (cwnd - in_flight) * mss;
-        if self.defers(waiting, first_end == end, [cong_win, room, most * mss], now) {
+        let may_wait = config.has(Mechanism::TsoDefer);
+        if may_wait && self.defers(waiting, first_end == end, [cong_win, room, most * mss], now) {
             if cong_win < room && cong_win <= waiting {
                 self.note_usage(true, self.scoreboard.flight(self.flight_size()));
             }
             return None;
         }
         // `tcp_cwnd_test`: so that there are two super-packets in flight. `tcp_mss_split_point`: whole segments.
-        let quota = (cwnd / 2).max(1).min(cwnd - in_flight);
+        let half = if config.has(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
+        let quota = half.min(cwnd - in_flight);
         let allowed = quota.min(most) * mss;
         let needed = waiting.min(room);
         if allowed <= needed {
@@ -224,7 +248,8 @@ impl Sender {
             return false;
         }
         let Some(head) = self.scoreboard.head_sent_at() else { return false };
-        if now.saturating_since(head) < self.rtt.srtt().unwrap_or(Span::ZERO) / 2 {
+        let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
+        if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(FAR) {
             // The next ACK is likely to be far.
             return false;
         }
@@ -237,7 +262,8 @@ impl Sender {
         let mss = u64::from(self.window.mss);
         let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());
         let mut bytes = supers.max;
-        if let Some(rate) = self.pacing_rate(config) {
+        let rate = self.pacing_rate(config).filter(|_| config.has(Mechanism::TsoAutosize));
+        if let Some(rate) = rate {
             let rounds = (least_rtt.0 / Span::from_us(1).0) >> RTT_LOG;
             let near = least_rtt > Span::ZERO && rounds < 32;
             bytes = (rate >> PACING_SHIFT) + if near { supers.max >> rounds } else { 0 };

@@ -8,6 +8,7 @@
 //! 6.1, one call of `send` being one `write`. Left out: `tcp_notsent_lowat`, memory pressure, automatic corking.
 
 use crate::config::{Config, SendBuffer, SmallSegments};
+use crate::mechanisms::Mechanism;
 use crate::sender::Sender;
 use std::collections::VecDeque;
 
@@ -42,6 +43,8 @@ pub(crate) struct Writer {
     /// End of the last segment below full size (`snd_sml`).
     small_end: u64,
     small: SmallSegments,
+    /// A write that fills the buffer pushes.
+    pushes: bool,
 }
 
 impl Writer {
@@ -64,6 +67,7 @@ impl Writer {
             due: u64::MAX,
             small_end: 0,
             small: config.small_segments,
+            pushes: config.has(Mechanism::PushOfFullBuffer),
         }))
     }
 
@@ -289,7 +293,7 @@ impl Sender {
         }
         self.snd_end = end;
         let whole = !done && self.goes_out_whole();
-        if let Some(writer) = self.writer_mut().filter(|_| !whole) {
+        if let Some(writer) = self.writer_mut().filter(|writer| done || (writer.pushes && !whole)) {
             writer.mark(end, snd_una);
         }
     }

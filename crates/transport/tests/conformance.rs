@@ -3,6 +3,7 @@
 mod common;
 
 use common::script;
+use pauseframe_transport::Mechanism;
 use std::path::{Path, PathBuf};
 
 fn scripts() -> Vec<PathBuf> {
@@ -32,6 +33,24 @@ fn every_script_holds() {
         })
         .collect();
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+/// A script that names a mechanism fails where that is off, so it is about it; and each mechanism has one.
+#[test]
+fn scripts_fail_without_their_mechanism() {
+    let mut covered = Vec::new();
+    for path in scripts() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for name in script::mechanisms(&text) {
+            let (_, mechanism) = *Mechanism::NAMES.iter().find(|(known, _)| *known == name).unwrap();
+            let run = script::run_without(&text, Some(mechanism));
+            assert!(run.is_err(), "{} holds without {name} too", path.display());
+            covered.push(mechanism);
+        }
+    }
+    for (name, mechanism) in Mechanism::NAMES {
+        assert!(covered.contains(mechanism), "no script is about {name}");
+    }
 }
 
 /// A script that is wrong fails, and says where and why.

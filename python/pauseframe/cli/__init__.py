@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from pauseframe import __version__, _interrupt
+from pauseframe import _interrupt
+from pauseframe._core import __version__
 from pauseframe.cli import devices, look, reproduce, route, scenarios, simulate, sweeps, topo
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of

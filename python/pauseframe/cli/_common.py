@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pauseframe import Resolved
+    from pauseframe._core import Resolved
 
 
 def _whole_seed(text: str) -> int:
@@ -100,6 +100,19 @@ def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolv
     text, base_dir, name = read_scenario_file(file)
     pairs = [_split_override(item) for item in set_ or []]
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
+
+
+def changes_of(items: list[str]) -> dict[str, Any]:
+    """Keys and values of `--set` options."""
+    from pauseframe.sweep.spec import split_values
+
+    changes = {}
+    for path, text in map(_split_override, items):
+        values = split_values(text)
+        if len(values) != 1:
+            raise typer.BadParameter(f"{path} has {len(values)} values, one is wanted", param_hint="--set")
+        changes[path] = values[0]
+    return changes
 
 
 def _split_override(item: str) -> tuple[str, str]:

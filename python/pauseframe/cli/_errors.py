@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pauseframe import FabricError, InputError, RunError, ScenarioError
+from pauseframe._core import FabricError, InputError, RunError, ScenarioError
 from pauseframe.cli._common import say
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def complain(error: Exception) -> None:
     list_problems(problems)
 
 
-def list_problems(problems: Iterable[Mapping[str, str]]) -> None:
+def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
     """A line for each entry of `ScenarioError.problems`."""
     for problem in problems:
         place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")

@@ -10,7 +10,7 @@ import typer
 from pauseframe.cli._common import say
 
 if TYPE_CHECKING:
-    from pauseframe import Topology
+    from pauseframe._core import Topology
 
 Source = Annotated[
     str,

@@ -27,6 +27,10 @@ def reproduce(
         int | None, typer.Option("--seeds", min=1, help="How many seeds [default: at least 5, as verdicts need].")
     ] = None,
     jobs: Jobs = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a key of all runs: what does it decide? Repeatable."),
+    ] = None,
     pdf: Annotated[
         Path | None, typer.Option("--pdf", help="Write every plot as PDF and SVG, for a paper, into this folder.")
     ] = None,
@@ -41,6 +45,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run experiments of four papers and judge their claims."""
+    from pauseframe.cli._common import changes_of
     from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
 
     if list_ or not what:
@@ -49,8 +54,20 @@ def reproduce(
     size: Literal["quick", "full"] = "full" if full else "quick"
     if record and (seeds is not None or seed != 1):
         raise typer.BadParameter("verdicts are recorded of the experiments' own seeds", param_hint="--record")
+    if set_ and (record or expect):
+        raise typer.BadParameter("what is known is of the experiments' own settings", param_hint="--set")
     outcomes = run_reproduce(
-        what, experiments, out, size=size, seed=seed, seeds=seeds, jobs=jobs, pdf=pdf, as_json=as_json, quiet=quiet
+        what,
+        experiments,
+        out,
+        size=size,
+        seed=seed,
+        seeds=seeds,
+        jobs=jobs,
+        changes=changes_of(set_ or []),
+        pdf=pdf,
+        as_json=as_json,
+        quiet=quiet,
     )
     if record and not any(outcome.failures for outcome in outcomes):
         record_verdicts(outcomes, experiments)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -100,9 +100,10 @@ def plan(
     They are verified before they are written.
     """
     from pauseframe.routing import plan_routes, read_groups, write_plan
+    from pauseframe.types import PlanOrder
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
-    about: dict[str, Any] = {"topology": source, "engine": engine, "lanes": lanes, "seed": seed}
+    about = PlanOrder(topology=source, engine=engine, lanes=lanes, seed=seed)
     with Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
@@ -142,7 +143,7 @@ def check(
         Path,
         typer.Argument(
             metavar="TABLES",
-            help="Plan folder, .csv, .parquet, .json, LFT dump, or folder of SWITCH.json (bridge -j fdb show).",
+            help="Plan folder, .csv, .parquet, .json, LFT dump, folder of OpenSM dumps or of SWITCH.json (bridge -j).",
         ),
     ],
     format: Annotated[
@@ -189,19 +190,18 @@ def check(
     with Display("check", quiet or as_json) as display:
         report = routes.check(rows_budget=rows, what_if=what_if, examples=examples, progress=display)
     text = report.pop("text")
-    if what_if_groups is not None or what_if_pairs:
-        report["what_if_several"] = what_ifs(routes, topology, groups=what_if_groups, pairs=what_if_pairs)
+    several = what_ifs(routes, topology, groups=what_if_groups, pairs=what_if_pairs)
     if drawing is not None:
         held = [arc["held"] for arc in report["shortest_cycle"]]
         cycle = {buffer["port"]: f"{buffer['port']}, lane {buffer['lane']}" for buffer in held}
         draw_topology(topology, drawing, mark=cycle, title=f"{source}: {tables}")
     if as_json:
-        print_json(report | {"notes": routes.notes})
+        print_json({**report, **({"what_if_several": several} if several else {}), "notes": routes.notes})
     elif not quiet:
         for note in routes.notes:
             say(f"note: {note}")
         print(text, end="")
-        for failure, figures in report.get("what_if_several", {}).items():
+        for failure, figures in several.items():
             harmless, tried = figures["harmless"], figures["tried"]
             print(f"{failure} down: {harmless} of {tried} cost no pair of switches its last route")
             if figures["worst"]:
@@ -246,9 +246,9 @@ def update(
     if as_json:
         print_json(summary)
     elif not quiet:
-        rows = [f"{summary[f'rows_{what}']} {what}" for what in ("added", "changed", "removed")]
+        added, changed, removed = summary["rows_added"], summary["rows_changed"], summary["rows_removed"]
         lines = [
-            ("rows that differ", ", ".join(rows)),
+            ("rows that differ", f"{added} added, {changed} changed, {removed} removed"),
             ("VLANs that keep their number", str(len(summary["kept"]))),
             ("VLANs with a new number", str(sum(new is not None for _, new in summary["renumbered"]))),
         ]

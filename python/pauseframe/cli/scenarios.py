@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from pauseframe import InputError, ScenarioError
+from pauseframe._core import InputError, ScenarioError
 from pauseframe._text import none_of
 from pauseframe.cli._common import (
     AsJson,
@@ -26,6 +26,9 @@ from pauseframe.cli._common import (
     say,
 )
 from pauseframe.cli._errors import WRONG_INPUT, complain, list_problems
+
+if TYPE_CHECKING:
+    from pauseframe.types import Problem
 
 commands = typer.Typer()
 
@@ -85,7 +88,7 @@ class _Checked:
     """How many a sweep has."""
     warnings: Sequence[str] = ()
     error: Exception | None = None
-    problems: Sequence[Mapping[str, str]] = ()
+    problems: Sequence[Problem] = ()
 
     @property
     def ok(self) -> bool:

@@ -29,7 +29,8 @@ from pauseframe.cli._common import (
 from pauseframe.cli._errors import DEADLOCK
 
 if TYPE_CHECKING:
-    from pauseframe import Routes, Run
+    from pauseframe import Run
+    from pauseframe._core import Routes
 
 commands = typer.Typer()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pauseframe import InputError
+from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Delay, Format, Layout, Rate, Source, load

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe import InputError, RunError
+from pauseframe._core import InputError, RunError
 from pauseframe._text import format_count, format_number, format_us
 from pauseframe.report import Claim, Group, build_report, from_folder
 from pauseframe.reproduce.command import measured

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_NIC_OF = re.compile(r".+\.eth[0-9]+")
+"""What planning calls a NIC of a host with several."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What is asked for. `mtu` of hosts in bytes, `cable` in metres, `buffer` in bytes."""
@@ -187,8 +191,10 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 
 
 def _tables(folder: Path, topology: _core.Topology) -> Json:
-    """The tables of a plan, as the core reads its `tables.json` or `tables.csv`."""
-    file = next((folder / name for name in ("tables.json", "tables.csv") if (folder / name).is_file()), None)
+    """The tables of a plan, as the core reads its `tables.json`, `tables.csv` or `tables.parquet`."""
+    file = next(
+        (folder / name for name in ("tables.json", "tables.csv", "tables.parquet") if (folder / name).is_file()), None
+    )
     if file is None:
         raise DeployError(f"{shown(folder / 'tables.csv')} is not there: give a folder of `pauseframe route plan`")
     return parse_json(_core.read_routes(str(file), topology).write("json"), str(file))
@@ -202,6 +208,7 @@ def _links(
     names: dict[tuple[str, str], str] = {}
     taken: set[End] = set()
     wires = _Wires(known)
+    nics: dict[str, list[str]] = defaultdict(list)
     for edge in edges:
         ends, wire = [], wires.next(edge["source"], edge["target"])
         for side, wired in zip(("source", "target"), wire, strict=False):
@@ -216,6 +223,8 @@ def _links(
             if (kinds[node] == "host" or settings.target == "linux") and not INTERFACE.fullmatch(own):
                 raise DeployError(f"{shown(node)}: {shown(own)!r} is no name of a Linux interface")
             names[node, port] = own
+            if kinds[node] == "host" and _NIC_OF.fullmatch(node):
+                nics[node.rpartition(".")[0]].append(node)
             end = End(node, own)
             if end in taken:
                 raise DeployError(f"{shown(str(end))} is the port of two links: name the ports in the inventory")
@@ -234,6 +243,7 @@ def _links(
             mac = "02:00:" + ":".join(f"{number + 1:08x}"[i : i + 2] for i in range(0, 8, 2))
         plan.hosts.append(PlannedHost(host.device, host.port, mac, switch.device, switch.port, speed, number))
     plan.notes += wires.notes()
+    _check_nics(nics)
     return names
 
 
@@ -269,6 +279,16 @@ def _device_port(port: str, number: int, target: str) -> str:
     if target == "sonic":
         return port if re.fullmatch(r"Ethernet[0-9]+", port) else f"Ethernet{4 * (number - 1)}"
     return port if INTERFACE.fullmatch(port) and not port.startswith("eth") else f"swp{number}"
+
+
+def _check_nics(nics: dict[str, list[str]]) -> None:
+    """A plan has each NIC of a host as a host of its own; their scripts would take each other's interfaces."""
+    for host, own in nics.items():
+        if len(own) > 1:
+            raise DeployError(
+                f"{shown(own[0])} and {shown(own[1])} are NICs of {shown(host)}: one NIC of a host can be deployed; "
+                "leave the host one link in the topology and plan again"
+            )
 
 
 def _check_macs(plan: Plan) -> None:

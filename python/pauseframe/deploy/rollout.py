@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pauseframe._core import Topology
+    from pauseframe.types import RouteReport
 
 MOST_ROWS = 50_000_000
 """Rows times steps up to which every state is verified."""
@@ -105,7 +106,7 @@ class _Verifier:
 
     def problem(self, ready: set[str], receiving: set[str], sending: set[str]) -> str | None:
         """What is wrong with a state: rows of some switches, hosts that receive and that send."""
-        from pauseframe import FabricError
+        from pauseframe._core import FabricError
 
         racks, targets = ({self._home[name] for name in names} for names in (sending, receiving))
         try:
@@ -133,7 +134,7 @@ class _Verifier:
                     return f"has no route from {others[0]} to {target}"
         return None
 
-    def _verify(self, ready: set[str], pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    def _verify(self, ready: set[str], pairs: Iterable[tuple[str, str]]) -> RouteReport:
         """The report over the rows of some switches and what some send to others."""
         from pauseframe import _core
 
@@ -143,8 +144,7 @@ class _Verifier:
         with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
             file = Path(folder) / "tables.json"
             file.write_text(text, encoding="utf-8")
-            report: dict[str, dict[str, int]] = _core.read_routes(str(file), self._topology).check()
-            return report
+            return _core.read_routes(str(file), self._topology).check()
 
 
 def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> Topology:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pauseframe.devices.model import DEFAULT_MTU, End, Fabric
 from pauseframe.headroom import LIGHT
+from pauseframe.scenario import Scenario
+from pauseframe.scenario.tables import Custom, CustomLink, Permutation, Pfc, Shared, Step, Switch, Transport
+from pauseframe.scenario.tables import Host as HostKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 T = TypeVar("T")
 
@@ -24,7 +27,7 @@ def scenario_of(fabric: Fabric, *, name: str = "fabric") -> str:
     ValueError if fewer than two hosts are connected to switches.
     """
     switches = {device: f"s{i}" for i, device in enumerate(sorted(fabric.switches))}
-    links: list[str] = []
+    links: list[CustomLink] = []
     hosts: dict[End, str] = {}
     for link in fabric.links:
         inner = [end.device in switches for end in (link.a, link.b)]
@@ -34,32 +37,36 @@ def scenario_of(fabric: Fabric, *, name: str = "fabric") -> str:
             if not is_switch:
                 hosts[end] = f"h{len(hosts)}"
         ends = [switches[e.device] if e.device in switches else hosts[e] for e in (link.a, link.b)]
-        links.append(f'    {{ ends = ["{ends[0]}", "{ends[1]}"], {_channel(fabric, link.a, link.b)} }},')
+        links.append(_link(fabric, link.a, link.b, ends))
     if len(hosts) < 2:
         raise ValueError("fewer than two hosts are connected to switches: give LLDP, DEVICE_NEIGHBOR or a topology")
     notes: list[str] = []
-    lines = [f'name = "{name}"', 'stop = "20 ms"', 'transport = { preset = "tcp_bolt" }', *_switch(fabric, notes), ""]
-    lines += ["[topology]", 'kind = "custom"', _names("hosts", hosts.values()), _names("switches", switches.values())]
-    lines += ["links = [", *links, "]", "", "[[workload]]", 'kind = "permutation"', 'size = "1 MB"', ""]
+    host, switch = _host_and_switch(fabric, notes)
+    scenario = Scenario(
+        name=name,
+        stop="20 ms",
+        transport=Transport(preset="tcp_bolt"),
+        host=host,
+        switch=switch,
+        topology=Custom(hosts=list(hosts.values()), switches=list(switches.values()), links=links),
+        workload=[Permutation(size="1 MB")],  # to be changed
+    )
     legend = [f"# {short}: {_plain(device)}" for device, short in switches.items()]
     legend += [f"# {short}: {_plain(str(end))}" for end, short in hosts.items()]
-    return "\n".join([*(f"# {note}" for note in notes), *legend, *lines])
+    of_editors, _, rest = scenario.to_toml().partition("\n")
+    return "\n".join([of_editors, "", *(f"# {note}" for note in notes), *legend, rest])
 
 
 def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _names(key: str, names: Iterable[str]) -> str:
-    return f"{key} = [" + ", ".join(f'"{name}"' for name in names) + "]"
-
-
-def _channel(fabric: Fabric, a: End, b: End) -> str:
+def _link(fabric: Fabric, a: End, b: End, names: Sequence[str]) -> CustomLink:
     """Rate and delay of a link; 10 Gb/s and 5 m where no file says."""
     ports = [port for port in (fabric.port(a), fabric.port(b)) if port is not None]
     speed = next((port.speed for port in ports if port.speed), 10_000)
     cable = next((port.cable for port in ports if port.cable is not None), 5.0)
-    return f'rate = "{speed} Mbps", delay = "{max(1, round(cable * 1e9 / LIGHT))} ns"'
+    return CustomLink(ends=names, rate=f"{speed} Mbps", delay=f"{max(1, round(cable * 1e9 / LIGHT))} ns")
 
 
 def _most(values: Iterable[T], what: str, notes: list[str]) -> T | None:
@@ -70,10 +77,10 @@ def _most(values: Iterable[T], what: str, notes: list[str]) -> T | None:
     return count.most_common(1)[0][0] if count else None
 
 
-def _switch(fabric: Fabric, notes: list[str]) -> list[str]:
+def _host_and_switch(fabric: Fabric, notes: list[str]) -> tuple[HostKeys, Switch]:
     """`[host]` and `[switch]` as the files have them."""
     mtus = [switch.lossless_mtu or min(port.mtu or DEFAULT_MTU, 9000) for switch, port in fabric.ports()]
-    lines = ["", "[host]", f'mtu = "{max(_most(mtus, "MTU", notes) or 1500, 576)} B"', "", "[switch]"]
+    host = HostKeys(mtu=f"{max(_most(mtus, 'MTU', notes) or 1500, 576)} B")
     lossless = _most((tuple(sorted(port.lossless)) for _, port in fabric.ports()), "the paused priorities", notes)
     pools = [
         pool.size
@@ -82,8 +89,7 @@ def _switch(fabric: Fabric, notes: list[str]) -> list[str]:
         if pool.direction != "egress" and pool.size
     ]
     size = _most(pools, "the size of pools", notes)
-    if size is not None:
-        lines.append(f'buffer = {{ policy = "shared", size = "{size} B", alpha = {_alpha(fabric, notes):g} }}')
+    buffer = None if size is None else Shared(size=f"{size} B", alpha=_alpha(fabric, notes))
     marks = [
         wred.min_threshold
         for switch, port in fabric.ports()
@@ -94,7 +100,7 @@ def _switch(fabric: Fabric, notes: list[str]) -> list[str]:
         and wred.min_threshold
     ]
     mark = _most(marks, "the marking threshold", notes)
-    lines.append(f'marker = {{ kind = "step", k = "{mark} B" }}' if mark else 'marker = { kind = "none" }')
+    pfc = None
     if lossless:
         headrooms = [
             have
@@ -103,9 +109,8 @@ def _switch(fabric: Fabric, notes: list[str]) -> list[str]:
             if (have := switch.headroom_of(port, group)[0])
         ]
         headroom = _most(headrooms, "headroom", notes)
-        given = f', headroom = "{headroom} B"' if headroom else ""
-        lines.append(f"pfc = {{ priorities = [{', '.join(map(str, lossless))}]{given} }}")
-    return lines
+        pfc = Pfc(priorities=list(lossless), headroom=f"{headroom} B" if headroom else None)
+    return host, Switch(buffer=buffer, marker=Step(k=f"{mark} B") if mark else "none", pfc=pfc)
 
 
 def _alpha(fabric: Fabric, notes: list[str]) -> float:

@@ -1,7 +1,7 @@
 """CONFIG_DB as it is written: tables, rows, fields, all text.
 
-Read from `config_db.json`, from a part of one, or from instance data of the YANG models (`sonic-port:sonic-port` …),
-which is turned into the same tables.
+Read from `config_db.json`, from a part of one, from a dump of the database (`sonic-db-dump -n CONFIG_DB`: keys
+"PORT|Ethernet0"), or from instance data of the YANG models (`sonic-port:sonic-port` …): turned into the same tables.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ class ConfigDb:
 
 
 def documents(value: Json, source: str) -> Iterator[ConfigDb]:
-    """The CONFIG_DBs of a JSON value: itself, or several by name, in either form."""
+    """The CONFIG_DBs of a JSON value: itself, or several by name, in any form."""
     top = as_rows(value)
+    if any(map(_is_dumped, top)):
+        top = _of_dump(top)
     if any(_MODULE.fullmatch(key) for key in top):
         yield _of_yang(top, source)
     elif top and not any(_is_table(key, rows) for key, rows in top.items()) and _holds_documents(top):
@@ -62,8 +64,28 @@ def documents(value: Json, source: str) -> Iterator[ConfigDb]:
 def looks_like_config_db(value: Json) -> bool:
     """Whether a JSON value is one of the forms of CONFIG_DB."""
     top = as_rows(value)
-    known = any(key in TABLES or key == "DEVICE_METADATA" or _MODULE.fullmatch(key) for key in top)
+    known = any(key in TABLES or key == "DEVICE_METADATA" or _MODULE.fullmatch(key) or _is_dumped(key) for key in top)
     return known or _holds_documents(top)
+
+
+def _is_dumped(key: str) -> bool:
+    return key.partition("|")[0] in TABLES and "|" in key
+
+
+def _of_dump(top: Mapping[str, Json]) -> dict[str, Json]:
+    """Tables of a dump: redis has one hash for each row, lists have an @ behind their name."""
+    tables: dict[str, Json] = {}
+    for key, value in top.items():
+        table, _, name = key.partition("|")
+        into = tables.setdefault(table, {}) if name else None
+        if not isinstance(into, dict):
+            tables[key] = value
+        elif isinstance(value, dict):
+            fields = value.get("value") if value.get("type") == "hash" else value
+            into[name] = {field.removesuffix("@"): item for field, item in as_rows(fields).items()}
+        else:
+            into[name] = value
+    return tables
 
 
 def _is_table(name: str, rows: Json) -> bool:

@@ -19,6 +19,19 @@ from pauseframe.lint.subject import group_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pauseframe.types import RouteReport
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the verifier says of forwarding rows, and what it cannot see."""
+
+    report: RouteReport
+    dangling: list[tuple[int, str, str, str]]
+    """Rows (VLAN, switch, MAC, port) that lead nobody knows where."""
+    vlan_of: dict[int, int]
+    """The VLANs by the numbers that the report has for them: one for each lane of a VLAN."""
+
 
 @dataclass
 class Forwarding:
@@ -98,12 +111,11 @@ class Forwarding:
             "rate": f"{self.rates.get(target, 10_000)} Mbps",
         }
 
-    def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> dict[str, Any]:
+    def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> Checked:
         """The verifier's report over these VLANs.
 
         `lanes`: VLAN to the lanes that it is used in; `senders`: VLAN to the pairs of switches between which hosts use
-        it (a VLAN that is not there: all). Besides the report: `dangling` rows, and `vlan_of`, the VLANs by the numbers
-        that the report has for them.
+        it (a VLAN that is not there: all).
         """
         from pauseframe import _core
 
@@ -133,10 +145,7 @@ class Forwarding:
                 encoding="ascii",
             )
             routes = _core.read_routes(str(file), topology)
-            report: dict[str, Any] = routes.check()
-        report["dangling"] = dangling
-        report["vlan_of"] = real
-        return report
+            return Checked(routes.check(), dangling, real)
 
     def name(self, port: str) -> tuple[str, str]:
         """(device, port) of a core's port: by its name in the tables ("s3:p3"), or by its number ("s3:2")."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import __version__
+from pauseframe._core import __version__
 from pauseframe.devices.files import shown
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import Finding, Severity

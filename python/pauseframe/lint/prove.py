@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pauseframe.headroom import LIGHT, reaction_quanta
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pauseframe.lint.finding import Finding
-
-Summary = dict[str, Any]
+    from pauseframe.types import Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ def _plain(text: str) -> str:
 
 def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[Proof]:
     """Runs the scenarios of findings, one for each rule and scenario, and keeps them in `folder`."""
-    import pauseframe as pf
+    from pauseframe.run import run
 
     folder.mkdir(parents=True, exist_ok=True)
     proofs: list[Proof] = []
@@ -218,7 +217,7 @@ def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[
                 (target / name).write_text(text, encoding="utf-8")
             file = target / "scenario.toml"
             file.write_text(what.scenario, encoding="utf-8")
-            summary = pf.run(file, progress=False).summary
+            summary = run(file, progress=False).summary
             ran[what.scenario] = (file, what.shown_by(summary))
         file, shown = ran[what.scenario]
         proofs.append(Proof(finding.code, str(finding.place), file, shown))

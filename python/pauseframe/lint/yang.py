@@ -1,15 +1,18 @@
-"""`--yang DIR`: the operator's own models judge the operator's files, by yanglint (libyang).
+"""`--yang DIR`: the operator's own models judge the operator's files, by yanglint (libyang) or yangson (Python).
 
 SONiC's devices validate the same way: CONFIG_DB is turned into instance data of the models first. Only tables whose
-form is known here are turned; yanglint says what is wrong with them in its own words.
+form is known here are turned; the validator says what is wrong with them in its own words.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET  # to write, not to read
@@ -21,18 +24,26 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
     from pauseframe.devices.sonic_db import ConfigDb
 
+COMMON = (Path(sys.prefix, "share/yang/modules/ietf"), Path("/usr/share/yang/modules/libyang"))
+"""Where pyang and libyang keep the models of RFC 6991, which SONiC's import and do not bring along."""
 _SECONDS = 120
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_LISTS = {"profile_list", "dhcp_servers", "dhcpv6_servers"}
+_IMPORT = re.compile(r"^\s*import\s+\"?([\w.-]+)", re.MULTILINE)
+_LEAF_LIST = re.compile(r"^\s*leaf-list\s+([\w.-]+)", re.MULTILINE)
+_REVISION = re.compile(r"^\s*revision\s+\"?([0-9]{4}-[0-9]{2}-[0-9]{2})", re.MULTILINE)
 
 
 def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
-    """What yanglint says, a line each, and whether anything was wrong or could not be done."""
+    """What the validator says, a line each, and whether anything was wrong or could not be done."""
     program = shutil.which("yanglint")
-    if program is None:
-        return ["yang: yanglint is not here: install libyang-tools (Debian: libyang2-tools), or leave out --yang"], True
+    if program is None and find_spec("yangson") is None:
+        return [
+            "yang: no validator is here: install yanglint (Debian: libyang2-tools) or "
+            "pip install 'pauseframe[yang]', or leave out --yang"
+        ], True
     files = {module_of(path): path for path in sorted(models.glob("*.yang"))} if models.is_dir() else {}
     containers = {table: name for name, path in files.items() for table in tables_of(path)}
+    lists = {name: lists_of(files[name]) for name in set(containers.values())}
     if not containers:
         return [
             f"yang: no model in {shown(models)} has a table that is known here: give the folder of sonic-*.yang"
@@ -40,10 +51,11 @@ def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
     namespaces = {name: namespace_of(path) for name, path in files.items()}
     lines, failed = [], False
     for device, database in reading.databases.items():
-        data, used = instance(database, containers, namespaces)
+        data, used = instance(database, containers, namespaces, lists)
         if not used:
             continue
-        said, wrong = _run(program, models, [files[name] for name in _with_imports(used, files)], data)
+        wanted = [files[name] for name in _with_imports(used, files)]
+        said, wrong = _run(program, models, wanted, data) if program else yangson(models, wanted, data)
         failed |= wrong
         lines += [f"yang: {shown(device)}: {line}" for line in said]
         lines += [] if wrong else [f"yang: {shown(device)}: valid ({', '.join(sorted(used))})"]
@@ -80,8 +92,15 @@ def tables_of(path: Path) -> set[str]:
     return set(re.findall(r"^\s*container\s+([A-Z][A-Z0-9_]*)\s*\{", text, re.MULTILINE)) & set(TABLES)
 
 
-def instance(database: ConfigDb, containers: dict[str, str], namespaces: dict[str, str]) -> tuple[str, set[str]]:
-    """Instance data of the models as XML, and the models that it takes.
+def lists_of(path: Path) -> set[str]:
+    """The leaf-lists of a model: CONFIG_DB has their values in one text, between commas."""
+    return set(_LEAF_LIST.findall(path.read_text(encoding="utf-8", errors="replace")))
+
+
+def instance(
+    database: ConfigDb, containers: dict[str, str], namespaces: dict[str, str], lists: dict[str, set[str]]
+) -> tuple[str, set[str]]:
+    """Instance data of the models as XML, and the models that it takes. By model: namespaces, names of leaf-lists.
 
     In JSON, numbers would have to be told from texts.
     """
@@ -94,11 +113,11 @@ def instance(database: ConfigDb, containers: dict[str, str], namespaces: dict[st
             tops[module] = ET.Element(module, {"xmlns": namespaces[module]})
         into = ET.SubElement(tops[module], table)
         for key, row in rows.items():
-            _add(into, table, key, row)
+            _add(into, table, key, row, lists[module])
     return "".join(ET.tostring(top, encoding="unicode") for top in tops.values()), set(tops)
 
 
-def _add(into: ET.Element, table: str, key: str, row: dict[str, str]) -> None:
+def _add(into: ET.Element, table: str, key: str, row: dict[str, str], lists: set[str]) -> None:
     spec = TABLES[table]
     parts = key.split("|")
     form = next((form for form in spec.keys if len(form) == len(parts)), spec.keys[0])
@@ -118,7 +137,7 @@ def _add(into: ET.Element, table: str, key: str, row: dict[str, str]) -> None:
             _leaf(entry, of_value, entry_value)
         return
     for leaf, value in row.items():
-        for text in value.split(",") if leaf in _LISTS else [value]:
+        for text in value.split(",") if leaf in lists else [value]:
             if _NAME.fullmatch(leaf):
                 _leaf(item, leaf, text)
 
@@ -151,3 +170,50 @@ def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list
         return [f"yanglint ended by signal {-done.returncode}: its version may not know these models"], True
     said = [shown(line) for line in done.stderr.splitlines() if line.strip()]
     return said if done.returncode else [], done.returncode != 0
+
+
+def yangson(models: Path, files: list[Path], data: str) -> tuple[list[str], bool]:
+    """What the package yangson says of instance data; it stops at the first thing that is wrong.
+
+    A model that it cannot read is said as it says it. It wants the modules listed as a YANG library (RFC 7895), and
+    knows no `text()` in conditions (XPath 1.0): of a leaf, which has no other children, that is its value.
+    """
+    from yangson import DataModel
+    from yangson.enumerations import ContentType
+    from yangson.exceptions import YangsonException
+
+    here = {module_of(path): path for folder in (*COMMON, models) for path in sorted(folder.glob("*.yang"))}
+    try:
+        with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
+            for path in models.glob("*.yang"):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                Path(folder, path.name).write_text(text.replace("[text()", "[."), encoding="utf-8")
+            model = DataModel(_library(here, files), [folder, *map(str, COMMON)])
+        root = ET.fromstring(f"<config>{data}</config>")
+        for leaf in root.iter():
+            leaf.text = leaf.text or ("" if len(leaf) == 0 else None)
+        model.from_xml(root).validate(ctype=ContentType.config)
+    except YangsonException as error:
+        return [shown(f"yangson: {type(error).__name__}: {error}")], True
+    return [], False
+
+
+def _library(here: dict[str, Path], files: list[Path]) -> str:
+    """A YANG library of models whose data are used, and of those of `here` that they import."""
+    main = {module_of(path) for path in files}
+    waiting, found = sorted(main), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in here:
+            found.add(name)
+            waiting += _IMPORT.findall(here[name].read_text(encoding="utf-8", errors="replace"))
+    modules = [
+        {
+            "name": name,
+            "revision": max(_REVISION.findall(here[name].read_text(encoding="utf-8", errors="replace")), default=""),
+            "namespace": namespace_of(here[name]),
+            "conformance-type": "implement" if name in main else "import",
+        }
+        for name in sorted(found)
+    ]
+    return json.dumps({"ietf-yang-library:modules-state": {"module-set-id": "operator", "module": modules}})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pauseframe import __version__
+from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe._text import (
     MISSING,
@@ -152,7 +152,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
             for part in figures.line_figures(runs, lines)
         ],
         "pauses": _pauses(runs, page),
-        "drops": _counts(runs, page, lambda run: run.summary["drops_by_reason"]),
+        "drops": _counts(runs, page, lambda run: dict[str, Any](run.summary["drops_by_reason"])),
         "timeouts": _counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
         "heat": None if heat is None else _script_json(heat),
         "busiest": [(run.label, _busiest(run)) for run in runs],
@@ -230,10 +230,10 @@ def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
     """Flows and their times; the network. Apart, so that all columns fit on a screen."""
 
     def count(key: str) -> Callable[[RunData], Any]:
-        return lambda run: run.summary[key]
+        return lambda run: dict[str, Any](run.summary)[key]
 
     def nested(outer: str, key: str) -> Callable[[RunData], Any]:
-        return lambda run: run.summary[outer][key]
+        return lambda run: dict[str, Any](run.summary)[outer][key]
 
     columns: list[SummaryColumn] = [
         ("flows", "finished", count("flows_finished"), format_count),

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe import RunError
-from pauseframe.results import read_manifest
+from pauseframe._core import RunError
+from pauseframe._manifest import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from pauseframe.results import Run
+    from pauseframe.types import Summary
 
 BIN_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
 BIN_NAMES = ("< 10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB")
@@ -41,7 +42,7 @@ class RunData:
 
     label: str
     status: str
-    summary: dict[str, Any]
+    summary: Summary
     scenario_toml: str
     folder: Path | None
     """Where it was read from."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import __version__
+from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe.report import figures
 from pauseframe.report.build import _environment, _plotly_js, _script_json

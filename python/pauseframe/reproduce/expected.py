@@ -9,7 +9,7 @@ import json
 import statistics
 from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe import RunError
+from pauseframe._core import RunError
 from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.reproduce.judge import interval, verdict_of

@@ -43,7 +43,7 @@ ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 BISECTIONS = {"1:1": (32, 32), "1:2": (21, 43), "1:5": (11, 53)}
 """Network ports and hosts of a switch in the curves of Fig. 14, by reading B."""
-SERVERS = {"quick": (1800, 3600, 7200), "full": (900, 1800, 3600, 5400, 7200)}
+SERVERS = {"quick": (1800, 3600, 7200), "full": (1800, 2700, 3600, 5400, 7200)}
 GROWTH = {"quick": (50, 100, 150, 225), "full": (50, 100, 150, 225, 500, 1000)}
 PERMUTATIONS = {"quick": 2, "full": 20}
 FAILED = (0.001, 0.01, 0.05, 0.1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe import RunError
+from pauseframe._core import RunError
 from pauseframe.results import load
 from pauseframe.sweep.results import flat
 

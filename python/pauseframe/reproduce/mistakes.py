@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pauseframe._problems import Problem, problem
+from pauseframe._problems import problem
 from pauseframe._text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pydantic_core import ErrorDetails
+
+    from pauseframe.types import Problem
 
 Step = str | int
 

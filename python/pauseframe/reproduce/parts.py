@@ -176,7 +176,7 @@ class Factor(_Bounded):
     only: list[str] = []
 
     def number(self, points: Sequence[Point]) -> float | None:
-        return self._reduce([a / b if b else math.inf for a, b in self._pairs(points)])
+        return self._reduce([a / b for a, b in self._pairs(points) if b])  # over 0 there is no factor
 
     def _pairs(self, points: Sequence[Point]) -> list[tuple[float, float]]:
         if self.over != BEST:
@@ -210,7 +210,7 @@ class Change(_Bounded):
     over: Who
 
     def number(self, points: Sequence[Point]) -> float | None:
-        return self._reduce([a / b - 1 if b else math.inf for a, b in _pairs(points, self.of, self.over)])
+        return self._reduce([a / b - 1 for a, b in _pairs(points, self.of, self.over) if b])
 
     def who(self) -> list[Who]:
         return [self.of, self.over]
@@ -252,7 +252,8 @@ class Order(_Part):
         steps = list(itertools.pairwise(mean for mean in means if mean is not None))
         if (0.0, 0.0) in steps:
             return None  # two zeros are in no order: what was measured is too coarse, or did not happen
-        return min(b / a if a else math.inf for a, b in steps)
+        ratios = [b / a for a, b in steps if a]
+        return min(ratios) if ratios else math.nextafter(math.inf, 0)  # all from 0 up: in order
 
     @property
     def band(self) -> Band:

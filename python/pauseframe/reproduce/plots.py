@@ -35,11 +35,13 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
     """One plot of an experiment."""
     mine = _chosen(plot, points)
     traces: list[dict[str, Any]] = []
-    for variant in plot.variants or experiment.spec.variants:
+    variants = plot.variants or list(experiment.spec.variants)
+    for variant in variants:
         of_variant = [point for point in mine if point.variant == variant]
         for line in dict.fromkeys(_key(point, "line") for point in of_variant):
             chosen = [point for point in of_variant if _key(point, "line") == line]
-            label = f"{variant} {line}" if line is not None else variant
+            name = "" if line is not None and len(variants) == 1 else variant
+            label = " ".join(str(part) for part in (name, line) if part not in ("", None))
             traces.append(_trace(len(traces), label, plot, chosen))
     for variant, pairs in plot.theirs.items():
         trace = figures._line(len(traces), f"{variant}, paper", [x for x, _ in pairs], [y for _, y in pairs], "%{y}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError, __version__
+from pauseframe._core import RunError, __version__
 from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.report.build import _environment, _plotly_js, _script_json
@@ -96,6 +96,7 @@ def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
         "first_seed": outcome.seeds[0],
         "seed_count": len(outcome.seeds),
         "other_seeds": "" if outcome.seeds == _own_seeds(outcome) else _seeds(_own_seeds(outcome)),
+        "changes": ", ".join(f"{key} = {value}" for key, value in outcome.changes.items()),
         "scenario": experiment.spec.scenario or experiment.spec.function,
         "settings": flat_settings(experiment, outcome.size),
         "plots": drawn,

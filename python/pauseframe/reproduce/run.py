@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe import RunError, ScenarioError
+from pauseframe._core import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
@@ -85,6 +85,8 @@ class Outcome:
     """Of each claim why, with its numbers."""
     scan: list[scan.Row]
     """A row a setting, of a joint scan."""
+    changes: Settings = field(default_factory=dict)
+    """Keys that whoever ran it has changed."""
 
     def records(self) -> list[Record]:
         """One a claim."""
@@ -144,17 +146,24 @@ def reproduce(
     seeds: int | None = None,
     jobs: int | None = None,
     progress: bool | None = None,
+    changes: Settings | None = None,
 ) -> list[Outcome]:
     """Runs the experiments into `out` and judges their claims; what is there already is not run again.
 
-    `seed` is the first of the seeds, `seeds` how many instead of those of the size. Raises ScenarioError with every
-    mistake of all scenarios before anything runs; KeyboardInterrupt on Ctrl-C, finished runs are kept.
+    `seed` is the first of the seeds, `seeds` how many instead of those of the size; `changes` are keys of all
+    scenarios, whatever experiment and variant say: what a parameter decides. Raises ScenarioError with every mistake of
+    all scenarios before anything runs, InputError if `out` holds something else; KeyboardInterrupt on Ctrl-C, finished
+    runs are kept.
     """
+    if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
+        raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
     cells = {
-        one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id]) for one in experiments
+        one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id], changes)
+        for one in experiments
     }
     store = Store(out / STORE)
+    store.root.mkdir(parents=True, exist_ok=True)  # where nothing runs, too: the folder is known again by it
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
     found = [
         _halved(one, size, store, jobs, progress)
@@ -163,15 +172,15 @@ def reproduce(
         for one in experiments
     ]
     judgements = {claim.claim.id: claim for outcome in found for claim in outcome.judgements}
-    return [replace(outcome, told=_told(outcome, judgements)) for outcome in found]
+    return [replace(outcome, told=_told(outcome, judgements), changes=changes or {}) for outcome in found]
 
 
-def plan(experiment: Experiment, size: Size, seeds: Sequence[int]) -> list[Cell]:
+def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Settings | None = None) -> list[Cell]:
     """All runs of an experiment. Raises ScenarioError with every mistake in any of them."""
     cells = []
     for variant in experiment.spec.variants:
         source = Source.read(experiment.scenario)
-        source.set(experiment.settings_of(variant, size))
+        source.set(experiment.settings_of(variant, size) | (changes or {}))
         source.vary(experiment.axes_of(size), seeds=list(seeds))
         try:
             cells += [Cell(experiment, variant, run) for run in source.plan().runs]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
-from pauseframe import InputError
-from pauseframe._problems import Problem, failure, problem
+from pauseframe._core import InputError
+from pauseframe._problems import failure, problem
 from pauseframe._text import nearest
 from pauseframe.reproduce import scan, why
 from pauseframe.reproduce.mistakes import problems_of
@@ -24,6 +24,8 @@ from pauseframe.reproduce.points import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pauseframe.types import Problem
 
 M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]

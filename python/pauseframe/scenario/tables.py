@@ -263,6 +263,8 @@ class Corruption(Part):
     """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    stop: str | None = None
+    """When they are good again (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -485,6 +487,8 @@ class SlowReceiver(Part):
     """The buffer: lossless classes pause the link before it is full, lossy ones are dropped (576 B to 4 GB); default
     "512 KB".
     """
+    stop: str | None = None
+    """When it begins to take them as fast as its link brings them (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -1010,7 +1014,8 @@ class Routing(Part):
     """How packets find their way."""
 
     kind: (
-        Literal["ecmp", "dfsssp", "edst", "lash", "order_pair", "plan", "shortest_path", "spray", "up_down"] | None
+        Literal["ecmp", "auto", "dfsssp", "edst", "lash", "order_pair", "plan", "shortest_path", "spray", "up_down"]
+        | None
     ) = None
     """Next hop among the shortest by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs by
     forwarding tables, which an engine plans or a file holds (plan)
@@ -1018,7 +1023,11 @@ class Routing(Part):
     convergence: str | None = field(default=None, kw_only=True)
     """From a failure or a repair to new routes in all switches (0 s to 1 h); default "10 ms"."""
     lanes: int | None = field(default=None, kw_only=True)
-    """Lane budget: the most lossless priorities that the plan may use (1 to 8); default 8."""
+    """Lane budget: the most lossless priorities that the plan may use (1 to 8); default 2."""
+    vlans: int | None = field(default=None, kw_only=True)
+    """VLAN budget: sets of routes, each an 802.1Q VLAN (1 to 4094); default 16."""
+    effort: Literal["fast", "normal", "best"] | None = field(default=None, kw_only=True)
+    """How long to look for good orders of the switches; default "normal"."""
     seed: int | None = field(default=None, kw_only=True)
     """Draws the plan; it does not follow the seed of the scenario; default 1."""
     choice: Literal["random", "best_of_two", "least_loaded", "demand"] | None = field(default=None, kw_only=True)
@@ -1039,8 +1048,6 @@ class Routing(Part):
     """How edge-disjoint trees are found: Kruskal again and again, as many as there are, or as many and shallow;
     default "exact".
     """
-    vlans: int | None = field(default=None, kw_only=True)
-    """VLAN budget: sets of routes, each an 802.1Q VLAN (1 to 4094); default 16."""
     sampled_vlans: int | None = field(default=None, kw_only=True)
     """How many of the VLANs are on a random part of the links: longer routes, which cover failures; default 0."""
     sample_percent: int | None = field(default=None, kw_only=True)
@@ -1158,8 +1165,8 @@ class SwitchClass(Part):
     priorities: Sequence[int]
     """The priorities that it is about (each 0 to 7)"""
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first) (default:
-    as for all priorities)
+    """Order of service within a priority, and which packet is dropped where there is no room (default: as for all
+    priorities)
     """
     alpha: float | None = None
     """A queue may hold alpha times what is free (Choudhury and Hahne 1998) (above 0 to 1e6) (default: as for all
@@ -1186,9 +1193,7 @@ class Switch(Part):
     a transport in use is lossless, else false)
     """
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first); default
-    "fifo".
-    """
+    """Order of service within a priority, and which packet is dropped where there is no room; default "fifo"."""
     queue_packets: int | None = None
     """Packets that a lossy queue holds at most, however short (Linux pfifo: limit) (1 to 10000000) (default: none:
     bytes alone count)

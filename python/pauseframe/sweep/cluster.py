@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pauseframe import RunError, __version__
+from pauseframe._core import RunError, __version__
 from pauseframe.sweep.store import Store
 from pauseframe.sweep.task import Answer, Outcome, Task, compute, task_for
 

@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import InputError
+from pauseframe._core import InputError
+from pauseframe._manifest import FINISHED, read_manifest
 from pauseframe._text import buffers, lossless_caution, none_of
-from pauseframe.results import FINISHED, read_manifest
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from pauseframe.types import Manifest, Summary
 
 SIZES = {
     "fct_us.p99.to_10KB": "< 10 KB",
@@ -216,14 +218,14 @@ def _read(folder: Path) -> list[Observation]:
     ]
 
 
-def _observation(source: Path, place: Path, axes: dict[str, Any], manifest: dict[str, Any]) -> Observation:
+def _observation(source: Path, place: Path, axes: dict[str, Any], manifest: Manifest) -> Observation:
     summary = manifest["summary"]
     memory = buffers((place / "scenario.resolved.toml").read_text(encoding="utf-8"))
     values = _values(summary) | _by_size(place / "flows.parquet")
     return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *memory)
 
 
-def _values(summary: dict[str, Any]) -> dict[str, float]:
+def _values(summary: Summary) -> dict[str, float]:
     numbers = {key: value for key, value in flat(summary).items() if type(value) in (int, float)}
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pauseframe.sweep.spec import Values
+    from pauseframe.types import Problem
 
 NAME_BYTES = 240
 """What a folder's name may have on common file systems is 255."""
@@ -196,25 +197,25 @@ def _quoted(text: str, room: int) -> str:
 
 
 def _merged(
-    wrong: Sequence[tuple[Mapping[str, Any], list[dict[str, str]]]], combinations: Sequence[Mapping[str, Any]]
-) -> list[dict[str, str]]:
+    wrong: Sequence[tuple[Mapping[str, Any], list[Problem]]], combinations: Sequence[Mapping[str, Any]]
+) -> list[Problem]:
     """Each problem once, with what the combinations that have it have in common."""
     having: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    entries: dict[tuple[str, str, str], dict[str, str]] = {}
+    entries: dict[tuple[str, str, str], Problem] = {}
     for combination, problems in wrong:
         for item in problems:
             identity = item["path"], item["value"], item["message"]
             having.setdefault(identity, []).append(combination)
-            entries.setdefault(identity, dict(item))
+            entries.setdefault(identity, item.copy())
     for identity, entry in entries.items():
-        if entry.get("place") == "--set" and _bare(entry["path"]) in map(_bare, combinations[0]):
+        if entry["place"] == "--set" and _bare(entry["path"]) in map(_bare, combinations[0]):
             entry["place"] = "sweep"
         entry["message"] += _circumstances(having[identity], combinations, entry)
     return list(entries.values())
 
 
 def _circumstances(
-    having: Sequence[Mapping[str, Any]], combinations: Sequence[Mapping[str, Any]], entry: Mapping[str, str]
+    having: Sequence[Mapping[str, Any]], combinations: Sequence[Mapping[str, Any]], entry: Problem
 ) -> str:
     """' (with switch.pfc.xoff = "96 KB")' where a problem depends on more than the value that it names."""
     common = {path: value for path, value in having[0].items() if all(other[path] == value for other in having)}

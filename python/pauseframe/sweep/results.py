@@ -7,13 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from pauseframe import RunError
+from pauseframe._core import RunError
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import ERROR_FILE, file_flaw, is_whole, read_json
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
     from pauseframe._plain import Settings, Value
@@ -160,7 +162,7 @@ def load_sweep(folder: str | Path) -> Sweep:
         raise RunError(f"{path} is damaged: {error}") from error
 
 
-def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested dicts as dotted paths; lists are left out.
 
     >>> flat({"fct_us": {"p50": 1.0}, "drops": 0, "warnings": []})

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe import InputError, RunError
+from pauseframe._core import InputError, RunError
 from pauseframe._files import write_text
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.results import MANIFEST, Sweep, load_sweep

@@ -12,12 +12,15 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, to_plain, toml_value
-from pauseframe._problems import Problem, failure, problem
+from pauseframe._problems import failure, problem
 from pauseframe._text import nearest
+
+if TYPE_CHECKING:
+    from pauseframe.types import Problem
 
 Values = Sequence[Any] | Mapping[str, Any]
 """A list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""

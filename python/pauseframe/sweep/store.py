@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._files import is_alive, write_text
-from pauseframe.results import FINISHED
+from pauseframe._manifest import FINISHED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe import InputError, __version__
+from pauseframe._core import InputError, __version__
 from pauseframe._files import write_text
 from pauseframe.view.layout import Graph, arrange
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe import InputError
-from pauseframe.results import read_manifest
+from pauseframe._core import InputError
+from pauseframe._manifest import read_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pauseframe.types import Summary
 
 KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed")
 """In the order of their numbers in the page."""
@@ -58,7 +60,7 @@ class Playback:
     """One run, ready to be played."""
 
     name: str
-    summary: dict[str, Any]
+    summary: Summary
     status: str
     every_us: float
     fabric: Fabric

@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pauseframe import RunError
+from pauseframe._core import RunError
 from pauseframe._files import write_bytes
-from pauseframe.results import read_manifest
+from pauseframe._manifest import read_manifest
 from pauseframe.view.data import KINDS, flows_of, from_folder, has_log
 
 if TYPE_CHECKING:

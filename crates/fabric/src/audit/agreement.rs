@@ -1,28 +1,31 @@
 //! What only several nodes together know: that nothing is lost between them, and that both ends of a link see the same pause.
 
 use crate::cell::Cell;
-use crate::counters::Gone;
-use crate::packet::{Fifo, Kind, NIL, Packet};
-use crate::qcn::CNM_FRAME;
-use crate::view::View;
+use crate::frame::{Content, Fifo, Packet};
+use crate::ids::LaneId;
+use crate::switching::cnm::CNM_FRAME;
+use crate::switching::pool::Standing;
+use crate::watch::view::View;
+use crate::wire::counters::Gone;
 use pauseframe_units::{NodeId, PortId};
 
 /// What has come to a switch, or came to be there, has left it, waits in it, or was lost there: packets and bytes.
 pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
-    let (node, number) = (&view.plan.topology.nodes()[switch], view.plan.number[switch] as usize);
+    let node = &view.plan.topology.nodes()[switch];
     let mut came = Gone::default();
-    let mut went = view.cell(switch).held[number].gone;
+    let number = view.plan.switch(switch).expect("a switch has a number among them");
+    let mut went = view.cell(switch).ports.held[number].gone;
     for egress in &node.ports {
         let ingress = egress.reverse();
         came += sent(view, ingress);
         went += on_wire(view, ingress);
-        went += view.receiver(ingress).errors.lost_on_wire(ingress);
+        went += view.receiver(ingress).ports.errors.lost_on_wire(ingress);
         went += sent(view, *egress);
         for lane in lanes(view, *egress) {
             let here = view.sender(*egress);
-            let cnms = here.counters[lane].cnms_sent;
+            let cnms = here.ports.counters.of(lane).cnms_sent;
             came += Gone { packets: cnms, bytes: cnms * u64::from(CNM_FRAME) };
-            went += Gone::sum(chain(here, here.lanes[lane].queue));
+            went += Gone::sum(chain(here, here.ports.lanes[lane].queue));
         }
     }
     let Gone { packets, bytes } = went;
@@ -35,14 +38,14 @@ pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
     );
 }
 
-fn lanes(view: View<'_>, port: PortId) -> impl Iterator<Item = usize> {
-    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.lane_index(port, class))
+fn lanes(view: View<'_>, port: PortId) -> impl Iterator<Item = LaneId> {
+    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.lane(port, class))
 }
 
 /// What a port has put on its wire, pause frames not counted.
 fn sent(view: View<'_>, port: PortId) -> Gone {
     let mut sum = Gone::default();
-    for lane in lanes(view, port).map(|lane| &view.sender(port).lanes[lane]) {
+    for lane in lanes(view, port).map(|lane| &view.sender(port).ports.lanes[lane]) {
         sum += Gone { packets: lane.tx_packets, bytes: lane.tx_bytes };
     }
     sum
@@ -50,34 +53,34 @@ fn sent(view: View<'_>, port: PortId) -> Gone {
 
 /// What is still there. What a failure has taken has been counted as lost, and keeps its place only.
 fn on_wire(view: View<'_>, port: PortId) -> Gone {
-    Gone::sum(frames(view, port).filter(|packet| packet.to != NIL && packet.kind != Kind::Lost))
+    Gone::sum(frames(view, port).filter(|packet| packet.is_counted()))
 }
 
 /// The frames on a wire. Where it ends in another cell, the first one here has left (`border.rs`).
-fn frames<'a>(view: View<'a>, port: PortId) -> impl Iterator<Item = &'a Packet> {
+fn frames(view: View<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
     let (from, to) = (view.sender(port), view.receiver(port));
-    let leaving = if std::ptr::eq(from, to) { Fifo::EMPTY } else { from.ports[port].in_flight };
-    chain(to, to.ports[port].in_flight).chain(chain(from, leaving).skip(1))
+    let leaving = if std::ptr::eq(from, to) { Fifo::EMPTY } else { from.ports.ports[port].in_flight };
+    chain(to, to.ports.ports[port].in_flight).chain(chain(from, leaving).skip(1))
 }
 
 fn chain(cell: &Cell, packets: Fifo) -> impl Iterator<Item = &Packet> {
-    cell.packets.chain(packets).map(|index| &cell.packets[index])
+    packets.iter(&cell.near.packets).map(|index| &cell.near.packets[index])
 }
 
 /// Who may send by `port` and who keeps what comes by it agree on which classes are paused, but while a pause frame is under way.
 pub(super) fn check_pauses(view: View<'_>, port: PortId) {
     let (asker, obeyer) = (view.receiver(port), view.sender(port));
-    if view.plan.lossless == 0 || !view.plan.has_ingress_account(port) || obeyer.is_down(port) {
+    if view.plan.lossless == 0 || !view.plan.has_ingress_account(port) || obeyer.ports.ports[port].is_down() {
         return;
     }
     let name = || view.plan.topology.port_name(port);
     for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_lossless(*class)) {
         let asked = check_request(view, port, class & view.plan.account_mask);
-        let paused = obeyer.ports[port].paused & 1 << class != 0;
-        if asked == paused || obeyer.storms(view.plan.lane_index(port, class)) > 0 {
+        let paused = obeyer.ports.ports[port].paused & 1 << class != 0;
+        if asked == paused || obeyer.ports.watchdogs.storms(view.plan.lane(port, class)) > 0 {
             continue;
         }
-        let may_be_lost = asker.errors.can_damage(port.reverse());
+        let may_be_lost = asker.ports.errors.can_damage(port.reverse());
         assert!(
             may_be_lost || is_under_way(view, port, class),
             "class {class} of {} is {}, its peer has asked for {}, and no pause frame is under way",
@@ -91,13 +94,14 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
 /// Whether the peer of `port` has asked for a pause: exactly when its account says so.
 fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
     let asker = view.receiver(port);
-    let lane = view.plan.lane_index(port, class);
-    let account = &asker.accounts[lane];
-    let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| asker.hot.shared);
+    let lane = view.plan.lane(port, class);
+    let account = &view.account(port, lane);
+    let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| asker.near.hot.shared);
     let agrees = if let Some(switch) = pool {
-        let pool = &asker.switches[switch as usize].pools[asker.pool_of(class)];
-        let waits = pool.paused.contains(&(lane as u32));
-        let may_go_on = asker.shared_limits(lane, class).may_go_on(account.standing(), pool.free());
+        let pool = &asker.switching.switches[switch].pools[asker.near.hot.pool_of(class)];
+        let waits = pool.paused.contains(&lane);
+        let may_go_on =
+            asker.switching.shared_limits(lane, class).may_go_on(Standing::of(account), pool.free());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
     } else if account.pause_sent {
         account.bytes > account.limits.xon
@@ -117,8 +121,8 @@ fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
 /// A pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
 fn is_under_way(view: View<'_>, port: PortId, class: u8) -> bool {
     let (asker, obeyer) = (view.receiver(port), view.sender(port));
-    let control = chain(asker, asker.ports[port.reverse()].control);
-    let mut pauses = control.chain(frames(view, port.reverse())).filter(|packet| packet.kind == Kind::Pause);
-    pauses.any(|packet| packet.seq & 1 << class != 0)
-        || obeyer.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)
+    let control = chain(asker, asker.ports.ports[port.reverse()].control);
+    let mut frames = control.chain(frames(view, port.reverse()));
+    frames.any(|frame| matches!(frame.content, Content::Pause { classes, .. } if classes & 1 << class != 0))
+        || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)
 }

@@ -8,7 +8,7 @@
 mod agreement;
 mod recount;
 
-use crate::view::View;
+use crate::watch::view::View;
 use agreement::{check_flow, check_pauses};
 use recount::Recount;
 
@@ -39,7 +39,7 @@ impl Audit {
         let mut places = 0;
         for (number, room) in (0..).zip(view.rooms) {
             Recount::new(view, number, &room.cell).check();
-            places += room.cell.packets.places();
+            places += room.cell.near.packets.places();
         }
         view.plan.ports().for_each(|port| check_pauses(view, port));
         view.plan.switches.iter().for_each(|switch| check_flow(view, *switch));

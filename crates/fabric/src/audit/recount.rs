@@ -1,10 +1,11 @@
 //! The books of one cell: where its packets are, and what its queues, accounts and pools say of them.
 
 use crate::cell::Cell;
-use crate::packet::{Fifo, NIL, Packet};
+use crate::frame::{Fifo, Packet, PacketId};
+use crate::ids::{HostId, LaneId, SwitchId};
 use crate::settings::BufferPolicy;
-use crate::view::View;
-use pauseframe_units::PortId;
+use crate::watch::view::View;
+use pauseframe_units::{IndexVec, PortId};
 
 /// What is found in a cell by looking at each packet.
 pub(super) struct Recount<'a> {
@@ -14,13 +15,19 @@ pub(super) struct Recount<'a> {
     /// By place in the pool: somebody has the packet there, or the place is free.
     seen: Vec<bool>,
     /// By lane: bytes that its account should say.
-    accounts: Vec<u64>,
+    accounts: IndexVec<LaneId, u64>,
 }
 
 impl<'a> Recount<'a> {
     /// Of the cell with this number; nothing has been looked at.
     pub(super) fn new(view: View<'a>, number: u16, cell: &'a Cell) -> Recount<'a> {
-        Recount { view, number, cell, seen: cell.packets.free_places(), accounts: vec![0; cell.lanes.len()] }
+        Recount {
+            view,
+            number,
+            cell,
+            seen: cell.near.packets.free_places(),
+            accounts: IndexVec::filled(0, view.plan.lanes()),
+        }
     }
 
     /// # Panics
@@ -30,16 +37,16 @@ impl<'a> Recount<'a> {
             let topology = &self.view.plan.topology;
             let sends = self.view.cell_of[topology.owner(port)] == self.number;
             if sends || self.view.cell_of[topology.peer(port)] == self.number {
-                self.follow(self.cell.ports[port].in_flight, port, "a wire", |_| {});
+                self.follow(self.cell.ports.ports[port].in_flight, port, "a wire", |_| {});
             }
             if sends {
                 self.check_port(port);
             }
         }
-        for host in 0..self.cell.hosts.len() {
+        for host in self.cell.endpoints.hosts.ids() {
             self.check_host(host);
         }
-        for switch in 0..self.cell.switches.len() {
+        for switch in self.cell.switching.switches.ids() {
             self.check_switch(switch);
         }
         self.check_accounts();
@@ -55,11 +62,11 @@ impl<'a> Recount<'a> {
         whose: &str,
         mut each: impl FnMut(&Packet),
     ) -> (u64, u64) {
-        let (mut count, mut bytes, mut last) = (0, 0, NIL);
-        for index in self.cell.packets.chain(chain) {
-            let twice = std::mem::replace(&mut self.seen[index as usize], true);
+        let (mut count, mut bytes, mut last) = (0, 0, PacketId::NONE);
+        for index in chain.iter(&self.cell.near.packets) {
+            let twice = std::mem::replace(&mut self.seen[index.0 as usize], true);
             assert!(!twice, "a packet in {whose} at {} is in two places", self.name(port));
-            let packet = &self.cell.packets[index];
+            let packet = &self.cell.near.packets[index];
             count += 1;
             bytes += u64::from(packet.size);
             last = index;
@@ -75,22 +82,21 @@ impl<'a> Recount<'a> {
 
     /// Queues are as long as they say, and a port with something to send is bound to send it.
     fn check_port(&mut self, port: PortId) {
-        let (cell, state) = (self.cell, &self.cell.ports[port]);
+        let (cell, state) = (self.cell, &self.cell.ports.ports[port]);
         self.follow(state.control, port, "the pause frames", |_| {});
-        for class in 0..cell.priorities.len() as u8 {
-            let index = cell.lane_index(port, class);
-            let lane = &cell.lanes[index];
+        for class in 0..self.view.plan.priorities.len() as u8 {
+            let lane = &cell.ports.lanes[cell.near.hot.lane(port, class)];
             let mut owed = Vec::new();
             let (count, bytes) = self.follow(lane.queue, port, "a queue", |packet| {
-                owed.extend((lane.switch != NIL).then(|| account_of(cell, packet)).flatten());
+                owed.extend((lane.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
             });
-            owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+            self.charge(owed);
             let ready = state.ready & 1 << class != 0;
             self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
-            if lane.switch != NIL {
+            if lane.switch != SwitchId::NONE {
                 self.same("the backlog", port, lane.backlog, bytes);
             }
-            if lane.switch != NIL && cell.hot.watched_arrivals & 1 << class != 0 {
+            if lane.switch != SwitchId::NONE && cell.near.hot.watched_arrivals & 1 << class != 0 {
                 self.same("the packet count", port, u64::from(lane.waiting), count);
             }
         }
@@ -100,15 +106,15 @@ impl<'a> Recount<'a> {
     }
 
     /// What a host holds on its way out, and what a slow receiver has not taken yet.
-    fn check_host(&mut self, number: usize) {
-        let (cell, host) = (self.cell, &self.cell.hosts[number]);
-        if self.view.cell_of[self.view.plan.hosts[number]] != self.number {
+    fn check_host(&mut self, number: HostId) {
+        let (cell, host) = (self.cell, &self.cell.endpoints.hosts[number]);
+        if self.view.cell_of[self.view.plan.hosts[number.0 as usize]] != self.number {
             return;
         }
-        let (port, classes) = (host.port, cell.priorities.len() as u8);
+        let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
         self.follow(host.receiving, port, "the stack", |_| {});
         let (_, mut held) = self.follow(host.sending, port, "the stack", |_| {});
-        for queue in cell.qcn.iter().flat_map(|qcn| qcn.held_back(number as u32)) {
+        for queue in cell.endpoints.limiters.iter().flat_map(|limiters| limiters.held_back(number)) {
             held += self.follow(queue, port, "a rate limiter", |_| {}).1;
         }
         let mut waiting = [0; 8];
@@ -118,47 +124,58 @@ impl<'a> Recount<'a> {
             });
         }
         for class in 0..classes {
-            let lane = &cell.lanes[cell.lane_index(port, class)];
-            let first = cell.packets.chain(lane.queue).map(|index| u64::from(cell.packets[index].size));
+            let lane = &cell.ports.lanes[cell.near.hot.lane(port, class)];
+            let first =
+                lane.queue.iter(&cell.near.packets).map(|index| u64::from(cell.near.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
             self.same("the backlog", port, lane.backlog, bytes);
             held += bytes;
         }
         self.same("the NIC", port, host.held, held);
-        let Some(Some(receiver)) = cell.receivers.get(number) else { return };
+        let Some(Some(receiver)) = cell.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
         self.follow(receiver.waiting, port, "the receive buffer", |packet| {
-            if cell.is_lossless(packet.class) {
-                let class = packet.class & cell.hot.account_mask;
-                owed.push((cell.lane_index(packet.ingress, class), u64::from(packet.size)));
+            if cell.near.hot.is_lossless(packet.class) {
+                let class = packet.class & cell.near.hot.account_mask;
+                owed.push((cell.near.hot.lane(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
         });
-        owed.into_iter().for_each(|(account, size)| self.accounts[account] += size);
+        self.charge(owed);
         self.same("the receive buffer", port, receiver.lossy, lossy);
     }
 
+    fn charge(&mut self, owed: Vec<(LaneId, u64)>) {
+        for (account, size) in owed {
+            self.accounts[account] += size;
+        }
+    }
+
     /// All that waits in a switch, and what its pools say of it.
-    fn check_switch(&self, number: usize) {
-        let (cell, switch) = (self.cell, &self.cell.switches[number]);
+    fn check_switch(&self, number: SwitchId) {
+        let (cell, switch) = (self.cell, &self.cell.switching.switches[number]);
         if self.view.cell_of[switch.node] != self.number {
             return;
         }
         let node = &self.view.plan.topology.nodes()[switch.node];
         let (mut held, mut pools) = (0, [0; 2]);
-        for (egress, class) in
-            node.ports.iter().flat_map(|port| (0..cell.priorities.len() as u8).map(move |c| (*port, c)))
+        for (egress, class) in node
+            .ports
+            .iter()
+            .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
-            let backlog = cell.lanes[cell.lane_index(egress, class)].backlog;
-            let account = &cell.accounts[cell.lane_index(egress.reverse(), class)];
-            let shared = if cell.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
+            let backlog = cell.ports.lanes[cell.near.hot.lane(egress, class)].backlog;
+            let account = &self.view.account(egress.reverse(), cell.near.hot.lane(egress.reverse(), class));
+            let shared =
+                if cell.near.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
             held += backlog;
-            pools[cell.pool_of(class)] += shared.saturating_sub(cell.policies[usize::from(class)].reserved);
+            pools[cell.near.hot.pool_of(class)] +=
+                shared.saturating_sub(cell.switching.policies[usize::from(class)].reserved);
         }
-        let counted = cell.held[number].bytes;
+        let counted = cell.ports.held[number].bytes;
         assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);
-        if cell.hot.shared {
+        if cell.near.hot.shared {
             for (pool, found) in switch.pools.iter().zip(pools) {
                 let used = pool.used;
                 assert!(
@@ -172,8 +189,13 @@ impl<'a> Recount<'a> {
 
     /// What is held of what came by each lane.
     fn check_accounts(&self) {
-        for (lane, found) in (0..).zip(&self.accounts) {
-            let (port, account) = (self.cell.port_and_class(lane).0, &self.cell.accounts[lane as usize]);
+        for (lane, found) in self.accounts.iter_enumerated() {
+            let port = self.cell.near.hot.port_and_class(lane).0;
+            let here = self.view.cell_of[self.view.plan.topology.peer(port)] == self.number;
+            if !here {
+                continue;
+            }
+            let account = self.view.account(port, lane);
             self.same("the ingress account", port.reverse(), account.bytes, *found);
             assert!(
                 account.in_headroom <= account.bytes,
@@ -193,12 +215,12 @@ impl<'a> Recount<'a> {
 }
 
 /// The ingress account that a packet in a queue of a switch is in, and its bytes there.
-fn account_of(cell: &Cell, packet: &Packet) -> Option<(usize, u64)> {
-    let class = packet.class & cell.hot.account_mask;
-    let by_ingress =
-        matches!(cell.settings.buffer, BufferPolicy::IdealOutputQueued(_)) || cell.is_lossless(class);
+fn account_of(cell: &Cell, packet: &Packet) -> Option<(LaneId, u64)> {
+    let class = packet.class & cell.near.hot.account_mask;
+    let by_ingress = matches!(cell.near.settings.buffer, BufferPolicy::IdealOutputQueued(_))
+        || cell.near.hot.is_lossless(class);
     // A CNM of this switch came by no port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
-    let lane = || cell.lane_index(packet.ingress, packet.ingress_class & cell.hot.account_mask);
+    let lane = || cell.near.hot.lane(packet.ingress, packet.ingress_class & cell.near.hot.account_mask);
     counts.then(|| (lane(), u64::from(packet.size)))
 }

@@ -1,71 +1,146 @@
 //! Queue disciplines: in which order a queue gives its packets, and which it gives up when there is no room.
 //!
-//! Every queue is a chain of packets in the order of their arrival (`packet.rs`); first in, first out needs nothing
-//! else and is what `port.rs` does by itself. Another discipline says two things about the chain: which packet is to
-//! be first when one leaves, and which is to go when there is no room for a new one. Adding one: its file here, a
-//! variant, and its arm in the two matches.
+//! Every queue is a chain of packets in the order of their arrival (`frame/chain.rs`); first in, first out needs nothing
+//! else and is what `wire/` does by itself. Another discipline says two things about the chain: which packet is to
+//! be first when one leaves, and which is to go when there is no room for a new one. A discipline is a file here and a line
+//! of the registry (`docs/how-to/add-a-queue-discipline.md`); `switching/serving.rs` asks it.
 
-mod pfabric;
+use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
 
-use crate::cell::Cell;
-use crate::counters::DropReason;
-use pauseframe_engine::EventQueue;
-use pauseframe_units::{PortId, Time};
+/// What a discipline has to do.
+pub(crate) trait Discipline {
+    /// Whether anything but the order of arrival counts: else it is never asked.
+    const RANKED: bool;
 
-/// The order of service within a class at a switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QueueDiscipline {
-    /// First in, first out; what finds no room is dropped.
-    Fifo,
-    /// pFabric: the flow with the least left goes first, the packet with the most left is dropped.
-    Pfabric,
+    /// Puts the packet first that is to leave next, among those that `may_go`.
+    fn bring_forward(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
+
+    /// Takes the packet out that is to be given up for `newcomer`, which is not in the queue; `None`: that is itself the one to go.
+    fn take_victim(queue: &mut Chain, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId>;
 }
 
-impl Cell {
-    /// Puts the packet first that `class` is to send next. Packets that are still in the pipeline of the switch
-    /// are not among the choice.
-    pub(crate) fn bring_forward(&mut self, port: PortId, class: u8, now: Time) {
-        let lane = self.lane_index(port, class);
-        let latency = self.hot.switch_latency;
-        match self.policies[usize::from(class)].queue {
-            QueueDiscipline::Fifo => {}
-            QueueDiscipline::Pfabric => {
-                pfabric::bring_forward(&mut self.lanes[lane].queue, &mut self.packets, |packet| {
-                    packet.at + latency <= now
-                });
+macro_rules! registry {
+    ($($name:literal => $file:ident::$kind:ident, $doc:literal;)+) => {
+        $(mod $file;)+
+
+        pauseframe_schema::choices! {
+            /// The order of service within a class at a switch
+            pub enum QueueDiscipline { $(#[doc = $doc] $kind = $name,)+ }
+        }
+
+        impl QueueDiscipline {
+            pub(crate) fn is_ranked(self) -> bool {
+                match self { $(QueueDiscipline::$kind => $file::$kind::RANKED,)+ }
+            }
+
+            pub(crate) fn bring_forward(
+                self,
+                queue: &mut Chain,
+                packets: &mut PacketPool,
+                may_go: impl Fn(&Packet) -> bool,
+            ) {
+                match self { $(QueueDiscipline::$kind => $file::$kind::bring_forward(queue, packets, may_go),)+ }
+            }
+
+            pub(crate) fn take_victim(
+                self,
+                queue: &mut Chain,
+                packets: &mut PacketPool,
+                newcomer: PacketId,
+            ) -> Option<PacketId> {
+                match self { $(QueueDiscipline::$kind => $file::$kind::take_victim(queue, packets, newcomer),)+ }
+            }
+        }
+    };
+}
+
+registry! {
+    "fifo" => fifo::Fifo, "First in, first out; what finds no room is dropped";
+    "pfabric" => pfabric::Pfabric, "The flow with the least left first; the packet with the most left is dropped (pFabric)";
+}
+
+#[cfg(test)]
+mod contract {
+    //! What every discipline of the registry keeps to, on random queues.
+
+    use super::*;
+    use crate::frame::{Carried, Content, OptionsId};
+    use pauseframe_engine::{Rng, stream};
+    use pauseframe_schema::value::Choice;
+    use pauseframe_transport::{Ecn, Flags, Stamps};
+    use pauseframe_units::Time;
+
+    /// A segment of `to` with `remaining` bytes behind it.
+    pub(super) fn segment(to: u32, remaining: u32) -> Packet {
+        let (options, stamps, ecn, flags) =
+            (OptionsId::NONE, Stamps::default(), Ecn::NotEct, Flags::default());
+        let carried =
+            Carried { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
+        Packet::new(Content::Segment(carried), 64, 0)
+    }
+
+    /// The numbers of the packets of a chain.
+    fn numbers(queue: Chain, packets: &PacketPool) -> Vec<PacketId> {
+        let mut copy = queue;
+        std::iter::from_fn(|| copy.pop(packets)).collect()
+    }
+
+    fn packet(rng: &mut Rng) -> Packet {
+        let to = rng.below(5) as u32;
+        segment(to, rng.below(9) as u32)
+    }
+
+    fn random_queue(packets: &mut PacketPool, rng: &mut Rng) -> Chain {
+        let mut queue = Chain::EMPTY;
+        for place in 0..=rng.below(12) {
+            let index = packets.add(Packet { at: Time(place / 3), ..packet(rng) });
+            queue.push(packets, index);
+        }
+        queue
+    }
+
+    fn sorted(mut numbers: Vec<PacketId>) -> Vec<PacketId> {
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn what_is_brought_forward_may_go_and_nothing_is_lost() {
+        for (name, discipline) in QueueDiscipline::NAMES {
+            let mut rng = stream(1, name, 0);
+            for round in 0..500 {
+                let (mut packets, due) = (PacketPool::new(), Time(rng.below(4)));
+                let mut queue = random_queue(&mut packets, &mut rng);
+                let before = numbers(queue, &packets);
+                discipline.bring_forward(&mut queue, &mut packets, |packet| packet.at <= due);
+                let after = numbers(queue, &packets);
+                assert_eq!(sorted(after.clone()), sorted(before.clone()), "{name}, round {round}");
+                if before != after {
+                    assert!(discipline.is_ranked(), "{name} is never asked, but has an order of its own");
+                    assert!(packets[after[0]].at <= due, "{name}, round {round}: still in the pipeline");
+                    let rest: Vec<PacketId> = before.into_iter().filter(|index| *index != after[0]).collect();
+                    assert_eq!(after[1..], rest, "{name}, round {round}: the others keep their order");
+                }
             }
         }
     }
 
-    /// Gives up a packet of the queue that `index` is to join, if the discipline would rather have `index`; false if
-    /// there is none.
-    #[cold]
-    pub(crate) fn displace(&mut self, index: u32, port: PortId, now: Time, queue: &mut EventQueue) -> bool {
-        let class = self.packets[index].class;
-        let lane = self.lane_index(port, class);
-        let victim = match self.policies[usize::from(class)].queue {
-            QueueDiscipline::Fifo => None,
-            QueueDiscipline::Pfabric => {
-                pfabric::take_victim(&mut self.lanes[lane].queue, &mut self.packets, index)
+    #[test]
+    fn one_packet_is_given_up_or_none_and_the_end_of_the_chain_is_right() {
+        for (name, discipline) in QueueDiscipline::NAMES {
+            let mut rng = stream(2, name, 0);
+            for round in 0..500 {
+                let mut packets = PacketPool::new();
+                let mut queue = random_queue(&mut packets, &mut rng);
+                let mut expected = numbers(queue, &packets);
+                let newcomer = packets.add(packet(&mut rng));
+                let victim = discipline.take_victim(&mut queue, &mut packets, newcomer);
+                assert_ne!(victim, Some(newcomer), "{name}, round {round}: it is not in the queue");
+                expected.retain(|index| Some(*index) != victim);
+                queue.push(&mut packets, newcomer);
+                expected.push(newcomer);
+                assert_eq!(numbers(queue, &packets), expected, "{name}, round {round}");
             }
-        };
-        let Some(victim) = victim else { return false };
-        let size = u64::from(self.packets[victim].size);
-        let state = &mut self.lanes[lane];
-        if !state.leave(size, now) {
-            self.overdrawn("backlog", port);
         }
-        if let Some(held) = self.held.get_mut(self.lanes[lane].switch as usize) {
-            held.bytes = held.bytes.wrapping_sub(size);
-        }
-        if self.lanes[lane].queue.is_empty() {
-            self.ports[port].ready &= !(1 << class);
-        }
-        self.forget_waiting(port, class);
-        if self.hot.accounted & 1 << class != 0 {
-            self.release(victim, port, now, queue);
-        }
-        self.drop_packet(victim, port, DropReason::BufferFull, now);
-        true
     }
 }

@@ -6,69 +6,81 @@
 //! is sent, so that the packets of a flow are not put out of order.
 //! Left out: the comparator tree of the hardware (§4.3): queues are a few dozen packets long and are searched.
 
-use crate::packet::{Fifo, NIL, Packet, PacketPool};
+use super::Discipline;
+use crate::frame::{Fifo, Packet, PacketId, PacketPool};
 
 /// The packets of a chain with the one before each.
-fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (u32, u32)> {
-    let step = |(_, index): &(u32, u32)| {
-        let next = packets[*index].next;
-        (next != NIL).then_some((*index, next))
+fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
+    let step = |(_, index): &(PacketId, PacketId)| {
+        let next = packets.behind(*index)?;
+        Some((*index, next))
     };
-    std::iter::successors(queue.head().map(|head| (NIL, head)), step)
+    std::iter::successors(queue.head().map(|head| (PacketId::NONE, head)), step)
 }
 
-/// Puts the earliest packet of the flow that has the best rank first, among the packets that `may_go`.
-pub(super) fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
-    let best = links(*queue, packets)
-        .filter(|(_, index)| may_go(&packets[*index]))
-        .min_by_key(|(_, index)| packets[*index].remaining);
-    let Some((_, best)) = best else { return };
-    let flow = packets[best].to;
-    let first = links(*queue, packets).find(|(_, index)| packets[*index].to == flow);
-    if let Some((before, index)) = first.filter(|(before, _)| *before != NIL) {
+/// pFabric's queue.
+pub(super) struct Pfabric;
+
+impl Discipline for Pfabric {
+    const RANKED: bool = true;
+
+    /// Puts the earliest packet of the flow that has the best rank first.
+    fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+        let best = links(*queue, packets)
+            .filter(|(_, index)| may_go(&packets[*index]))
+            .min_by_key(|(_, index)| packets[*index].rank());
+        let Some((_, best)) = best else { return };
+        let flow = packets[best].to();
+        let first = links(*queue, packets).find(|(_, index)| packets[*index].to() == flow);
+        if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
+            queue.unlink(packets, before, index);
+            queue.push_front(packets, index);
+        }
+    }
+
+    /// Takes the packet of the worst rank out, if `newcomer` is better.
+    fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
+        // Of equal ranks `max_by_key` gives the last.
+        let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].rank());
+        let (before, index) = worst?;
+        if packets[index].rank() <= packets[newcomer].rank() {
+            return None;
+        }
         queue.unlink(packets, before, index);
-        queue.push_front(packets, index);
+        Some(index)
     }
-}
-
-/// Takes the packet of the worst rank out, if `newcomer` is better.
-pub(super) fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: u32) -> Option<u32> {
-    // Of equal ranks `max_by_key` gives the last.
-    let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].remaining);
-    let (before, index) = worst?;
-    if packets[index].remaining <= packets[newcomer].remaining {
-        return None;
-    }
-    queue.unlink(packets, before, index);
-    Some(index)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::contract::segment;
     use pauseframe_units::Time;
 
     /// A queue of packets of (flow, remaining).
     fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, Fifo) {
         let (mut packets, mut queue) = (PacketPool::new(), Fifo::EMPTY);
         for (number, (to, remaining)) in ranks.iter().enumerate() {
-            let packet =
-                Packet { to: *to, remaining: *remaining, at: Time(number as u64), ..Packet::blank() };
+            let packet = Packet { at: Time(number as u64), ..segment(*to, *remaining) };
             let index = packets.add(packet);
             queue.push(&mut packets, index);
         }
         (packets, queue)
     }
 
+    fn name(packet: &Packet) -> (u32, u32) {
+        (packet.to().unwrap(), packet.rank())
+    }
+
     fn content(packets: &PacketPool, queue: Fifo) -> Vec<(u32, u32)> {
-        links(queue, packets).map(|(_, index)| (packets[index].to, packets[index].remaining)).collect()
+        links(queue, packets).map(|(_, index)| name(&packets[index])).collect()
     }
 
     fn drain(packets: &mut PacketPool, queue: &mut Fifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
-            bring_forward(queue, packets, |_| true);
-            out.extend(queue.pop(packets).map(|index| (packets[index].to, packets[index].remaining)));
+            Pfabric::bring_forward(queue, packets, |_| true);
+            out.extend(queue.pop(packets).map(|index| name(&packets[index])));
         }
         out
     }
@@ -80,7 +92,7 @@ mod tests {
         let sent = [(8, 90), (8, 80), (8, 10), (2, 50), (2, 40), (4, 60)];
         assert_eq!(drain(&mut packets, &mut queue), sent);
         // What is drained can be filled again.
-        let index = packets.add(Packet::blank());
+        let index = packets.add(segment(0, 0));
         assert!(queue.push(&mut packets, index));
     }
 
@@ -94,23 +106,23 @@ mod tests {
     #[test]
     fn packets_in_the_pipeline_are_not_chosen() {
         let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
-        bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
+        Pfabric::bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
         assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
     }
 
     #[test]
     fn the_worst_is_given_up_and_the_last_of_equals() {
         let (mut packets, mut queue) = queue_of(&[(1, 70), (2, 90), (3, 90), (4, 20)]);
-        let new = |packets: &mut PacketPool, remaining| packets.add(Packet { remaining, ..Packet::blank() });
+        let new = |packets: &mut PacketPool, remaining| packets.add(segment(0, remaining));
         // Not better than the worst: it is itself the one to go.
         let equal = new(&mut packets, 90);
-        assert_eq!(take_victim(&mut queue, &mut packets, equal), None);
+        assert_eq!(Pfabric::take_victim(&mut queue, &mut packets, equal), None);
         let better = new(&mut packets, 30);
-        let victim = take_victim(&mut queue, &mut packets, better).unwrap();
-        assert_eq!((packets[victim].to, packets[victim].remaining), (3, 90));
+        let victim = Pfabric::take_victim(&mut queue, &mut packets, better).unwrap();
+        assert_eq!(name(&packets[victim]), (3, 90));
         assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
         let mut left = 3;
-        while take_victim(&mut queue, &mut packets, better).is_some() {
+        while Pfabric::take_victim(&mut queue, &mut packets, better).is_some() {
             left -= 1;
         }
         assert_eq!((left, content(&packets, queue)), (1, vec![(4, 20)]));

@@ -1,34 +1,52 @@
-//! The arrows of ARCHITECTURE.md inside this crate, read from its sources: who may name whom.
+//! The arrows of ARCHITECTURE.md inside this crate, read from its sources: who may name whom, and who has what in hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Beside the cells: they drive them or look at them, and nothing in a cell knows them.
 const OUTSIDE: [&str; 14] = [
-    "agreement",
     "audit",
     "crew",
-    "deadlock",
     "network",
     "partition",
-    "pause_tree",
-    "recount",
     "room",
     "rows",
-    "sampler",
-    "states",
     "traffic",
-    "view",
+    "watch",
+    "watch/deadlock",
+    "watch/pause_tree",
+    "watch/ports",
+    "watch/sampler",
+    "watch/states",
+    "watch/view",
 ];
 /// Who watches: they read cells and change nothing in them.
-const WATCHERS: [&str; 7] = ["agreement", "audit", "deadlock", "pause_tree", "recount", "sampler", "states"];
+const WATCHERS: [&str; 8] = [
+    "audit",
+    "audit/agreement",
+    "audit/recount",
+    "watch/deadlock",
+    "watch/pause_tree",
+    "watch/ports",
+    "watch/sampler",
+    "watch/states",
+];
 /// All that the traffic knows.
 const OF_TRAFFIC: [&str; 6] = ["flow", "ideal", "order", "plan", "rows", "vlan"];
+/// Who may know whom on a packet's way: what a folder or file names of the others.
+const WAY: [(&str, &[&str]); 5] = [
+    ("frame", &[]),
+    ("near", &["frame"]),
+    ("wire", &["frame", "near"]),
+    ("switching", &["frame", "near", "wire"]),
+    ("endpoint", &["frame", "near", "wire"]),
+];
 
-/// Every module with its text, tests not included.
+/// Every module by its path, with its text, tests not included.
 fn modules() -> BTreeMap<String, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = BTreeMap::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut folders = vec![source.clone()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
@@ -40,38 +58,71 @@ fn modules() -> BTreeMap<String, String> {
             }
             let text = std::fs::read_to_string(&entry).unwrap();
             let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
-            let mut name = entry.file_stem().unwrap().to_string_lossy().into_owned();
-            if name == "mod" {
-                name = entry.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
-            }
-            found.insert(name, text);
+            let path = entry.strip_prefix(&source).unwrap().with_extension("");
+            let path = path.to_string_lossy().replace('\\', "/");
+            found.insert(path.strip_suffix("/mod").unwrap_or(&path).to_owned(), text);
         }
     }
     found
 }
 
-/// The modules of this crate that a text names, comments not counted.
-fn named(text: &str) -> BTreeSet<&str> {
+/// The modules of this crate that a text names, comments not counted; a part of `watch` by its path.
+fn named(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let paths = lines.flat_map(|line| line.split("crate::").skip(1));
-    paths.filter_map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next()).collect()
+    let name = |path: &str| {
+        let mut parts = path.split(|c: char| !c.is_alphanumeric() && c != '_');
+        match (parts.next()?, parts.nth(1)) {
+            ("watch", Some(part)) if !part.is_empty() => Some(format!("watch/{part}")),
+            (first, _) => Some(first.to_owned()),
+        }
+    };
+    paths.filter_map(name).collect()
 }
 
 #[test]
 fn nothing_in_a_cell_names_what_is_outside_of_it() {
-    for (module, text) in
-        modules().iter().filter(|(module, _)| !OUTSIDE.contains(&module.as_str()) && *module != "lib")
-    {
-        let outside: Vec<&str> = named(text).into_iter().filter(|name| OUTSIDE.contains(name)).collect();
+    let is_inside = |module: &&String| {
+        let in_folder = ["audit/", "traffic/"].iter().any(|folder| module.starts_with(folder));
+        let is_outside = OUTSIDE.contains(&module.as_str()) || in_folder;
+        !is_outside && *module != "lib"
+    };
+    for (module, text) in modules().iter().filter(|(module, _)| is_inside(module)) {
+        let outside: Vec<String> =
+            named(text).into_iter().filter(|name| OUTSIDE.contains(&name.as_str())).collect();
         assert!(outside.is_empty(), "{module} names {outside:?}");
     }
 }
 
 #[test]
+fn calls_go_one_way_on_a_packet_s_journey() {
+    for (module, text) in modules() {
+        let place = module.split('/').next().unwrap();
+        let Some((_, knows)) = WAY.iter().find(|(name, _)| *name == place) else { continue };
+        let on_the_way = |name: &String| name == "cell" || WAY.iter().any(|(other, _)| other == name);
+        let wrong: Vec<String> = named(&text)
+            .into_iter()
+            .filter(|name| on_the_way(name) && name != place && !knows.contains(&name.as_str()))
+            .collect();
+        assert!(wrong.is_empty(), "{module} names {wrong:?}");
+    }
+}
+
+#[test]
+fn a_cell_is_changed_by_its_own_file_alone() {
+    for (module, text) in modules() {
+        let own = text.split("impl Cell {").nth(1).unwrap_or_default();
+        let own = own.split("\n}\n").next().unwrap_or_default();
+        assert!(module == "cell" || !own.contains("&mut self"), "{module} changes cells");
+    }
+}
+
+#[test]
 fn the_traffic_knows_no_cell() {
-    let modules = modules();
-    let known = named(&modules["traffic"]);
-    assert!(known.iter().all(|name| OF_TRAFFIC.contains(name)), "{known:?}");
+    for (module, text) in modules().iter().filter(|(module, _)| module.starts_with("traffic")) {
+        let known = named(text);
+        assert!(known.iter().all(|name| OF_TRAFFIC.contains(&name.as_str())), "{module}: {known:?}");
+    }
 }
 
 #[test]
@@ -79,7 +130,7 @@ fn who_watches_changes_nothing() {
     let modules = modules();
     for watcher in WATCHERS {
         let text = &modules[watcher];
-        let changes = ["&mut Cell", "&mut Room", "&mut View", "impl Cell", "EventQueue"];
+        let changes = ["&mut Cell", "&mut Room", "&mut View", "&mut Near", "impl Cell", "EventQueue"];
         let found: Vec<_> = changes.into_iter().filter(|change| text.contains(change)).collect();
         assert!(found.is_empty(), "{watcher} has {found:?}");
         assert!(!named(text).contains("network"), "{watcher} names the network");

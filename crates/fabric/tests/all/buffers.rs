@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, Marker, Metric, SamplePlan, Settings, Threshold,
-    Transport,
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, Metric, NotEct, SamplePlan, Settings,
+    Step, Threshold, Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -179,7 +179,9 @@ fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 3]) {
 
 #[test]
 fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
-    let at = |k: u64| Marker::Step { k: Threshold::Bytes(Bytes(k)), at_dequeue: false, drop_not_ect: false };
+    let at = |k: u64| {
+        Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Enqueue, not_ect: NotEct::Queue })
+    };
     for ecn in [EcnMode::Dctcp, EcnMode::Classic] {
         // Packet 0 meets an idle port, packet i finds i - 1 waiting: more than three from packet 5 on.
         assert_eq!(marked(at(3 * FRAME), ecn, 10), ((5..10).collect(), [0; 3]));
@@ -192,7 +194,9 @@ fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
 
 #[test]
 fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
-    let at = |k: u64| Marker::Step { k: Threshold::Bytes(Bytes(k)), at_dequeue: true, drop_not_ect: false };
+    let at = |k: u64| {
+        Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Dequeue, not_ect: NotEct::Queue })
+    };
     // Packet i leaves when those from i on are there: 10 - i of them.
     assert_eq!(marked(at(3 * FRAME), EcnMode::Dctcp, 10), ((1..7).collect(), [0; 3]));
     assert_eq!(marked(at(3 * FRAME - 1), EcnMode::Dctcp, 10), ((1..8).collect(), [0; 3]));
@@ -201,8 +205,11 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
 
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
-    let marker =
-        Marker::Step { k: Threshold::Bytes(Bytes(3 * FRAME)), at_dequeue: false, drop_not_ect: true };
+    let marker = Marker::Step(Step {
+        k: Threshold::Bytes(Bytes(3 * FRAME)),
+        at: MarkAt::Enqueue,
+        not_ect: NotEct::Drop,
+    });
     // The queue stays at four packets: 0 on the wire, 1 to 4 waiting.
     assert_eq!(marked(marker, EcnMode::Off, 10), (vec![], [0, 0, 5]));
     assert_eq!(marked(marker, EcnMode::Dctcp, 10), ((5..10).collect(), [0; 3]));

@@ -2,8 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus, Marker,
-    Metric, Network, QueueDiscipline, Red, SamplePlan, Scheduler, Settings, Threshold, Transport,
+    BufferPolicy, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus, MarkAt,
+    Marker, Metric, Network, NotEct, QueueDiscipline, Red, SamplePlan, Scheduler, Settings, Step, Threshold,
+    Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -264,16 +265,16 @@ fn ecn(ecn: EcnMode) -> Config {
 
 #[test]
 fn a_threshold_in_packets_counts_packets() {
-    for at_dequeue in [false, true] {
-        let marker = Marker::Step { k: Threshold::Packets(3), at_dequeue, drop_not_ect: !at_dequeue };
+    for (at, not_ect) in [(MarkAt::Enqueue, NotEct::Drop), (MarkAt::Dequeue, NotEct::Queue)] {
+        let marker = Marker::Step(Step { k: Threshold::Packets(3), at, not_ect });
         let base = settings(ecn(EcnMode::Dctcp));
         let settings = Settings { marker, ..base };
         let (marks, dropped) = marked(&settings, 10);
         // As with 3 full frames in bytes: at enqueue from packet 5 on, at dequeue while more than 3 are left.
-        let expected: Vec<u32> = if at_dequeue { (1..7).collect() } else { (5..10).collect() };
-        assert_eq!((marks, dropped), (expected, [0; 3]), "{at_dequeue}");
+        let expected: Vec<u32> = if at == MarkAt::Dequeue { (1..7).collect() } else { (5..10).collect() };
+        assert_eq!((marks, dropped), (expected, [0; 3]), "{at:?}");
     }
-    let marker = Marker::Step { k: Threshold::Packets(3), at_dequeue: false, drop_not_ect: true };
+    let marker = Marker::Step(Step { k: Threshold::Packets(3), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
     let settings = Settings { marker, ..settings(config()) };
     assert_eq!(marked(&settings, 10), (vec![], [0, 0, 5]));
 }
@@ -288,14 +289,14 @@ fn red_without_memory_is_a_step() {
         p_max: 1.0,
         gentle: false,
         average_packet: Bytes(1000),
-        drop_not_ect: true,
+        not_ect: NotEct::Drop,
     };
     // Packet i finds i - 1 waiting. At the minimum itself the probability is 0.
     let all = Settings { marker: Marker::Red(red), ..settings(ecn(EcnMode::Dctcp)) };
     assert_eq!(marked(&all, 10), ((5..10).collect(), [0; 3]));
     let not_ect = Settings { marker: Marker::Red(red), ..settings(config()) };
     assert_eq!(marked(&not_ect, 10), (vec![], [0, 0, 5]));
-    let queued = Red { drop_not_ect: false, ..red };
+    let queued = Red { not_ect: NotEct::Queue, ..red };
     let not_ect = Settings { marker: Marker::Red(queued), ..settings(config()) };
     assert_eq!(marked(&not_ect, 10), (vec![], [0; 3]));
     // A real weight: a short burst moves the average too little.
@@ -308,7 +309,7 @@ fn red_without_memory_is_a_step() {
 #[test]
 fn a_marker_is_its_classes_own() {
     let k = Threshold::Bytes(Bytes(3 * TAGGED));
-    let marker = Marker::Step { k, at_dequeue: false, drop_not_ect: true };
+    let marker = Marker::Step(Step { k, at: MarkAt::Enqueue, not_ect: NotEct::Drop });
     let classes = vec![ClassSettings { marker: Some(marker), ..class(&[1]) }];
     let both = with_priorities(settings(config()), &config(), &[0, 1]);
     let (topology, flows) = many_to_one(2, 12, 1);

@@ -2,14 +2,15 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, Marker, Metric, Network, Overhead, PfcSettings, PortReport,
-    QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Threshold, Transport, Workload,
+    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
+    PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Step, Threshold, Transport,
+    Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments,
+    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments, Without,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -85,6 +86,7 @@ pub(crate) fn config() -> Config {
         cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
+        without: Without::NOTHING,
     }
 }
 
@@ -101,7 +103,7 @@ pub(crate) fn dctcp(initial_window: u64) -> Config {
 }
 
 pub(crate) fn step(k: u64) -> Marker {
-    Marker::Step { k: Threshold::Bytes(Bytes(k)), at_dequeue: false, drop_not_ect: false }
+    Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Enqueue, not_ect: NotEct::Queue })
 }
 
 /// Lossy Ethernet with buffers that do not fill, no stack, no latency.
@@ -123,7 +125,7 @@ pub(crate) fn settings(config: Config) -> Settings {
         buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
         queue_packets: None,
         egress_pool: None,
-        marker: Marker::None,
+        marker: Marker::NONE,
         queue: QueueDiscipline::Fifo,
         scheduler: Scheduler::Strict,
         classes: vec![],

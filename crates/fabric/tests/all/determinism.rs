@@ -4,8 +4,8 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::Ending;
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, Marker, Overhead, PfcSettings, PortReport, SamplePlan, Settings,
-    Threshold,
+    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, PortReport,
+    SamplePlan, Settings, Step, Threshold,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
 use pauseframe_topology::{Channel, Topology};
@@ -175,7 +175,8 @@ fn incasts() -> Vec<Pinned> {
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
     let small = Settings { buffer: BufferPolicy::PerPort(Bytes(40_000)), ..settings(newreno()) };
     let handshake = settings(Config { handshake: true, ..newreno() }).transports;
-    let dequeue = Marker::Step { k: Threshold::Bytes(Bytes(22_500)), at_dequeue: true, drop_not_ect: true };
+    let dequeue =
+        Marker::Step(Step { k: Threshold::Bytes(Bytes(22_500)), at: MarkAt::Dequeue, not_ect: NotEct::Drop });
     let slow = PfcSettings { reaction: Span::from_ns(600), quanta: 500, ..pfc() };
     let stack =
         Settings { tx_delay: Span::from_us(9), rx_delay: Span::from_us(24), nic_buffer: 500_000, ..bolt() };

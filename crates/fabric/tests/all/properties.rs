@@ -4,8 +4,8 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, Marker, Network, Overhead, PfcSettings,
-    PortReport, QueueDiscipline, Red, Scheduler, Settings, Threshold, Transport,
+    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, MarkAt, Marker, Network, NotEct, Overhead,
+    PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings, Step, Threshold, Transport,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
@@ -108,11 +108,11 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             reserved: Bytes(rng.below(2) * 2000),
         },
     };
-    let marker = Marker::Step {
+    let marker = Marker::Step(Step {
         k: Threshold::Bytes(Bytes(5_000 + rng.below(40_000))),
-        at_dequeue: coin(rng),
-        drop_not_ect: false,
-    };
+        at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
+        not_ect: NotEct::Queue,
+    });
     let stack = |rng: &mut Rng| Span(rng.below(2) * rng.below(20_000_000));
     Settings {
         seed,
@@ -136,7 +136,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         buffer,
         queue_packets: None,
         egress_pool: None,
-        marker: if coin(rng) { marker } else { Marker::None },
+        marker: if coin(rng) { marker } else { Marker::NONE },
         queue: QueueDiscipline::Fifo,
         scheduler: Scheduler::Strict,
         classes: Vec::new(),
@@ -189,13 +189,13 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         p_max: one_of(rng, &[0.02, 1.0]),
         gentle: coin(rng),
         average_packet: Bytes(1000),
-        drop_not_ect: false,
+        not_ect: NotEct::Queue,
     };
-    let packets = Marker::Step {
+    let packets = Marker::Step(Step {
         k: Threshold::Packets(rng.below(30) as u32),
-        at_dequeue: coin(rng),
-        drop_not_ect: false,
-    };
+        at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
+        not_ect: NotEct::Queue,
+    });
     settings.classes = vec![ClassSettings {
         priorities: priorities.into_iter().filter(|_| coin(rng)).collect(),
         marker: one_of(rng, &[None, Some(Marker::Red(red)), Some(packets)]),

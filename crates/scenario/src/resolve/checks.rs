@@ -2,9 +2,8 @@
 //! switches, flows against the end of the run.
 
 use crate::spec::{
-    BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, LengthSpec, MarkerSpec, NicQueue, PerPort,
-    PfcSpec, QcnSpec, Red, RoutingSpec, Shared, Step, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead,
-    WorkloadKind,
+    BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
+    RoutingSpec, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
@@ -182,18 +181,14 @@ pub(crate) fn transports(
             let message = format!("false, but transport {name:?} is lossless (preset {:?})", spec.preset);
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
-        match (switch.marker_of(spec.priority), spec.ecn) {
-            (MarkerSpec::None(_), EcnName::Classic | EcnName::Dctcp) => {
-                ledger.warn(format!(
-                    "transport {name:?} has ECN, but nothing is marked: switch.marker is \"none\""
-                ));
-            }
-            (MarkerSpec::Step(Step { k, .. }), EcnName::Off) => ledger.warn(format!(
-                "transport {name:?} has no ECN: switch.marker drops its packets above a backlog of {}",
-                k.plain()
+        let marker = switch.marker_of(spec.priority);
+        match (marker.begins(), spec.ecn) {
+            (None, EcnName::Classic | EcnName::Dctcp) => ledger.warn(format!(
+                "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
+                marker.name()
             )),
-            (MarkerSpec::Red(Red { min, .. }), EcnName::Off) => ledger.warn(format!(
-                "transport {name:?} has no ECN: switch.marker drops its packets above an average backlog of {min}"
+            (Some(backlog), EcnName::Off) => ledger.warn(format!(
+                "transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"
             )),
             _ => {}
         }
@@ -207,10 +202,11 @@ pub(crate) fn transports(
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let MarkerSpec::Step(Step { k: LengthSpec::Bytes(k), .. }) = switch.marker
-        && k >= size(&switch.buffer)
+    if let Some((key, bytes)) = switch.marker.least()
+        && bytes >= size(&switch.buffer)
     {
-        ledger.warn(format!("switch.marker.k ({k}) is not below switch.buffer.size: nothing is ever marked"));
+        let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
+        ledger.warn(format!("{why}: nothing is ever marked"));
     }
 }
 

@@ -213,7 +213,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports, &workloads);
     checks::classes(ledger, &switch);
-    routes::judge(ledger, &routing, graph.as_ref(), &switch, &transports);
+    routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
 

@@ -8,6 +8,7 @@ use crate::spec::routing::VLAN_MAX;
 use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
+use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_topology::routing::{Dependencies, NextHops, SwitchGraph};
 
@@ -20,7 +21,7 @@ const SHOWN_ARCS: usize = 8;
 pub(crate) fn judge(
     ledger: &mut Ledger,
     routing: &RoutingSpec,
-    graph: Option<&Topology>,
+    (graph, labels): (Option<&Topology>, &Labels),
     switch: &SwitchSpec,
     transports: &[Named],
 ) {
@@ -30,7 +31,7 @@ pub(crate) fn judge(
     });
     let Some(vlans) = &routing.vlans else {
         if routing.kind != RoutingKind::Vlans && lossless {
-            warn_of_ecmp(ledger, graph);
+            warn_of_ecmp(ledger, graph, labels);
         }
         return;
     };
@@ -40,11 +41,14 @@ pub(crate) fn judge(
         let message = format!("VLAN {} is above {VLAN_MAX}, the last of IEEE 802.1Q", vlan.id);
         ledger.problem("routing", message, "number the VLANs from 1");
     }
-    match verify(graph, tables, &Options { examples: 1, ..Options::default() }) {
+    // Ports that a file names are named as there, others as results name them.
+    let options =
+        Options { examples: 1, labels: Some(labels).filter(|l| l.name_ports()), ..Options::default() };
+    match verify(graph, tables, &options) {
         Ok(report) => {
             report_on(ledger, &report, lossless);
             if switch.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) && !report.can_deadlock {
-                check_merged_lanes(ledger, graph, tables);
+                check_merged_lanes(ledger, graph, tables, &options);
             }
         }
         Err(error) => ledger.problem("routing", error.to_string(), ""),
@@ -52,11 +56,11 @@ pub(crate) fn judge(
 }
 
 /// Routes that cannot deadlock lane by lane must not do so when a pause stops all lanes of a link together.
-fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables) {
+fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables, options: &Options<'_>) {
     if tables.lanes() < 2 || ledger.failed("switch.pfc.whole_link") {
         return;
     }
-    match verify(graph, &tables.in_one_lane(), &Options { examples: 1, ..Options::default() }) {
+    match verify(graph, &tables.in_one_lane(), options) {
         Ok(report) if report.can_deadlock => {
             let arc = |arc: &CycleArc| {
                 let CycleArc { held, wanted, witness } = arc;
@@ -116,7 +120,7 @@ fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, 
 }
 
 /// Says if shortest paths can deadlock; silent on fabrics where it would take long to find out.
-fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology) {
+fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
     let Ok(switches) = SwitchGraph::new(graph) else { return };
     let turns: u64 = (0..switches.len() as u32).map(|s| (switches.arcs(s).len() as u64).pow(2)).sum();
     if turns * switches.attachments().len() as u64 > ECMP_TURNS_MAX {
@@ -130,7 +134,7 @@ fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology) {
             "routing: shortest paths on this topology can deadlock under PFC ({} buffers wait for each other in a circle: {}); \
              order_pair, up_down and edst cannot",
             cycle.len(),
-            cycle.first().map_or(String::new(), |first| first.describe(graph))
+            cycle.first().map_or(String::new(), |first| first.describe(graph, labels))
         ));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) mod transport;
 pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
 pub use faults::{CorruptionSpec, FailureSpec};
 pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
-pub use marker::{LengthSpec, MarkAt, MarkerSpec, NoMarker, NotEct, Red, Step};
+pub use pauseframe_fabric::{MarkAt, Marker, NoMarker, NotEct, QueueDiscipline, Red, Step, Threshold};
 pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
     Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, Load, LogNormal, LogUniform,
@@ -43,7 +43,7 @@ pub use routing::{
 };
 pub use scheduler::{Ets, EtsGroup, SchedulerSpec, Strict};
 pub use stop::Stop;
-pub use switch::{ClassSpec, QueueName, SwitchSpec};
+pub use switch::{ClassSpec, SwitchSpec};
 pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
 pub use topology::parts::Family;

@@ -53,7 +53,12 @@ pub(super) fn planned(t: &mut Table, fabric: &Fabric, engine: &dyn RoutingEngine
     let graph = fabric.graph?;
     let plan = SwitchGraph::new(graph).and_then(|switches| engine.plan(graph, &switches));
     match plan {
-        Ok(plan) => Some(Tables::of_plan(&plan, FIRST_VLAN)),
+        Ok(plan) => {
+            for note in plan.notes() {
+                t.ledger.warn(format!("{}: {note}", t.at("kind")));
+            }
+            Some(Tables::of_plan(&plan, FIRST_VLAN))
+        }
         Err(error) => {
             let (key, hint) = blame(&error);
             t.check(false, key, || error.to_string(), hint);
@@ -79,10 +84,10 @@ fn blame(error: &RoutingError) -> (&'static str, &'static str) {
     }
 }
 
-/// The text of tables: of a file, or of a folder of them.
+/// The text of tables: of a file, or of a folder of them; what is no text is written as CSV.
 pub(super) fn load_tables(path: &Path, fabric: &Fabric) -> Result<String, String> {
     let read = |path: &Path| files::read_text(path).map_err(|e| format!("{}: {e}", path.display()));
-    if !path.is_dir() {
+    if !path.is_dir() && TableFormat::of(path) != Some(TableFormat::Parquet) {
         return read(path);
     }
     if let Some(file) = ["tables.csv", "tables.json"].iter().map(|name| path.join(name)).find(|f| f.is_file())
@@ -91,6 +96,6 @@ pub(super) fn load_tables(path: &Path, fabric: &Fabric) -> Result<String, String
     }
     let Some(graph) = fabric.graph else { return Err("the topology is wrong".to_owned()) };
     let import = tables_io::read_path(path, None, graph, fabric.labels);
-    let import = import.map_err(|error| format!("there is no tables.csv or tables.json; {error}"))?;
+    let import = import.map_err(|error| error.to_string())?;
     tables_io::write(&import.tables, TableFormat::Csv, graph, fabric.labels).map_err(|e| e.to_string())
 }

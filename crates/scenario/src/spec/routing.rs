@@ -8,7 +8,9 @@ use pauseframe_schema::value::Choice;
 use pauseframe_schema::{choices, table};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::verify::Tables;
-use pauseframe_topology::routing::{Dfsssp, Lash, OrderPair, Packing, ShortestPath, SpanningTrees, UpDown};
+use pauseframe_topology::routing::{
+    Auto, Dfsssp, Effort, Lash, OrderPair, Packing, ShortestPath, SpanningTrees, UpDown,
+};
 use pauseframe_units::{BitRate, Span};
 use std::path::Path;
 use std::sync::Arc;
@@ -146,6 +148,15 @@ impl Choice for FormatName {
     ];
 }
 
+/// An effort as scenarios name it.
+#[derive(Clone, Copy, PartialEq)]
+struct EffortName(Effort);
+
+impl Choice for EffortName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("fast", Self(Effort::Fast)), ("normal", Self(Effort::Normal)), ("best", Self(Effort::Best))];
+}
+
 impl RoutingSpec {
     /// The key because of which packets of a flow overtake each other, if they do.
     pub fn reorders(&self) -> Option<&'static str> {
@@ -172,6 +183,7 @@ enum Reader {
 const KINDS: &[(&str, Reader)] = &[
     ("ecmp", Reader::OnTheSpot(RoutingKind::Ecmp)),
     ("spray", Reader::OnTheSpot(RoutingKind::Spray)),
+    ("auto", Reader::Tables(auto)),
     ("shortest_path", Reader::Tables(shortest_path)),
     ("up_down", Reader::Tables(up_down)),
     ("edst", Reader::Tables(edst)),
@@ -217,6 +229,16 @@ fn lanes_budget(t: &mut Table, default: usize) -> usize {
     t.or_in("lanes", default, 1..=8, doc)
 }
 
+fn effort(t: &mut Table) -> Effort {
+    t.or("effort", EffortName(Effort::Normal), "How long to look for good orders of the switches").0
+}
+
+/// By the graph: what the other kinds can do for it.
+fn auto(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (lanes, vlans, effort, seed) = (lanes_budget(t, 2), vlans(t, 16), effort(t), seed(t));
+    planned(t, fabric, &Auto { orders: OrderPair { lanes, vlans, effort, seed, ..OrderPair::default() } })
+}
+
 fn shortest_path(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let (vlans, seed) = (vlans(t, 1), seed(t));
     planned(t, fabric, &ShortestPath { vlans, seed })
@@ -251,11 +273,11 @@ fn order_pair(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let doc = "How many of the VLANs are on a random part of the links: longer routes, which cover failures";
     let sampled_vlans = t.or("sampled_vlans", 0, doc);
     let sample_percent = t.or_in("sample_percent", 60, 1..=100, "That part of the links, per cent");
-    let seed = seed(t);
+    let (effort, seed) = (effort(t), seed(t));
     planned(
         t,
         fabric,
-        &OrderPair { lanes, vlans, sampled_vlans, sample_percent, seed, ..OrderPair::default() },
+        &OrderPair { lanes, vlans, sampled_vlans, sample_percent, effort, seed, ..OrderPair::default() },
     )
 }
 
@@ -269,13 +291,15 @@ fn lash(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     planned(t, fabric, &Lash { lanes_max: lanes, seed })
 }
 
-/// Tables from a file, or from a folder with `tables.csv`, `tables.json` or a file for each Linux bridge.
+/// Tables from a file, or from a folder with `tables.csv`, `tables.json`, `tables.parquet` or a file for each Linux bridge.
+/// What is no text (Parquet, bridges) is taken as CSV from here on.
 fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let doc = "Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder";
     let source = source(t, fabric.base_dir, doc, |path| load_tables(path, fabric));
     let guess = |source: &Source| {
         let by_text = if source.text.starts_with('{') { TableFormat::Json } else { TableFormat::Csv };
-        TableFormat::of(Path::new(&source.name)).unwrap_or(by_text)
+        let by_name = TableFormat::of(Path::new(&source.name));
+        by_name.filter(|format| *format != TableFormat::Parquet).unwrap_or(by_text)
     };
     let known = source.as_ref().map_or(TableFormat::Csv, guess);
     let origin = Origin::Computed("by the extension".to_owned());

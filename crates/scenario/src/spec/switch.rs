@@ -1,17 +1,16 @@
 //! `[switch]`: forwarding latency, buffer, classes; marker, scheduler and flow control have files of their own.
 
 use super::buffer::{ALPHAS, BufferSpec};
-use super::marker::{MarkerSpec, marker};
+use super::marker::marker;
 use super::pfc::{PfcSpec, pfc_or_none};
 use super::scheduler::{SchedulerSpec, scheduler};
 use crate::switch_models::MODELS;
+pub(crate) use pauseframe_fabric::BUFFER_MAX;
+use pauseframe_fabric::{Marker, QueueDiscipline};
 use pauseframe_schema::bounds::Each;
 use pauseframe_schema::reader::Table;
-use pauseframe_schema::{choices, table};
+use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span};
-
-/// The largest buffer: switches of today have hundreds of megabytes.
-pub(crate) const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
 
 /// What the transports in use need of the switches: the reason, if they do.
 pub(crate) struct Demands {
@@ -33,11 +32,11 @@ table! {
         /// Buffer policy and size
         buffer: BufferSpec = section(super::buffer::buffer);
         /// ECN marking
-        marker: MarkerSpec = section(|t| marker(t, demands.ecn.as_deref()));
+        marker: Marker = section(|t| marker(t, demands.ecn.as_deref()));
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSpec> = by(pfc_or_none, demands);
-        /// Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first)
-        queue: QueueName = or(QueueName::Fifo);
+        /// Order of service within a priority, and which packet is dropped where there is no room
+        queue: QueueDiscipline = or(QueueDiscipline::Fifo);
         /// Packets that a lossy queue holds at most, however short (Linux pfifo: limit)
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
         /// Which priority is served next
@@ -57,25 +56,15 @@ table! {
         priorities: Vec<u8> = by(some_priorities);
         // Without a table of its own it is marked like the others.
         /// ECN marking
-        marker: Option<MarkerSpec> = by(own_marker);
-        /// Order of service within a priority: fifo, or pfabric (least remaining bytes first, most dropped first)
-        queue: Option<QueueName> = optional("as for all priorities");
+        marker: Option<Marker> = by(own_marker);
+        /// Order of service within a priority, and which packet is dropped where there is no room
+        queue: Option<QueueDiscipline> = optional("as for all priorities");
         /// A queue may hold alpha times what is free (Choudhury and Hahne 1998)
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
         /// Bytes that each (port, priority) owns beyond the pool
         reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");
     }
     pub fn read(t);
-}
-
-choices! {
-    /// Order of service within a priority
-    pub enum QueueName {
-        /// First in, first out
-        Fifo = "fifo",
-        /// The flow with the least left first; the packet with the most left is dropped (pFabric)
-        Pfabric = "pfabric",
-    }
 }
 
 fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSpec)> {
@@ -88,7 +77,7 @@ fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSpe
     })
 }
 
-fn own_marker(t: &mut Table, key: &'static str, _: &str) -> Option<MarkerSpec> {
+fn own_marker(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
     (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| marker(t, None)))
 }
 
@@ -121,7 +110,7 @@ impl SwitchSpec {
     }
 
     /// How packets of a priority are marked.
-    pub(crate) fn marker_of(&self, priority: u8) -> MarkerSpec {
+    pub(crate) fn marker_of(&self, priority: u8) -> Marker {
         self.class_of(priority).and_then(|class| class.marker).unwrap_or(self.marker)
     }
 }

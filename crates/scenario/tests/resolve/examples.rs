@@ -4,8 +4,8 @@ use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::{build_topology, options};
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
-    BufferSpec, EcnName, InitialWindow, LengthSpec, MarkAt, MarkerSpec, NotEct, PfcSpec, RoutingKind,
-    SizesSpec, WorkloadKind,
+    BufferSpec, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec, Threshold,
+    WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -48,11 +48,8 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
-    let step = MarkerSpec::Step(Step {
-        k: LengthSpec::Bytes(Bytes(22_500)),
-        at: MarkAt::Enqueue,
-        not_ect: NotEct::Drop,
-    });
+    let step =
+        Marker::Step(Step { k: Threshold::Bytes(Bytes(22_500)), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
     assert_eq!(scenario.switch.marker, step);
     assert_eq!(scenario.switch.buffer, BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }));
     let pfc = PfcSpec {

@@ -4,7 +4,9 @@ use crate::resolve_as;
 use pauseframe_scenario::resolve::build_topology;
 use pauseframe_scenario::spec::File;
 use pauseframe_scenario::spec::{RoutingKind, TopologyKind};
-use pauseframe_scenario::{Resolved, ScenarioError};
+use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
+use pauseframe_topology::interchange::Labels;
+use pauseframe_topology::routing::tables_io::{self, TableFormat};
 
 const FILE_PLAN: &str = include_str!("../scenarios/file_plan.toml");
 const JELLYFISH: &str = include_str!("../scenarios/jellyfish_plan.toml");
@@ -44,7 +46,7 @@ fn files_become_part_of_the_scenario() {
     assert!(!resolved.scenario.transport.fast_retransmit, "packets that choose a VLAN each overtake");
     // It stands alone: it resolves where the files are not.
     let alone = resolved.to_toml();
-    let elsewhere = pauseframe_scenario::resolve(&pauseframe_scenario::Input {
+    let elsewhere = resolve(&Input {
         text: &alone,
         file_name: "alone.toml",
         base_dir: std::path::Path::new("/nowhere"),
@@ -140,4 +142,63 @@ fn lanes_become_lossless_priorities() {
     let entry = resolved.explain().iter().find(|entry| entry.path == "switch.pfc.priorities").unwrap();
     assert_eq!(entry.value, "[3, 4]");
     assert_eq!(entry.origin.to_string(), "computed: one for each of 2 lanes of the routes");
+}
+
+#[test]
+fn auto_plans_by_the_graph_and_says_why() {
+    let ring = ring("kind = \"auto\"\neffort = \"fast\"", "");
+    let tree = ring.replace(
+        "kind = \"ring\"\nswitches = 6\nhosts_per_switch = 2",
+        "kind = \"leaf_spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2",
+    );
+    for (text, lanes, why) in [(&ring, 2, "auto chose"), (&tree, 1, "the switches have levels")] {
+        let resolved = resolve_as("s.toml", text, &[], None).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(resolved.scenario.routing.lanes(), lanes);
+        assert!(resolved.warnings.iter().any(|w| w.starts_with("routing.kind: ") && w.contains(why)));
+    }
+    let error = refused(&ring, &[("routing.effort", "'long'")]);
+    assert!(error.contains("routing.effort: ") && error.contains("best"), "{error}");
+}
+
+#[test]
+fn a_plan_in_parquet_is_that_plan() {
+    let base = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let text = ring("kind = \"plan\"\npath = \"planned.parquet\"", "");
+    let input = |text| Input { text, file_name: "s.toml", base_dir: base, overrides: &[], seed: None };
+    let planned = resolve_as("s.toml", &ring("kind = \"auto\"", ""), &[], None).unwrap().scenario;
+    let topology = build_topology(&planned.topology).unwrap();
+    let tables = &planned.routing.vlans.as_ref().unwrap().tables.0;
+    let mut file = std::fs::File::create(base.join("planned.parquet")).unwrap();
+    tables_io::write_to(tables, TableFormat::Parquet, &topology, &Labels::default(), &mut file).unwrap();
+    let read = resolve(&input(&text)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read.scenario.routing.vlans.as_ref().unwrap().tables.0, *tables);
+    // The tables are in the resolved scenario, which needs no file any more.
+    std::fs::remove_file(base.join("planned.parquet")).unwrap();
+    let alone = resolve(&input(&read.to_toml())).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(alone.scenario.routing, read.scenario.routing);
+}
+
+#[test]
+fn warnings_of_routes_name_ports_as_their_file_does() {
+    let mut nodes = Vec::new();
+    let mut links = Vec::new();
+    for n in 0..5 {
+        nodes.push(format!("s{n}: {{kind: nokia_srlinux}}, h{n}: {{kind: linux}}"));
+        links.push(format!("{{endpoints: [\"s{n}:e1-1\", \"s{}:e1-2\"]}}", (n + 1) % 5));
+        links.push(format!("{{endpoints: [\"s{n}:e1-9\", \"h{n}:eth1\"]}}"));
+    }
+    let lab = format!(
+        "{{name: ring, topology: {{nodes: {{{}}}, links: [{}]}}}}",
+        nodes.join(", "),
+        links.join(", ")
+    );
+    let topology = format!("[topology]\nkind = \"file\"\nformat = \"containerlab\"\ntext = '''{lab}'''\n");
+    for kind in ["ecmp", "shortest_path"] {
+        let ring = ring(&format!("kind = \"{kind}\""), "");
+        let (_, rest) = ring.split_once("[routing]").unwrap();
+        let resolved = resolve_as("s.toml", &format!("{topology}[routing]{rest}"), &[], None);
+        let warnings = resolved.unwrap_or_else(|error| panic!("{error}")).warnings;
+        let cycle = warnings.iter().find(|warning| warning.contains("can deadlock under PFC")).unwrap();
+        assert!(cycle.contains(":e1-"), "{cycle}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::resolve_as;
 use pauseframe_scenario::Resolved;
-use pauseframe_scenario::spec::{BufferSpec, LengthSpec, MarkerSpec, QueueName, SchedulerSpec};
+use pauseframe_scenario::spec::{BufferSpec, Marker, QueueDiscipline, SchedulerSpec, Threshold};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::Bytes;
 
@@ -84,18 +84,16 @@ fn schedulers_markers_and_classes_are_read() {
         ([0, 1].as_slice(), 30, 70)
     );
     // cee Table I.
-    let MarkerSpec::Red(Red { min, max, w_q, p_max, .. }) = switch.marker else {
-        panic!("{:?}", switch.marker)
-    };
+    let Marker::Red(Red { min, max, w_q, p_max, .. }) = switch.marker else { panic!("{:?}", switch.marker) };
     assert_eq!((min, max), (Bytes(25_600), Bytes(76_800)));
     assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
     let (name, class) = &switch.classes[0];
     assert_eq!(
         (name.as_str(), class.priorities.as_slice(), class.queue),
-        ("rdma", [3].as_slice(), Some(QueueName::Fifo))
+        ("rdma", [3].as_slice(), Some(QueueDiscipline::Fifo))
     );
-    let Some(MarkerSpec::Step(Step { k, .. })) = class.marker else { panic!("{:?}", class.marker) };
-    assert_eq!(k, LengthSpec::Packets(20));
+    let Some(Marker::Step(Step { k, .. })) = class.marker else { panic!("{:?}", class.marker) };
+    assert_eq!(k, Threshold::Packets(20));
     assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
     // A class can be swept like anything else, and made by an override alone.
     let resolved =

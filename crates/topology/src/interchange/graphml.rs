@@ -8,7 +8,8 @@ use super::attributes::{Attributes, RawEdge, RawGraph, RawNode, of_link, of_node
 use super::{Defaults, Flaw, Import, Labels};
 use crate::Topology;
 use quick_xml::XmlVersion;
-use quick_xml::events::{BytesDecl, BytesStart, BytesText, Event};
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesDecl, BytesRef, BytesStart, BytesText, Event};
 use quick_xml::{Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,10 +52,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     };
     let mut graphs = 0;
     loop {
-        let event = state.reader.read_event().map_err(|error| {
-            let line = state.line(state.reader.error_position());
-            Flaw::line(line, format!("this is not XML: {error}"))
-        })?;
+        let event = state.reader.read_event().map_err(|error| state.not_xml(&error))?;
         match event {
             Event::Start(start) => {
                 graphs += usize::from(start.local_name().as_ref() == "graph");
@@ -127,7 +125,7 @@ impl State<'_> {
                 self.key = Some(id);
             }
             "default" if has_content => {
-                let text = self.content(start)?;
+                let text = self.content()?;
                 if let Some(key) = self.key.as_ref().and_then(|id| self.keys.get_mut(id)) {
                     key.default = Some(text);
                 }
@@ -151,9 +149,9 @@ impl State<'_> {
             "hyperedge" => {
                 return Err(Flaw::line(self.here(), "hyperedges join more than two nodes: use edges"));
             }
-            "data" if has_content => self.data(start, &mut found)?,
+            "data" if has_content => self.data(&mut found)?,
             "NodeLabel" if has_content => {
-                let text = self.content(start)?;
+                let text = self.content()?;
                 self.set("label".to_owned(), text.trim().to_owned());
             }
             _ => {}
@@ -162,25 +160,50 @@ impl State<'_> {
     }
 
     /// The text of a `data` element with a named key; others are looked into by the main loop.
-    fn data(&mut self, start: &BytesStart<'_>, found: &mut Attributes) -> Result<(), Flaw> {
+    fn data(&mut self, found: &mut Attributes) -> Result<(), Flaw> {
         let id = self.needed(found, "data", "key")?;
         let Some(key) = self.keys.get(&id) else {
             let message = format!("there is no <key id={id:?}>: declare it above the graph");
             return Err(Flaw::line(self.here(), message));
         };
         if let Some(name) = key.name.clone() {
-            let text = self.content(start)?;
+            let text = self.content()?;
             self.set(name, text);
         }
         Ok(())
     }
 
-    fn content(&mut self, start: &BytesStart<'_>) -> Result<String, Flaw> {
-        let raw = self.reader.read_text(start.name());
-        let raw = raw.map_err(|error| Flaw::line(self.here(), error.to_string()))?;
-        let text =
-            quick_xml::escape::unescape(&raw).map_err(|error| Flaw::line(self.here(), error.to_string()))?;
-        Ok(text.into_owned())
+    /// The text of the element that was opened last: its own, plain or as CDATA, without that of elements within, which
+    /// yEd lays into its labels.
+    fn content(&mut self) -> Result<String, Flaw> {
+        let (mut text, mut depth) = (String::new(), 0_usize);
+        loop {
+            let event = self.reader.read_event().map_err(|error| self.not_xml(&error))?;
+            match event {
+                Event::Start(_) => depth += 1,
+                Event::End(_) if depth == 0 => return Ok(text),
+                Event::End(_) => depth -= 1,
+                Event::Text(part) if depth == 0 => text += &part.xml_content(XmlVersion::Explicit1_0),
+                Event::CData(part) if depth == 0 => text += &part.xml_content(XmlVersion::Explicit1_0),
+                Event::GeneralRef(reference) if depth == 0 => text += &self.resolved(&reference)?,
+                Event::Eof => return Err(Flaw::line(self.here(), "the file ends within an element")),
+                _ => {}
+            }
+        }
+    }
+
+    /// What a reference such as `&amp;` or `&#229;` stands for.
+    fn resolved(&self, reference: &BytesRef<'_>) -> Result<String, Flaw> {
+        let character = reference.resolve_char_ref().map_err(|error| self.not_xml(&error))?;
+        let known = || resolve_predefined_entity(reference).map(str::to_owned);
+        character.map(String::from).or_else(known).ok_or_else(|| {
+            let message = format!("there is no character &{};: write & itself as &amp;", &**reference);
+            Flaw::line(self.here(), message)
+        })
+    }
+
+    fn not_xml(&self, error: &quick_xml::Error) -> Flaw {
+        Flaw::line(self.line(self.reader.error_position()), format!("this is not XML: {error}"))
     }
 
     fn set(&mut self, key: String, text: String) {

@@ -35,6 +35,11 @@ impl Labels {
         self.ports.get(&port).map(String::as_str)
     }
 
+    /// Whether any port was given a name.
+    pub fn name_ports(&self) -> bool {
+        !self.ports.is_empty()
+    }
+
     /// The name of a port at its node: the one it was given, or `eth{n}` with n its position counted from 1
     /// (as containerlab does, where `eth0` is the management port).
     pub fn port_or_default(&self, topology: &Topology, port: PortId) -> String {

@@ -10,6 +10,7 @@
 
 use super::{ForwardingTables, NextHops, RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
+use crate::interchange::Labels;
 use pauseframe_units::{NodeId, PortId};
 use std::collections::VecDeque;
 
@@ -45,9 +46,16 @@ pub struct Dependency {
 }
 
 impl Dependency {
-    /// "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1".
-    pub fn describe(&self, topology: &Topology) -> String {
-        let [held, wanted] = [self.from, self.to].map(|channel| topology.port_name(channel.port));
+    /// "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1"; with the names that `labels` have for ports.
+    pub fn describe(&self, topology: &Topology, labels: &Labels) -> String {
+        let name = |channel: BufferChannel| {
+            if labels.name_ports() {
+                labels.port_name(topology, channel.port)
+            } else {
+                topology.port_name(channel.port)
+            }
+        };
+        let [held, wanted] = [self.from, self.to].map(name);
         let [from, to] = [self.witness.from, self.witness.to].map(|host| &topology.nodes()[host].name);
         let vlan = self.witness.vlan.map_or(String::new(), |vlan| format!(" in VLAN {vlan}"));
         format!("{held} waits for {wanted} in lane {}: {from} to {to}{vlan}", self.to.lane)

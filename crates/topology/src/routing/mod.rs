@@ -81,7 +81,9 @@ pub trait RoutingEngine: Debug {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RoutingError {
     /// There is no path between two nodes with hosts.
-    #[error("there is no path from {from:?} to {to:?}")]
+    #[error(
+        "there is no path from {from:?} to {to:?}: join the parts of the topology, or plan for each by itself"
+    )]
     Unreachable {
         /// The name of the source.
         from: String,
@@ -89,7 +91,11 @@ pub enum RoutingError {
         to: String,
     },
     /// A host does not have exactly one link that works.
-    #[error("host {host:?} has {count} working links; routing needs exactly one")]
+    #[error("host {host:?} has {count} working links; routing needs exactly one: {}", if *count == 0 {
+        "connect the host, or take it out"
+    } else {
+        "make each of its ports a host of its own"
+    })]
     HostLinks {
         /// The name of the host.
         host: String,

@@ -2,6 +2,7 @@
 
 use crate::common::{LINK, build, connected};
 use pauseframe_topology::generate::{self, Jellyfish};
+use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::routing::{
     Dependencies, Dependency, DependencyGraph, ForwardingTables, NextHops, SwitchGraph, UpDown,
 };
@@ -31,7 +32,7 @@ fn shortest_paths_on_rings_deadlock_from_four_switches_on() {
             assert_eq!(dependencies.cyclic_components().len(), 2);
             for dependency in cycle {
                 let (from, to) = (dependency.witness.from, dependency.witness.to);
-                assert!(dependency.describe(&topology).contains("waits for"));
+                assert!(dependency.describe(&topology, &Labels::default()).contains("waits for"));
                 let held = dependency.from.port;
                 assert!(hops.ports(topology.owner(held), to).contains(&held));
                 assert!(hops.ports(topology.peer(held), to).contains(&dependency.to.port));

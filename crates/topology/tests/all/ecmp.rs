@@ -87,7 +87,9 @@ fn errors_name_the_nodes() {
     let mut topology = generate::star(2, LINK).unwrap();
     topology.add_link(NodeId(0), NodeId(2), LINK);
     let error = NextHops::shortest(&topology).unwrap_err();
-    assert_eq!(error.to_string(), "host \"host0\" has 2 working links; routing needs exactly one");
+    assert!(
+        error.to_string().starts_with("host \"host0\" has 2 working links; routing needs exactly one: make")
+    );
 }
 
 #[test]

@@ -47,6 +47,24 @@ fn graphml_of_others() {
 }
 
 #[test]
+fn names_in_graphml_may_be_cdata_or_have_elements_of_yed_beside_them() {
+    // The Topology Zoo of 2013 writes the first kind, yEd the second.
+    let text =
+        "<graphml><key id='d0' for='node' attr.name='label'/><key id='d1' for='graph' attr.name='Source'/>
+        <key id='d2' for='node' yfiles.type='nodegraphics'/><graph edgedefault='undirected'>
+        <data key='d1'><![CDATA[https://example.org/?a=1&b=<2>]]></data>
+        <node id='n0'><data key='d0'><![CDATA[R&D <1>]]></data></node>
+        <node id='n1'><data key='d0'>&#197;s &amp; Oslo</data></node>
+        <node id='n2'><data key='d2'><y:ShapeNode><y:NodeLabel>Bonn<y:LabelModel>
+        <y:SmartNodeLabelModel distance='4.0'/></y:LabelModel></y:NodeLabel></y:ShapeNode></data></node>
+        <edge source='n0' target='n1'/><edge source='n1' target='n2'/></graph></graphml>";
+    let Import { topology, .. } = read(text, Format::GraphMl, DEFAULTS).unwrap();
+    assert_eq!(names(&topology), ["R&D <1>", "\u{c5}s & Oslo", "Bonn"]);
+    let error = read(&text.replace("&amp;", "&nbsp;"), Format::GraphMl, DEFAULTS).unwrap_err().to_string();
+    assert!(error.contains("line 5: there is no character &nbsp;: write & itself as &amp;"), "{error}");
+}
+
+#[test]
 fn node_link_json_of_networkx() {
     let Import { topology, notes, .. } = sample("ring.json");
     assert_eq!((names(&topology), kinds(&topology)), (vec!["0_0", "0_1", "1_0", "7"], "sssh".to_owned()));

@@ -238,3 +238,83 @@ fn a_folder_with_a_plan_is_read_as_the_plan() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(write(&read.tables, TableFormat::Csv, &topology, &labels).unwrap(), csv);
 }
+
+/// Dumps of a ring of four, in which a route leads clockwise unless the direct way is one link, and the two paths that use the
+/// link from s4 to s1 on their way to others have service level 1. By hand, in the format of `OpenSM`.
+fn ring_with(name: &str, change: impl Fn(&str, String) -> Option<String>) -> (PathBuf, Import) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for file in ["opensm-lfts.dump", "opensm-path-records.dump", "opensm-sl2vl.dump"] {
+        let text = std::fs::read_to_string(data("ring4").join(file)).unwrap();
+        if let Some(text) = change(file, text) {
+            std::fs::write(folder.join(file), text).unwrap();
+        }
+    }
+    let defaults = Defaults { channel: LINK };
+    (folder, read_file(&data("ring4/ring4.ibnetdiscover"), None, defaults).unwrap())
+}
+
+#[test]
+fn service_levels_part_the_routes_of_a_ring() {
+    let judged = |name: &str, change: &dyn Fn(&str, String) -> Option<String>| {
+        let (folder, ring) = ring_with(name, change);
+        let import = read_path(&folder, None, &ring.topology, &ring.labels).unwrap();
+        (verify(&ring.topology, &import.tables, &Options::default()).unwrap(), import, ring)
+    };
+    // Lane 0: 1-2-3 and 2-3-4; lane 1: 3-4-1 and 4-1-2. Each is a dependency, and no lane has a cycle.
+    let (report, import, ring) = judged("ring-lanes", &|_, text| Some(text));
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((report.vlans, report.lanes, report.dependencies), (2, 2, 4));
+    let csv = write(&import.tables, TableFormat::Csv, &ring.topology, &ring.labels).unwrap();
+    let again = read("ring.csv", &csv, TableFormat::Csv, &ring.topology, &ring.labels);
+    let again = write(&again.unwrap().tables, TableFormat::Csv, &ring.topology, &ring.labels);
+    assert_eq!(again.unwrap(), csv);
+    // All in one lane they are the four arcs of a circle: by the tables alone, and if both levels have one lane.
+    let alone = judged("ring-alone", &|file, text| Some(text).filter(|_| file == "opensm-lfts.dump"));
+    let one = judged("ring-one-lane", &|_, text| Some(text.replace(": 0  1  2", ": 0  0  2")));
+    for (report, import, _) in [alone, one] {
+        assert!(report.can_deadlock, "{:?}", import.notes);
+        assert_eq!((report.lanes, report.dependencies, report.shortest_cycle.len()), (1, 4, 4));
+    }
+    // Without lanes of switches a level is its lane.
+    let (report, import, _) =
+        judged("ring-levels", &|file, text| Some(text).filter(|_| !file.contains("sl2vl")));
+    assert!(
+        report.is_clean() && report.lanes == 2 && import.notes.iter().any(|note| note.contains("VL = SL"))
+    );
+    // One switch that changes the lane breaks no circle anew, and is named.
+    let at_s4 = |file: &str, text: String| {
+        let (before, after) = text.split_once("Switch 0x0000000000000024").unwrap();
+        let changed = format!("{before}Switch 0x0000000000000024{}", after.replace(": 0  1  2", ": 0  0  2"));
+        Some(if file.contains("sl2vl") { changed } else { text })
+    };
+    let (report, ..) = judged("ring-rewrite", &|file, text| {
+        if file.contains("lfts") { Some(text) } else { at_s4(file, text) }
+    });
+    assert_eq!((report.can_deadlock, report.dependencies), (false, 4));
+    assert_eq!(report.lane_violations[0].switches, ["s4"]);
+}
+
+#[test]
+fn lanes_that_cannot_be_judged_are_refused_with_their_line() {
+    let refused = |name: &str, change: &dyn Fn(&str, String) -> Option<String>| {
+        let (folder, ring) = ring_with(name, change);
+        read_path(&folder, None, &ring.topology, &ring.labels).unwrap_err().to_string()
+    };
+    let swap = |of: &'static str, from: &'static str, to: &'static str| {
+        move |file: &str, text: String| {
+            Some(if file.contains(of) { text.replacen(from, to, 1) } else { text })
+        }
+    };
+    let error = refused("ring-ports", &swap("sl2vl", "1   2   : 0  1", "1   2   : 0  0"));
+    assert!(error.contains("opensm-sl2vl.dump, line ") && error.contains("depend on the ports"), "{error}");
+    let error = refused("ring-short", &swap("sl2vl", "1   2   : 0  1", "1   2   : 0"));
+    assert!(error.contains("with 16 lanes"), "{error}");
+    let error = refused("ring-management", &|file, text| {
+        Some(if file.contains("sl2vl") { text.replace(": 0  1  2", ": 0  15 2") } else { text })
+    });
+    assert!(error.contains("discards service level 1"), "{error}");
+    let error = refused("ring-record", &swap("path", "0x000D : 0 ", "0x000D : 16"));
+    assert!(error.contains("opensm-path-records.dump, line 5: a row looks like"), "{error}");
+}

@@ -178,7 +178,7 @@ impl Receiver {
             Some(acks) => {
                 // `tcp_cleanup_rbuf`: what was pushed is acknowledged when the reader has emptied the buffer.
                 let drained = adaptive.reader.as_ref().is_none_or(|reader| reader.unread == 0);
-                let due = acks.is_due(unacked, config) || (drained && acks.is_pushed());
+                let due = acks.is_due(unacked, config) || (drained && acks.is_pushed(config));
                 (due, acks.delay(config, rtt))
             }
         };
@@ -283,7 +283,7 @@ impl Receiver {
         if adaptive.reader.as_mut().is_some_and(|reader| reader.read(now)) {
             let drained = adaptive.unread() == 0;
             if let Some(acks) = &adaptive.acks
-                && (acks.is_due(unacked, config) || (drained && unacked > 0 && acks.is_pushed()))
+                && (acks.is_due(unacked, config) || (drained && unacked > 0 && acks.is_pushed(config)))
             {
                 self.ack_now = true;
             }

@@ -7,6 +7,7 @@
 //! in full frames. A poll is a connection's own here, where a NIC polls all of a queue at once; its budget (64 frames) is never the limit for one connection.
 
 use crate::config::Config;
+use crate::mechanisms::Mechanism;
 use crate::segment::{Ecn, Flags, Segment};
 use pauseframe_units::{Span, Time};
 
@@ -45,13 +46,30 @@ pub(crate) struct Gro {
     /// When the poll ends.
     pub(super) ends: Time,
     poll: Span,
+    rules: Rules,
+}
+
+/// What keeps frames apart that continue each other.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    ce: bool,
+    /// Flags that end a merge with the frame that has them.
+    last: Flags,
+}
+
+impl Rules {
+    fn new(config: &Config) -> Rules {
+        let last = if config.has(Mechanism::GroPush) { LAST } else { Flags::FIN };
+        Rules { ce: config.has(Mechanism::GroCe), last }
+    }
 }
 
 impl Gro {
     /// The state that `config` needs.
     pub(super) fn new(config: &Config) -> Option<Box<Gro>> {
         let poll = config.offload.gro;
-        (poll > Span::ZERO).then(|| Box::new(Gro { held: None, frame: 0, ends: Time::MAX, poll }))
+        let rules = Rules::new(config);
+        (poll > Span::ZERO).then(|| Box::new(Gro { held: None, frame: 0, ends: Time::MAX, poll, rules }))
     }
 
     /// Bytes that are held.
@@ -70,9 +88,10 @@ impl Gro {
             return Taken::Passed(self.release());
         }
         let new = Merged { segment: *segment, codepoint, frames: 1 };
-        let Some(held) = self.held.as_mut().filter(|held| held.is_continued_by(&new, self.frame)) else {
+        let Some(held) = self.held.as_mut().filter(|held| held.is_continued_by(&new, self.frame, self.rules))
+        else {
             let before = self.release();
-            if segment.flags.0 & LAST.0 != 0 {
+            if segment.flags.0 & self.rules.last.0 != 0 {
                 return Taken::Passed(before);
             }
             (self.held, self.frame, self.ends) = (Some(new), segment.len, now.saturating_add(self.poll));
@@ -81,7 +100,7 @@ impl Gro {
         held.segment.len += segment.len;
         held.segment.flags = held.segment.flags.with(Flags(segment.flags.0 & LAST.0));
         held.frames += 1;
-        if segment.len < self.frame || segment.flags.0 & LAST.0 != 0 {
+        if segment.len < self.frame || segment.flags.0 & self.rules.last.0 != 0 {
             return self.release().map_or(Taken::Held, Taken::Due);
         }
         Taken::Held
@@ -96,13 +115,13 @@ impl Gro {
 
 impl Merged {
     /// Whether the frame `next` continues this, in a poll whose frames have `frame` bytes.
-    fn is_continued_by(&self, next: &Merged, frame: u32) -> bool {
+    fn is_continued_by(&self, next: &Merged, frame: u32, rules: Rules) -> bool {
         let (held, segment) = (&self.segment, &next.segment);
         let other = |flags: Flags| flags.without(LAST).without(Flags::CWR);
         segment.seq == held.seq.wrapping_add(held.len)
             && segment.len <= frame
             && held.len + segment.len + HEADERS < MAX_SIZE
-            && next.codepoint == self.codepoint
+            && (next.codepoint == self.codepoint || !rules.ce)
             && !segment.flags.has(Flags::CWR)
             && other(segment.flags) == other(held.flags)
             && segment.ack == held.ack
@@ -116,7 +135,8 @@ mod tests {
     use super::*;
 
     fn gro() -> Gro {
-        Gro { held: None, frame: 0, ends: Time::MAX, poll: Span::from_us(10) }
+        let rules = Rules { ce: true, last: LAST };
+        Gro { held: None, frame: 0, ends: Time::MAX, poll: Span::from_us(10), rules }
     }
 
     fn frame(seq: u32, len: u32, flags: Flags) -> Segment {

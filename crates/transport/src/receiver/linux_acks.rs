@@ -6,6 +6,7 @@
 
 use super::adaptive::COMPRESSION;
 use crate::config::{Config, DelayedAckForm};
+use crate::mechanisms::Mechanism;
 use crate::rtt::Rtt;
 use crate::segment::{Flags, Segment};
 use pauseframe_units::{Span, Time};
@@ -139,8 +140,8 @@ impl LinuxAcks {
     }
 
     /// `tcp_cleanup_rbuf`: a reader who has emptied the buffer acknowledges what was pushed.
-    pub(super) fn is_pushed(&self) -> bool {
-        self.pushed == 2 || (self.pushed == 1 && !self.pingpong)
+    pub(super) fn is_pushed(&self, config: &Config) -> bool {
+        (self.pushed == 2 || (self.pushed == 1 && !self.pingpong)) && config.has(Mechanism::AckOfPush)
     }
 
     /// `tcp_send_delayed_ack`.

@@ -60,3 +60,14 @@ impl Delivery {
         }
     }
 }
+
+/// What RACK found at an ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Detected {
+    /// A segment was newly marked as lost.
+    pub(crate) loss: bool,
+    /// ... and it had been sent again.
+    pub(crate) retransmission: bool,
+    /// The longest time until another segment is due.
+    pub(crate) wait: Option<Span>,
+}

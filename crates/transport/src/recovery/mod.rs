@@ -11,6 +11,7 @@ mod frto;
 mod idle;
 mod new_reno;
 mod pacing;
+mod phase;
 mod prr;
 mod rack;
 mod refined;
@@ -19,30 +20,18 @@ mod settings;
 mod tlp;
 mod undo;
 
-pub(crate) use delivery::Delivery;
-pub(crate) use rack::Detected;
+pub(crate) use delivery::{Delivery, Detected};
+pub(crate) use phase::Phase;
 pub(crate) use refined::Refined;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
 use crate::cc::{AckSample, Algorithm, Congestion, Window};
 use crate::config::Config;
+use crate::mechanisms::Mechanism;
 use crate::segment::Segment;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
 use pauseframe_units::{Span, Time};
-
-/// Where the sender stands with regard to congestion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// The window may grow.
-    Open,
-    /// The window was reduced because of ECE, and the data sent before that are not all acknowledged.
-    Cwr,
-    /// Fast recovery, until everything sent before it is acknowledged.
-    Recovery,
-    /// After a retransmission timeout, until everything sent before it is acknowledged.
-    Loss,
-}
 
 impl Sender {
     /// An ACK of new data that needs more than opening the window.
@@ -203,7 +192,7 @@ impl Sender {
     /// can be slight). Linux: the cut for ECE stands, but DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
     pub(super) fn reduce_for_loss(&mut self, config: &Config) -> u64 {
         let mut struck = self.window;
-        if self.phase == Phase::Cwr && config.recovery.count_packets {
+        if self.phase == Phase::Cwr && config.recovery.count_packets && config.has(Mechanism::DctcpLoss) {
             let reduced = self.cc.loss_after_ecn(&struck);
             return self.scoreboard.whole(reduced).max(u64::from(self.window.mss));
         }
@@ -232,7 +221,7 @@ impl Sender {
         if !config.recovery.prr {
             self.window.cwnd = reduced;
         } else if self.phase != Phase::Cwr {
-            self.begin_proportional();
+            self.begin_proportional(config);
         }
         self.window.ssthresh = reduced;
         // Linux: a reduction that is under way goes on, and ends where it would have (`tcp_enter_recovery`).
@@ -289,7 +278,7 @@ impl Sender {
         let reduced = self.reduced(self.window, Congestion::Ecn);
         self.window.ssthresh = reduced;
         if config.recovery.prr {
-            self.begin_proportional();
+            self.begin_proportional(config);
         } else {
             self.window.cwnd = reduced;
         }

@@ -10,6 +10,8 @@
 //! taken back under ECE a window of one or two stands against many more in flight, and while every ACK has ECE each reduction of
 //! Linux then keeps what is in flight: its proportion is one.
 
+use crate::config::Config;
+use crate::mechanisms::Mechanism;
 use crate::sender::Sender;
 
 /// Counters of one reduction, bytes, or with `count_packets` as if every segment were full.
@@ -25,13 +27,13 @@ pub(crate) struct Prr {
 
 impl Sender {
     /// A reduction to ssthresh begins. One that is under way goes on.
-    pub(super) fn begin_proportional(&mut self) {
+    pub(super) fn begin_proportional(&mut self, config: &Config) {
         let in_flight = self.scoreboard.flight(self.flight_size()) - self.scoreboard.sacked();
-        let packets = self.scoreboard.counts_packets();
+        let of_window = self.scoreboard.counts_packets() && config.has(Mechanism::PrrFromWindow);
         self.prior_cwnd = self.window.cwnd;
         if let Some(refined) = self.refined.as_deref_mut() {
             // RFC 9937 §6.1: with what this ACK delivers.
-            let from = if packets { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
+            let from = if of_window { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
             refined.prr = Prr { from, ..Prr::default() };
         }
     }

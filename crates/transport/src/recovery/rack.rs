@@ -5,7 +5,7 @@
 //! segments are sacked or recovery is on. Left out: the minimum RTT forgets nothing (Linux: five minutes).
 
 use super::Phase;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Detected};
 use crate::config::Config;
 use crate::sender::Sender;
 use pauseframe_units::{Span, Time};
@@ -37,17 +37,6 @@ impl Default for Rack {
             dsack_round: None,
         }
     }
-}
-
-/// What [`Sender::detect_by_time`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Detected {
-    /// A segment was newly marked as lost.
-    pub(crate) loss: bool,
-    /// ... and it had been sent again.
-    pub(crate) retransmission: bool,
-    /// The longest time until another segment is due.
-    pub(crate) wait: Option<Span>,
 }
 
 impl Rack {

@@ -2,12 +2,12 @@
 //! it meets the ordinary path: before and after an ACK, and around each transmission.
 
 use super::Phase;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Detected};
 use super::frto::Frto;
 use super::idle::Usage;
 use super::pacing::Pacer;
 use super::prr::Prr;
-use super::rack::{Detected, Rack};
+use super::rack::Rack;
 use super::settings::RtoGrowth;
 use super::tlp::{Probe, Special};
 use super::undo::Undo;

@@ -52,6 +52,7 @@ pub fn config() -> Config {
         cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
+        without: Without::NOTHING,
     }
 }
 

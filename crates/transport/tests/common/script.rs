@@ -3,6 +3,7 @@
 //! A line is empty, a comment (`#`), or one of
 //!
 //! ```text
+//! mechanism NAME                      what the script is about: it fails without it (`Mechanism::NAMES`)
 //! set NAME VALUE                      settings, before the first timed line (see `Script::set`)
 //! open | accept | refuse              which side is under test; then the timed lines follow
 //! inherit rtt SPAN | ssthresh N | cwnd N ...   what the connection cache knows of the peer
@@ -10,6 +11,7 @@
 //! TIME stop                           the application takes back what was not sent
 //! TIME close                          the application has nothing more to send
 //! TIME < FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [mss N] [sackok] [ts V E] [ECN]
+//! TIME reply BYTES < FLAGS ...        the same, and the application answers before anything is sent
 //! TIME > FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [ts V E] [ECN]
 //! TIME assert NAME == VALUE           cwnd ssthresh flight acked delivered alpha srtt rto ...
 //! ```
@@ -32,7 +34,17 @@ const PEER_ISS: u32 = u32::MAX - 500;
 
 /// Runs `text`; an error names the line.
 pub fn run(text: &str) -> Result<(), String> {
-    let mut script = Script::new();
+    run_without(text, None)
+}
+
+/// The mechanisms that `text` says it is about.
+pub fn mechanisms(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("mechanism ").map(str::trim)).collect()
+}
+
+/// The same with a mechanism off.
+pub fn run_without(text: &str, mechanism: Option<Mechanism>) -> Result<(), String> {
+    let mut script = Script::new(mechanism);
     let mut last = 0;
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
@@ -46,6 +58,7 @@ pub fn run(text: &str) -> Result<(), String> {
 
 struct Script {
     config: Config,
+    without: Option<Mechanism>,
     connection: Option<Connection>,
     now: Time,
     /// A full segment takes so long on the line.
@@ -54,31 +67,40 @@ struct Script {
 }
 
 impl Script {
-    fn new() -> Script {
+    fn new(without: Option<Mechanism>) -> Script {
         let (now, frame) = (Time::ZERO, Span::ZERO);
-        Script { config: super::config(), connection: None, now, frame, outgoing: VecDeque::new() }
+        Script { config: super::config(), without, connection: None, now, frame, outgoing: VecDeque::new() }
+    }
+
+    /// What a connection is made with.
+    fn settings(&self) -> Arc<Config> {
+        let config = self.config.clone();
+        Arc::new(self.without.iter().fold(config, |config, mechanism| config.without(*mechanism)))
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
+            ["mechanism", name] => {
+                let known = Mechanism::NAMES.iter().any(|(known, _)| *known == name);
+                return if known { Ok(()) } else { Err(format!("no mechanism {name:?}")) };
+            }
             ["set", name, value] if self.connection.is_none() => return self.set(name, value),
             ["open"] => {
-                self.connection =
-                    Some(Connection::open(Arc::new(self.config.clone()), ISS, PEER_ISS, self.now));
+                self.connection = Some(Connection::open(self.settings(), ISS, PEER_ISS, self.now));
                 let frame = self.frame;
                 self.connection().set_frame_time(frame);
                 self.poll();
                 return Ok(());
             }
             ["refuse"] => {
-                let connection = Connection::accept(Arc::new(self.config.clone()), ISS, PEER_ISS);
+                let connection = Connection::accept(self.settings(), ISS, PEER_ISS);
                 self.connection = Some(connection.refusing());
                 return Ok(());
             }
             ["inherit", ref pairs @ ..] if self.connection.is_some() => return self.inherit(pairs),
             ["accept"] => {
-                self.connection = Some(Connection::accept(Arc::new(self.config.clone()), ISS, PEER_ISS));
+                self.connection = Some(Connection::accept(self.settings(), ISS, PEER_ISS));
                 return Ok(());
             }
             _ => {}
@@ -91,10 +113,14 @@ impl Script {
         match action {
             [">", expected @ ..] => self.expect(expected),
             ["<", segment @ ..] => {
-                self.nothing_unexpected(Time::MAX)?;
-                let (segment, codepoint) = parse_segment(segment, PEER_ISS, ISS)?;
-                let now = self.now;
-                self.connection().on_segment(&segment, codepoint, now);
+                self.take_in(segment)?;
+                self.poll();
+                Ok(())
+            }
+            ["reply", bytes, "<", segment @ ..] => {
+                self.take_in(segment)?;
+                let (bytes, now) = (number(bytes)?, self.now);
+                self.connection().send(bytes, now);
                 self.poll();
                 Ok(())
             }
@@ -117,6 +143,14 @@ impl Script {
             ["assert", name, "==", value] => self.check(name, value),
             _ => Err(format!("cannot read {line:?}")),
         }
+    }
+
+    fn take_in(&mut self, segment: &[&str]) -> Result<(), String> {
+        self.nothing_unexpected(Time::MAX)?;
+        let (segment, codepoint) = parse_segment(segment, PEER_ISS, ISS)?;
+        let now = self.now;
+        self.connection().on_segment(&segment, codepoint, now);
+        Ok(())
     }
 
     fn inherit(&mut self, pairs: &[&str]) -> Result<(), String> {

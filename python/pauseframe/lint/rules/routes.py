@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pauseframe.devices.read import Reading
+    from pauseframe.types import CycleArc
 
 
 @rule(
@@ -45,7 +46,7 @@ def check_deadlock(reading: Reading) -> Iterator[Finding]:
 
 
 def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
-    from pauseframe import FabricError
+    from pauseframe._core import FabricError
 
     priorities, known = lanes_of(fabric)
     lane = coupled(fabric.switches.values(), lossless)
@@ -55,21 +56,20 @@ def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
     if not lanes or forwarding.outside:
         return
     try:
-        report = forwarding.check(lanes, senders_of(fabric, forwarding))
+        checked = forwarding.check(lanes, senders_of(fabric, forwarding))
     except FabricError:
         return  # PF061 says so
-    if report["can_deadlock"]:
-        number = report["shortest_cycle"][0]["held"]["lane"]
+    if checked.report["can_deadlock"]:
+        arcs = checked.report["shortest_cycle"]
+        number = arcs[0]["held"]["lane"]
         of_lane = [str(p) for p, found in lane.items() if found == number]
         doubt = "" if known else "; which VLAN has which priority no file says, so each was taken to have all"
-        yield _circle_finding(
-            forwarding, report["shortest_cycle"], ", ".join(of_lane), report["vlan_of"], doubt, fabric
-        )
+        yield _circle_finding(forwarding, arcs, ", ".join(of_lane), checked.vlan_of, doubt, fabric)
 
 
 def _circle_finding(
     forwarding: Forwarding,
-    arcs: list[dict[str, Any]],
+    arcs: list[CycleArc],
     priority: str,
     vlan_of: dict[int, int],
     doubt: str,
@@ -93,7 +93,8 @@ def _circle_finding(
 
 
 def _shortest(fabric: Fabric, priority: int) -> Iterator[Finding]:
-    from pauseframe import FabricError, _core
+    from pauseframe import _core
+    from pauseframe._core import FabricError
 
     sub = _lossless_part(fabric, priority)
     if not sub.edges or not sub.hosts:
@@ -151,7 +152,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
 
     No incident behind it: it follows from IEEE 802.1Q §8.8.
     """
-    from pauseframe import FabricError
+    from pauseframe._core import FabricError
 
     fabric = reading.fabric
     yield from _not_members(fabric)
@@ -169,21 +170,25 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     everything = Place("fabric", "FDB")
     try:
         senders = senders_of(fabric, forwarding)
-        report = forwarding.check({vlan: {0} for vlan in forwarding.rows}, senders)
+        checked = forwarding.check({vlan: {0} for vlan in forwarding.rows}, senders)
     except FabricError as error:
         yield Finding("PF061", everything, f"the forwarding rows cannot be followed: {shown(error)}")
         return
-    for vlan, switch_name, mac, port in report["dangling"][:10]:
+    for vlan, switch_name, mac, port in checked.dangling[:10]:
         yield Finding(
             "PF061",
             Place(switch_name, "FDB", f"Vlan{vlan}|{mac}", "port"),
             f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says",
         )
-    for kind, what in (("loops", "circle"), ("black_holes", "end"), ("unreachable", "have no route")):
-        found = report[kind]
+    report = checked.report
+    for kind, what, found in (
+        ("loops", "circle", report["loops"]),
+        ("black_holes", "end", report["black_holes"]),
+        ("unreachable", "have no route", report["unreachable"]),
+    ):
         # Without a word on who sends, a route that ends does no harm where another VLAN serves the pair.
         if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
-            examples = "; ".join(_example(forwarding, item, report["vlan_of"]) for item in found["examples"][:2])
+            examples = "; ".join(_example(forwarding, item, checked.vlan_of) for item in found["examples"][:2])
             place = _first_place(forwarding, found["examples"], everything)
             yield Finding(
                 "PF061", place, f"{found['count']} routes {what}: {examples}", "routes of `pauseframe route plan`"

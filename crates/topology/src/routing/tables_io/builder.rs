@@ -1,12 +1,13 @@
-//! Rows by name, in any order, to [`Tables`]; and back to rows by name.
+//! Rows by name, in any order, to [`Tables`].
 
+use super::lookup::{Column, Columns, PortNames};
 use crate::interchange::{Flaw, Labels, did_you_mean};
 use crate::routing::SwitchGraph;
 use crate::routing::verify::{DELIVER, Tables, Tree, Vlan};
 use crate::{NodeKind, Topology};
 use pauseframe_units::{NodeId, PortId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
 /// The lanes that files may name: 0 to 7 on Ethernet, to 14 on InfiniBand.
 const LANE_MAX: u8 = 15;
@@ -41,7 +42,7 @@ pub(super) struct Rewrite {
     pub(super) lane: u8,
 }
 
-/// "The hosts at switch `from` may send to those at switch `to` in `vlan`."
+/// "The hosts at switch `from` may send to host `to`, or to all those at switch `to`, in `vlan`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sender {
@@ -82,8 +83,8 @@ impl Around {
     }
 }
 
-/// The port of every switch, with the place of the row.
-type Column = Vec<(PortId, u32)>;
+/// What the hosts of a tree have in common: the port of every switch, and who may send.
+type Alike = (Vec<PortId>, Option<Vec<u64>>);
 
 /// Tables while a file is read. Places are numbers of lines or entries.
 pub(super) struct Builder<'a> {
@@ -91,12 +92,12 @@ pub(super) struct Builder<'a> {
     labels: &'a Labels,
     graph: SwitchGraph,
     names: BTreeMap<&'a str, NodeId>,
-    /// By switch; of rows there are millions.
-    ports: Vec<HashMap<String, PortId>>,
+    ports: PortNames,
     lanes: BTreeMap<u16, u8>,
     rewrites: BTreeMap<(u16, NodeId), u8>,
-    columns: BTreeMap<(u16, NodeId), Column>,
-    senders: BTreeMap<(u16, u32), Vec<u64>>,
+    columns: Columns,
+    /// By VLAN and destination, a host or a switch for all its hosts: a bit for each attachment row.
+    senders: BTreeMap<(u16, NodeId), Vec<u64>>,
     /// The switch and the destination of the last row.
     last_row: (u32, Option<NodeId>),
     pub(super) notes: Vec<String>,
@@ -106,8 +107,7 @@ impl<'a> Builder<'a> {
     pub(super) fn new(topology: &'a Topology, labels: &'a Labels) -> Result<Builder<'a>, Flaw> {
         let graph = SwitchGraph::new(topology).map_err(|error| Flaw::of_file(error.to_string()))?;
         let names = topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
-        let ports = |switch| labels.ports_by_name(topology, graph.node(switch)).into_iter().collect();
-        let ports = (0..graph.len() as u32).map(ports).collect();
+        let ports = PortNames::new(&graph, topology, labels);
         Ok(Builder {
             topology,
             labels,
@@ -116,7 +116,7 @@ impl<'a> Builder<'a> {
             ports,
             lanes: BTreeMap::new(),
             rewrites: BTreeMap::new(),
-            columns: BTreeMap::new(),
+            columns: Columns::default(),
             senders: BTreeMap::new(),
             last_row: (0, None),
             notes: Vec::new(),
@@ -141,8 +141,8 @@ impl<'a> Builder<'a> {
 
     /// The port of a switch with this name.
     pub(super) fn port(&self, switch: NodeId, name: &str) -> Result<PortId, String> {
-        let known = self.graph.number(switch).map(|number| &self.ports[number as usize]);
-        known.and_then(|ports| ports.get(name)).copied().ok_or_else(|| {
+        let known = self.ports.id(name).and_then(|id| self.port_by_id(switch, id));
+        known.ok_or_else(|| {
             let node = &self.topology.nodes()[switch].name;
             let known = self.labels.ports_by_name(self.topology, switch);
             let known: Vec<_> = known.keys().map(String::as_str).filter(|name| !name.contains(':')).collect();
@@ -152,6 +152,16 @@ impl<'a> Builder<'a> {
                 few(&known)
             )
         })
+    }
+
+    /// The number of a name that some switch has a port by.
+    pub(super) fn port_name(&self, name: &str) -> Option<u32> {
+        self.ports.id(name)
+    }
+
+    /// The port of a switch by the number of its name.
+    pub(super) fn port_by_id(&self, switch: NodeId, name: u32) -> Option<PortId> {
+        self.ports.port(self.graph.number(switch)?, name)
     }
 
     pub(super) fn kind(&self, node: NodeId) -> NodeKind {
@@ -185,8 +195,7 @@ impl<'a> Builder<'a> {
         let name = |node: NodeId| &self.topology.nodes()[node].name;
         check_vlan(vlan)?;
         let Some(at) = self.graph.number(switch) else { return Err(format!("{:?} is a host", name(switch))) };
-        let empty = || vec![(PortId::NONE, 0); self.graph.len()];
-        let column = self.columns.entry((vlan, destination)).or_insert_with(empty);
+        let column = self.columns.or_new(vlan, destination, self.graph.len());
         let (known, other) = column[at as usize];
         if known != PortId::NONE && known != port {
             return Err(format!(
@@ -239,24 +248,44 @@ impl<'a> Builder<'a> {
         same_lane(&format!("VLAN {vlan} at {switch:?}"), known, *lane)
     }
 
+    /// Packets of `vlan` leave `switch` in `lane`, whatever the lane of the VLAN is elsewhere.
+    pub(super) fn lane_at(&mut self, vlan: u16, switch: NodeId, lane: u8) {
+        self.rewrites.insert((vlan, switch), lane);
+    }
+
     pub(super) fn sender(&mut self, Sender { vlan, from, to }: &Sender) -> Result<(), String> {
-        let row = |name: &String| {
-            let number = self.graph.number(self.switch(name)?);
-            let row = number.and_then(|switch| self.graph.attachment_row(switch));
-            row.ok_or_else(|| format!("{name:?} has no hosts: name the switch of the hosts"))
+        let (from, node) = (self.switch(from)?, self.node(to)?);
+        if self.kind(node) == NodeKind::Switch && self.attachment_row(node).is_none() {
+            return Err(format!("{to:?} has no hosts: name a host, or the switch of hosts"));
+        }
+        self.may_send(*vlan, from, node)
+    }
+
+    /// Lets the hosts at switch `from` send to `to` in `vlan`.
+    pub(super) fn may_send(&mut self, vlan: u16, from: NodeId, to: NodeId) -> Result<(), String> {
+        let Some(from) = self.attachment_row(from) else {
+            let name = &self.topology.nodes()[from].name;
+            return Err(format!("{name:?} has no hosts: name the switch of the hosts"));
         };
-        let (from, to) = (row(from)?, row(to)?);
         let words = self.graph.attachments().len().div_ceil(64);
-        let senders = self.senders.entry((*vlan, to)).or_insert_with(|| vec![0; words]);
+        let senders = self.senders.entry((vlan, to)).or_insert_with(|| vec![0; words]);
         senders[from as usize / 64] |= 1 << (from % 64);
         Ok(())
     }
 
+    fn attachment_row(&self, switch: NodeId) -> Option<u32> {
+        self.graph.number(switch).and_then(|switch| self.graph.attachment_row(switch))
+    }
+
+    /// The switch that a host is attached to.
+    pub(super) fn switch_of(&self, host: NodeId) -> Option<NodeId> {
+        self.graph.attachment(host).map(|switch| self.graph.node(switch))
+    }
+
     pub(super) fn finish(self) -> Result<super::TableImport, Flaw> {
-        let ids: BTreeSet<u16> = self.columns.keys().map(|(vlan, _)| *vlan).collect();
         let mut vlans = Vec::new();
         let mut trees = Vec::new();
-        for (position, id) in ids.into_iter().enumerate() {
+        for (position, id) in self.columns.vlans().into_iter().enumerate() {
             let lane = match self.lanes.get(&id) {
                 Some(lane) => *lane,
                 None if self.lanes.is_empty() => 0,
@@ -276,34 +305,44 @@ impl<'a> Builder<'a> {
         Ok(super::TableImport { tables: Tables::new(self.graph, nodes, vlans, trees), notes: self.notes })
     }
 
-    /// One tree for each group of hosts at the same switch whose rows are alike.
+    /// One tree for each group of hosts at the same switch whose rows and senders are alike.
     fn add_trees(&self, vlan: usize, id: u16, row: u32, trees: &mut Vec<Tree>) {
         let attachment = self.graph.attachments()[row as usize];
-        let common = self.columns.get(&(id, self.graph.node(attachment)));
-        let mut groups: BTreeMap<Vec<PortId>, Vec<NodeId>> = BTreeMap::new();
+        let common = self.columns.get(id, self.graph.node(attachment));
+        let mut groups: BTreeMap<Alike, Vec<NodeId>> = BTreeMap::new();
         let mut alike = Vec::new();
         for host in self.graph.hosts(attachment) {
-            match (self.columns.get(&(id, *host)), common) {
+            match (self.columns.get(id, *host), common) {
                 (None, None) => {}
-                (None, Some(_)) => alike.push(*host),
-                (Some(own), common) => {
-                    groups.entry(self.next(own, common, attachment, *host)).or_default().push(*host);
+                (None, Some(_)) if !self.senders.contains_key(&(id, *host)) => alike.push(*host),
+                (own, common) => {
+                    if let Some(own) = own.or(common) {
+                        let next = self.next(own, common, attachment, *host);
+                        let senders = self.senders_to(id, *host, attachment);
+                        groups.entry((next, senders)).or_default().push(*host);
+                    }
                 }
             }
         }
         if let (Some(first), Some(common)) = (alike.first(), common) {
-            groups.entry(self.next(common, Some(common), attachment, *first)).or_default().extend(alike);
+            let next = self.next(common, Some(common), attachment, *first);
+            groups.entry((next, self.senders_to(id, *first, attachment))).or_default().extend(alike);
         }
-        let senders = self.senders.get(&(id, row)).cloned();
-        let nobody = (!self.senders.is_empty()).then(|| vec![0; self.graph.attachments().len().div_ceil(64)]);
-        let senders = senders.or(nobody);
-        let mut found: Vec<_> = groups.into_iter().collect();
-        for (_, hosts) in &mut found {
+        for hosts in groups.values_mut() {
             hosts.sort_unstable();
         }
+        let mut found: Vec<_> = groups.into_iter().collect();
         found.sort_by_key(|(_, hosts)| hosts[0]);
-        let tree = |(next, hosts)| Tree { vlan, hosts, row, next, senders: senders.clone() };
+        let tree = |((next, senders), hosts)| Tree { vlan, hosts, row, next, senders };
         trees.extend(found.into_iter().map(tree));
+    }
+
+    /// Who may send to a host: all if no senders are named at all, else those named for it or for its switch.
+    fn senders_to(&self, vlan: u16, host: NodeId, attachment: u32) -> Option<Vec<u64>> {
+        let named = [host, self.graph.node(attachment)].map(|to| self.senders.get(&(vlan, to)));
+        let nobody = || vec![0; self.graph.attachments().len().div_ceil(64)];
+        let [own, common] = named;
+        (!self.senders.is_empty()).then(|| own.or(common).cloned().unwrap_or_else(nobody))
     }
 
     /// The ports for a host: its own rows, before those for all hosts at its switch.
@@ -346,77 +385,4 @@ fn few(names: &[&str]) -> String {
     let shown: Vec<_> = names.iter().take(6).map(|name| format!("{name:?}")).collect();
     let more = if names.len() > shown.len() { ", ..." } else { "" };
     shown.join(", ") + more
-}
-
-/// The lanes, rewrites and senders of `tables` by name, without the rows.
-pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Around {
-    let graph = tables.graph();
-    let name = |node: NodeId| topology.nodes()[node].name.clone();
-    let mut around = Around::default();
-    for vlan in tables.vlans() {
-        around.lanes.push(Lane { vlan: vlan.id, lane: vlan.lane });
-        let rewrite =
-            |(switch, lane): (&NodeId, &u8)| Rewrite { switch: name(*switch), vlan: vlan.id, lane: *lane };
-        around.rewrites.extend(vlan.lane_at.iter().map(rewrite));
-    }
-    if tables.trees.iter().any(|tree| tree.senders.is_some()) {
-        let at = |row: u32| name(graph.node(graph.attachments()[row as usize]));
-        for tree in &tables.trees {
-            let vlan = tables.vlans()[tree.vlan].id;
-            let senders = (0..graph.attachments().len() as u32).filter(|from| tree.allows(*from));
-            around.senders.extend(senders.map(|from| Sender { vlan, from: at(from), to: at(tree.row) }));
-        }
-    }
-    around
-}
-
-/// Shows every row: switch, VLAN, destination, port. All hosts of a switch that have the same rows are one
-/// destination. A table of millions of rows is never in memory as text.
-pub(super) fn for_each_row(
-    tables: &Tables,
-    topology: &Topology,
-    mut show: impl FnMut(NodeId, u16, NodeId, PortId) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
-    let graph = tables.graph();
-    for tree in &tables.trees {
-        let vlan = tables.vlans()[tree.vlan].id;
-        let attachment = graph.attachments()[tree.row as usize];
-        // A row for all hosts says nothing at their own switch, so there must be one elsewhere.
-        let elsewhere = tree.next.iter().filter(|port| **port != PortId::NONE).count() > 1;
-        let whole = elsewhere
-            && tree.hosts == graph.hosts(attachment)
-            && tree.next[attachment as usize] == DELIVER
-            && topology.nodes()[graph.node(attachment)].kind == NodeKind::Switch;
-        let own = graph.node(attachment);
-        let destinations = if whole { std::slice::from_ref(&own) } else { &tree.hosts[..] };
-        for destination in destinations {
-            for (number, port) in tree.next.iter().enumerate() {
-                let port = match *port {
-                    PortId::NONE => continue,
-                    DELIVER if whole => continue,
-                    DELIVER => graph.uplink(*destination).reverse(),
-                    port => port,
-                };
-                show(graph.node(number as u32), vlan, *destination, port)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What [`Labels::ports_by_name`] understands: the label; `eth1` ... where a switch has none; else the full name.
-pub(super) fn port_names(topology: &Topology, labels: &Labels) -> Vec<String> {
-    let mut names = vec![String::new(); topology.port_count()];
-    for node in topology.nodes() {
-        let labelled = node.ports.iter().any(|port| labels.port(*port).is_some());
-        for (i, port) in node.ports.iter().enumerate() {
-            let name = match labels.port(*port) {
-                Some(label) => label.to_owned(),
-                None if labelled => format!("{}:{i}", node.name),
-                None => format!("eth{}", i + 1),
-            };
-            names[port.0 as usize] = name;
-        }
-    }
-    names
 }

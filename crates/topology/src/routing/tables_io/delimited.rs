@@ -1,7 +1,8 @@
 //! Tables as comma-separated values: blocks, each introduced by its header. Lines that begin with `#` and empty
 //! lines are skipped.
 
-use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender, around_rows, for_each_row, port_names};
+use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender};
+use super::by_name::{around_rows, for_each_row, port_names};
 use crate::Topology;
 use crate::interchange::{Flaw, Labels, did_you_mean};
 use crate::routing::verify::Tables;

@@ -1,6 +1,7 @@
 //! Tables as JSON: an object with the lists `rows`, `lanes`, `rewrites` and `senders`.
 
-use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender, around_rows, for_each_row, port_names};
+use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender};
+use super::by_name::{around_rows, for_each_row, port_names};
 use crate::Topology;
 use crate::interchange::{Flaw, Labels};
 use crate::routing::verify::Tables;

@@ -7,15 +7,19 @@
 
 mod bridge;
 mod builder;
+mod by_name;
 mod delimited;
 mod json;
+mod lookup;
 mod opensm;
 mod parquet;
+mod service_levels;
 
 use super::verify::Tables;
 use crate::Topology;
 use crate::interchange::{Flaw, InterchangeError, Labels, read_text};
 use builder::Builder;
+use service_levels::ServiceLevels;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -74,7 +78,7 @@ pub fn read(
             TableFormat::Csv => delimited::read(text, &mut builder)?,
             TableFormat::Json => json::read(text, &mut builder)?,
             TableFormat::Parquet => return Err(Flaw::of_file("Parquet is read from a file only")),
-            TableFormat::OpenSm => opensm::read(text, labels, &mut builder)?,
+            TableFormat::OpenSm => opensm::read(text, labels, None, &mut builder)?,
         }
         builder.finish()
     };
@@ -99,8 +103,8 @@ pub fn read_bridges(
     builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
 }
 
-/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet` (a plan of ours), or from a folder of `SWITCH.json`
-/// files with bridge tables.
+/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet` (a plan of ours), from one with
+/// `opensm-lfts.dump` and its companions, or from a folder of `SWITCH.json` files with bridge tables.
 ///
 /// # Errors
 /// As [`read`], and if a file cannot be read or the extension tells no format.
@@ -115,6 +119,9 @@ pub fn read_path(
     let plan = ["tables.csv", "tables.parquet"].map(|name| path.join(name));
     if let Some(plan) = plan.iter().find(|plan| plan.is_file()) {
         return read_path(plan, None, topology, labels);
+    }
+    if path.join(LFTS).is_file() {
+        return read_opensm(path, topology, labels);
     }
     if !path.exists() {
         let message = "there is no such file or folder: name tables, or the folder of a plan";
@@ -147,6 +154,35 @@ pub fn read_path(
         return Err(wrong(path, "there is no SWITCH.json in this folder".into()));
     }
     read_bridges(&outputs, topology, labels)
+}
+
+/// What `OpenSM` calls its dumps.
+const LFTS: &str = "opensm-lfts.dump";
+const PATH_RECORDS: &str = "opensm-path-records.dump";
+const SL2VL: &str = "opensm-sl2vl.dump";
+
+/// The dumps of `OpenSM` in a folder; those with the lanes may be missing.
+fn read_opensm(folder: &Path, topology: &Topology, labels: &Labels) -> Result<TableImport, InterchangeError> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let text = |name: &str| {
+        let path = folder.join(name);
+        path.is_file().then(|| read_text(&path)).transpose()
+    };
+    let lfts = read_text(&folder.join(LFTS))?;
+    let mut builder = Builder::new(topology, labels).map_err(|flaw| flaw.in_file("topology"))?;
+    let paths = text(PATH_RECORDS)?.map(|text| ServiceLevels::of_paths(&text, labels, &builder)).transpose();
+    let mut levels = paths.map_err(|flaw| flaw.in_file(&file(PATH_RECORDS)))?;
+    match (&mut levels, text(SL2VL)?) {
+        (Some(levels), Some(text)) => {
+            levels.read_lanes(&text, labels, &builder).map_err(|flaw| flaw.in_file(&file(SL2VL)))?;
+        }
+        (None, Some(_)) => builder.notes.push(format!(
+            "{SL2VL} was not used: which path has which service level stands in {PATH_RECORDS}, and that is not there"
+        )),
+        _ => {}
+    }
+    let read = opensm::read(&lfts, labels, levels.as_ref(), &mut builder).and_then(|()| builder.finish());
+    read.map_err(|flaw| flaw.in_file(&file(LFTS)))
 }
 
 fn read_parquet(path: &Path, topology: &Topology, labels: &Labels) -> Result<TableImport, Flaw> {

@@ -4,14 +4,21 @@
 //! A switch is found by its GUID or else its description, a destination by its LID, or else by the GUID or the
 //! description in the comment. LIDs of switches are skipped: management traffic, in a lane of its own. With an
 //! LMC above 0 a host has several LIDs with routes of their own; the n-th is VLAN n. Ports without a label are
-//! taken as numbered from 1 in the order of the topology. Left out: SL2VL tables, so every route is in lane 0.
+//! taken as numbered from 1 in the order of the topology. Lanes come from other files ([`super::service_levels`]); without
+//! them every route is in lane 0.
 
 use super::builder::Builder;
+use super::service_levels::ServiceLevels;
 use crate::NodeKind;
 use crate::interchange::{Address, Flaw, Labels};
 use pauseframe_units::NodeId;
 
-pub(super) fn read(text: &str, labels: &Labels, builder: &mut Builder<'_>) -> Result<(), Flaw> {
+pub(super) fn read(
+    text: &str,
+    labels: &Labels,
+    levels: Option<&ServiceLevels>,
+    builder: &mut Builder<'_>,
+) -> Result<(), Flaw> {
     let mut switch: Option<NodeId> = None;
     let mut to_switches = 0;
     for (line, text) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
@@ -33,14 +40,24 @@ pub(super) fn read(text: &str, labels: &Labels, builder: &mut Builder<'_>) -> Re
                 continue;
             }
             let port = builder.numbered_port(switch, port).map_err(flaw)?;
-            builder.row(("line", line as u32), switch, path, node, port).map_err(flaw)?;
+            let vlans = levels.map_or_else(|| vec![path], |levels| levels.vlans(node, path).collect());
+            for vlan in vlans {
+                builder.row(("line", line as u32), switch, vlan, node, port).map_err(flaw)?;
+            }
         }
     }
     if to_switches > 0 {
         builder.notes.push(format!("{to_switches} rows for the LIDs of switches were left out"));
     }
-    builder.notes.push("the dump has no lanes: every route was taken to be in lane 0".to_owned());
-    Ok(())
+    match levels {
+        Some(levels) => levels.add_to(builder),
+        None => {
+            let note = "the dump has no lanes: every route was taken to be in lane 0; name a folder that has \
+                        opensm-path-records.dump and opensm-sl2vl.dump too";
+            builder.notes.push(note.to_owned());
+            Ok(())
+        }
+    }
 }
 
 /// `0011 003 : (...)`: LID, port, the rest.
@@ -52,7 +69,7 @@ fn columns(text: &str) -> Option<(u16, u16, &str)> {
 }
 
 /// The GUID after `word`, as our labels write it.
-fn guid(text: &str, word: &str) -> Option<String> {
+pub(super) fn guid(text: &str, word: &str) -> Option<String> {
     let (_, rest) = text.split_once(word)?;
     let digits = rest.trim_start().strip_prefix("0x")?;
     let digits = digits.split(|c: char| !c.is_ascii_hexdigit()).next()?;

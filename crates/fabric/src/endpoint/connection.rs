@@ -1,0 +1,536 @@
+//! Connection ends: opening and closing, segments in and out of TCP, timers.
+//!
+//! A flow has two connection ends, side 0 at its source and side 1 at its destination; neither sees the other. The fabric sees TCP
+//! only through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection
+//! carries several flows; its packets and timers go by the number of the flow that opened it.
+
+use super::Endpoints;
+use super::host::Socket;
+use super::messages::Boundaries;
+use crate::event::Event;
+use crate::frame::{Carried, Content, Packet, PacketId};
+use crate::ids::{EndId, HostId, NicQueueId};
+use crate::near::Near;
+use crate::order::{Exchange, Half, News, Opening, Order};
+use crate::wire::Ports;
+use pauseframe_engine::mix;
+use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
+use pauseframe_units::{NodeId, Priority, Span, Time};
+
+/// IPv4 header, bytes.
+const IP_HEADER: u32 = 20;
+
+/// One end of a connection at its host.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) connection: Connection,
+    /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
+    timer_at: Time,
+    /// The application writes `writes` bytes then; `Time::MAX`: nothing is due.
+    write_at: Time,
+    writes: u64,
+    /// Delivered bytes at which the application does something: answers, or has all it wants.
+    pub(super) expects: u64,
+    /// What it answers, and how long it takes to.
+    reply: u64,
+    reply_delay: Span,
+    /// Flow * 2 + side of the other end, by the flow that opened the connection.
+    pub(super) peer: u32,
+    /// The flow that it carries now, none between two.
+    pub(crate) flow: Option<u32>,
+    /// What has been told of what it has counted.
+    told: Counts,
+    connected: Option<Time>,
+    host: HostId,
+    nic_queue: NicQueueId,
+    /// Path of its packets, or the destination node where switches look up the next hop.
+    pub(super) route: u32,
+    /// The hosts of this end and of the other.
+    nodes: [NodeId; 2],
+    transport: u16,
+    workload: u16,
+    class: u8,
+    /// Position of the VLAN of its packets, where they have one.
+    vlan: u16,
+    /// The VLANs that packets choose from, where each chooses anew.
+    vlans: Box<[u16]>,
+    /// In the host's line for room in the NIC.
+    blocked: bool,
+    /// The flow is over; the end goes when nothing is on its way any more.
+    closing: bool,
+    /// That has been told.
+    quiet: bool,
+    /// Bytes sent at which the application wants to know.
+    pub(super) tells: u64,
+    /// Where messages end, on a connection that carries some.
+    pub(super) messages: Option<Box<Boundaries>>,
+}
+
+/// What an end counts for all flows that it has carried.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    delivered: u64,
+    ce_packets: u64,
+    retransmits: u32,
+    timeouts: u32,
+    loss_probes: u32,
+    undone: u32,
+}
+
+impl End {
+    fn counts(&self) -> Counts {
+        let stats = self.connection.stats();
+        Counts {
+            delivered: self.connection.delivered(),
+            retransmits: stats.retransmits,
+            timeouts: stats.timeouts,
+            ce_packets: stats.ce_received,
+            loss_probes: self.connection.loss_probes(),
+            undone: self.connection.undone(),
+        }
+    }
+
+    /// What it has counted since this was asked last, for the flow that it carries; nothing between two.
+    pub(super) fn take_half(&mut self) -> Option<Half> {
+        let flow = self.flow?;
+        let (all, told) = (self.counts(), self.told);
+        self.told = all;
+        Some(Half {
+            flow,
+            delivered: all.delivered - told.delivered,
+            retransmits: all.retransmits - told.retransmits,
+            timeouts: all.timeouts - told.timeouts,
+            ce_packets: all.ce_packets - told.ce_packets,
+            loss_probes: all.loss_probes - told.loss_probes,
+            undone: all.undone - told.undone,
+            connected: self.connected.take(),
+            ..Half::default()
+        })
+    }
+
+    /// Bytes that TCP has sent at least once.
+    fn sent(&self) -> u64 {
+        self.connection.acked() + self.connection.flight_size()
+    }
+
+    /// In-order bytes that have not been told of.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.connection.delivered() - self.told.delivered
+    }
+
+    /// Its own address.
+    pub(super) fn address(&self) -> u32 {
+        self.peer ^ 1
+    }
+
+    fn begin(&mut self, exchange: &Exchange) {
+        self.flow = Some(exchange.flow);
+        self.expects = self.connection.delivered().saturating_add(exchange.expects);
+        (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
+    }
+}
+
+/// What a connection has left to be acknowledged, as 32 bits hold it.
+#[inline(never)]
+fn rank(connection: &Connection) -> u32 {
+    u32::try_from(connection.remaining()).unwrap_or(u32::MAX)
+}
+
+/// Opening and closing, and what applications do.
+impl Endpoints {
+    /// A connection end comes to be.
+    pub(super) fn open(&mut self, address: u32, opening: Opening, ports: &mut Ports, near: &mut Near) {
+        let Opening { spec, route, picked, exchange } = opening;
+        let (flow, side, now) = (address / 2, address & 1, near.now());
+        let iss = |side: u32| mix(near.settings.seed ^ mix(u64::from(flow) * 2 + u64::from(side))) as u32;
+        let nodes = if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
+        let config = near.config_at(nodes[0], spec.transport);
+        let mut connection = if side == 0 {
+            Connection::open(config, iss(0), iss(1), now)
+        } else {
+            Connection::accept(config, iss(1), iss(0))
+        };
+        if side == 1 && near.settings.refusing.contains(&nodes[0]) {
+            connection = connection.refusing();
+        } else if side == 1 && near.settings.silent.contains(&nodes[0]) {
+            connection = connection.silent();
+        }
+        let at_once = side == 0 && spec.start <= now;
+        if at_once {
+            connection.send(exchange.writes, now);
+        }
+        if side == 0
+            && let Some(metrics) = self.metrics.get(&(nodes[0], nodes[1], spec.transport))
+        {
+            connection.inherit(metrics);
+        }
+        let host = near.plan.host_number(nodes[0]);
+        let frame = near.settings.overhead.frame_size(near.settings.mtu, Priority::default()) + near.hot.gap;
+        connection.set_frame_time(ports.ports[self.hosts[host].port].rate.serialise(frame));
+        let nic_queue = self.hosts[host].queue_for(nodes[1], picked.class);
+        let mut end = End::new(connection, address, host, nodes, nic_queue);
+        (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
+        (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
+        end.begin(&exchange);
+        if side == 0 && !at_once {
+            (end.write_at, end.writes) = (spec.start, exchange.writes);
+        }
+        let slot = self.add_end(end);
+        self.remember_slot(address, slot);
+        if side == 0 {
+            self.pump(slot, ports, near);
+            self.arm_timer(slot, near);
+        }
+    }
+
+    fn add_end(&mut self, end: End) -> EndId {
+        if let Some(slot) = self.free_ends.pop() {
+            self.ends[slot] = Some(end);
+            slot
+        } else {
+            self.ends.push(Some(end))
+        }
+    }
+
+    /// What the application at an end that is open does. One that has failed meanwhile does nothing.
+    pub(super) fn order_end(&mut self, address: u32, order: &Order, ports: &mut Ports, near: &mut Near) {
+        let Some(slot) = self.slot_at(address) else { return };
+        let now = near.now();
+        match order {
+            Order::Continue(exchange) => self.continue_with(slot, exchange, now),
+            Order::EndExchange => {
+                self.tell_counts(slot, near);
+                self.end(slot).flow = None;
+                return;
+            }
+            &Order::Write { bytes, token, written } => {
+                // That it has gone is told with what happens next, not now.
+                self.end(slot).write_message(bytes, token, written, now);
+                self.pump(slot, ports, near);
+                self.arm_timer(slot, near);
+                return;
+            }
+            &Order::Await { bytes, token } => {
+                let end = self.end(slot);
+                end.expects = end.messages.get_or_insert_default().wait_for(bytes, token);
+                return;
+            }
+            Order::Close | Order::Stop => {
+                let end = self.end(slot);
+                end.closing = true;
+                if matches!(order, Order::Stop) {
+                    end.connection.stop_sending();
+                }
+                end.connection.close(now);
+            }
+            Order::Free => {
+                self.free_end(slot, near);
+                return;
+            }
+            Order::Open(_) | Order::OpenStream(_) | Order::AwaitDatagrams(_) | Order::FreeStream => {
+                unreachable!("what opens an end or is for a stream has its own way")
+            }
+        }
+        self.settle(slot, address, ports, near);
+    }
+
+    /// The next exchange on a kept connection.
+    fn continue_with(&mut self, slot: EndId, exchange: &Exchange, now: Time) {
+        let end = self.end(slot);
+        let side = end.address() & 1;
+        end.begin(exchange);
+        if exchange.writes > 0 {
+            end.connection.send(exchange.writes, now);
+        }
+        self.remember_slot(exchange.flow * 2 + side, slot);
+    }
+
+    fn tell_counts(&mut self, slot: EndId, near: &mut Near) {
+        let end = self.end(slot);
+        let (address, flow) = (end.address(), end.flow);
+        if let Some(half) = end.take_half() {
+            near.report(address, News::Counted(half));
+        }
+        // Late segments belong to the connection, which goes by the flow that opened it.
+        if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
+            self.slots[flow as usize][(address & 1) as usize] = EndId::NONE;
+        }
+    }
+
+    /// Gives back the place of an end.
+    fn free_end(&mut self, slot: EndId, near: &mut Near) {
+        self.remember(slot, near);
+        self.tell_counts(slot, near);
+        let Some(End { peer, blocked, .. }) = self.ends[slot].take() else { return };
+        self.remember_slot(peer ^ 1, EndId::NONE);
+        // A place in the line for the NIC goes by the slot: nobody else gets it before its turn has come.
+        if !blocked {
+            self.free_ends.push(slot);
+        }
+    }
+
+    /// What the source's end has learnt goes to the next connection between the two.
+    fn remember(&mut self, slot: EndId, near: &Near) {
+        let Some(end) = &self.ends[slot] else { return };
+        let caches = near.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
+        if caches && end.address() & 1 == 0 {
+            let whose = (end.nodes[0], end.nodes[1], end.transport);
+            end.connection.remember(self.metrics.entry(whose).or_default());
+        }
+    }
+
+    #[inline]
+    fn end(&mut self, slot: EndId) -> &mut End {
+        self.ends[slot].as_mut().expect("the slot of an open flow holds a connection end")
+    }
+}
+
+/// Segments and timers.
+impl Endpoints {
+    /// A packet has come through the stack: to TCP, and on with what TCP makes of it.
+    #[inline]
+    pub(super) fn deliver(&mut self, index: PacketId, ports: &mut Ports, near: &mut Near) {
+        let carried = match near.packets[index].content {
+            Content::Segment(carried) => carried,
+            Content::Datagram { to, len } => {
+                near.packets.remove(index);
+                self.deliver_datagram(to, len, near);
+                return;
+            }
+            _ => unreachable!("what is no packet of a flow goes another way"),
+        };
+        let (segment, to) = (near.packets.segment(&carried), carried.to);
+        near.packets.remove(index);
+        let slot = self.slots[(to / 2) as usize][(to & 1) as usize];
+        if slot == EndId::NONE {
+            return; // A late duplicate of a flow that is over.
+        }
+        let now = near.now();
+        let end = self.end(slot);
+        let before = end.connection.received();
+        if segment.flags.has(Flags::SYN) && to & 1 == 0 && !end.connection.is_established() {
+            end.connected.get_or_insert(now);
+        }
+        end.connection.on_segment(&segment, carried.ecn, now);
+        // A limited reassembly list may give bytes up: they will be received again.
+        let (received, workload) = (end.connection.received().saturating_sub(before), end.workload);
+        if received > 0 {
+            self.throughput.add(workload, received, now);
+        }
+        self.settle(slot, to, ports, near);
+    }
+
+    /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
+    #[inline]
+    fn settle(&mut self, slot: EndId, address: u32, ports: &mut Ports, near: &mut Near) {
+        let end = self.end(slot);
+        if end.connection.delivered() >= end.expects {
+            end.on_expected(address, near);
+        }
+        if end.sent() >= end.tells {
+            end.on_sent(near);
+        }
+        self.pump(slot, ports, near);
+        self.arm_timer(slot, near);
+        let end = self.end(slot);
+        if end.closing {
+            if !end.quiet && end.connection.is_quiescent() {
+                end.quiet = true;
+                near.report(address, News::Quiet);
+            }
+        } else if let Some(failure) = end.connection.failure() {
+            near.report(address, News::Failed(failure));
+            self.free_end(slot, near);
+        }
+    }
+
+    /// Hands segments to the host while TCP has some and the host has room.
+    #[inline]
+    fn pump(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) {
+        if self.end(slot).blocked {
+            return;
+        }
+        loop {
+            let host = self.end(slot).host;
+            if !self.hosts[host].has_room(near) && !self.end(slot).connection.is_in_super_packet() {
+                self.end(slot).blocked = true;
+                self.hosts[host].wait_for_room(Socket::Connection(slot));
+                return;
+            }
+            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(near.now()) else { return };
+            self.send_segment(slot, &segment, ecn, ports, near);
+        }
+    }
+
+    /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
+    pub(super) fn send_one_blocked(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) -> bool {
+        let now = near.now();
+        let Some(end) = &mut self.ends[slot] else {
+            // It was closed in the line; now nothing names its place any more.
+            self.free_ends.push(slot);
+            return false;
+        };
+        let Some((segment, ecn)) = end.connection.poll_transmit(now) else {
+            end.blocked = false;
+            self.arm_timer(slot, near);
+            return false;
+        };
+        self.send_segment(slot, &segment, ecn, ports, near);
+        while self.end(slot).connection.is_in_super_packet() {
+            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(now) else { break };
+            self.send_segment(slot, &segment, ecn, ports, near);
+        }
+        self.arm_timer(slot, near);
+        true
+    }
+
+    /// The next packet of a connection end takes another VLAN.
+    #[cold]
+    fn change_vlan(&mut self, slot: EndId, near: &Near) {
+        let Some(draws) = self.vlans.as_deref_mut() else { return };
+        let end = self.ends[slot].as_mut().expect("a sender is open");
+        (end.vlan, end.class) = draws.pick(end.host, &end.vlans, end.class, near);
+        end.nic_queue = self.hosts[end.host].queue_for(NodeId(end.route), end.class);
+    }
+
+    #[inline]
+    fn send_segment(&mut self, slot: EndId, segment: &Segment, ecn: Ecn, ports: &mut Ports, near: &mut Near) {
+        if near.hot.vlan_per_packet {
+            self.change_vlan(slot, near);
+        }
+        let end = self.ends[slot].as_ref().expect("a sender is open");
+        let transport = &near.settings.transports[usize::from(end.transport)];
+        let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
+        let (host, nic_queue) = (end.host, end.nic_queue);
+        // A packet without data (SYN, ACK) has nothing behind it: it goes before all others.
+        let ranked = near.hot.ranked != 0 && segment.len > 0;
+        let carried = Carried {
+            to: end.peer,
+            seq: segment.seq,
+            ack: segment.ack,
+            window: segment.window,
+            remaining: if ranked { rank(&end.connection) } else { 0 },
+            options: near.packets.add_options(segment.options),
+            stamps: segment.stamps,
+            len: segment.len as u16,
+            ecn,
+            flags: segment.flags,
+        };
+        let size = near.settings.overhead.frame_size(ip, transport.priority) as u16;
+        let packet = Packet {
+            route: end.route,
+            vlan: end.vlan,
+            ..Packet::new(Content::Segment(carried), size, end.class)
+        };
+        let index = near.packets.add(packet);
+        self.send_from(host, nic_queue, index, ports, near);
+    }
+
+    /// Keeps a `Timer` event pending that is not later than the deadline.
+    #[inline]
+    fn arm_timer(&mut self, slot: EndId, near: &mut Near) {
+        let end = self.end(slot);
+        let deadline = end.connection.deadline().unwrap_or(Time::MAX).min(end.write_at);
+        if deadline < end.timer_at {
+            let at = deadline.max(near.now());
+            end.timer_at = at;
+            near.schedule(at, Event::Timer(end.peer ^ 1));
+        }
+    }
+
+    /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
+    pub(crate) fn on_timer(&mut self, address: u32, ports: &mut Ports, near: &mut Near) {
+        let (slot, now) = (self.slots[(address / 2) as usize][(address & 1) as usize], near.now());
+        if slot == EndId::NONE || self.end(slot).timer_at != now {
+            return;
+        }
+        let end = self.end(slot);
+        end.timer_at = Time::MAX;
+        if end.write_at <= now {
+            end.write_at = Time::MAX;
+            end.connection.send(end.writes, now);
+        }
+        if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
+            end.connection.on_timeout(now);
+        }
+        self.settle(slot, address, ports, near);
+    }
+}
+
+impl End {
+    /// An end that carries nothing yet.
+    fn new(
+        connection: Connection,
+        address: u32,
+        host: HostId,
+        nodes: [NodeId; 2],
+        nic_queue: NicQueueId,
+    ) -> End {
+        End {
+            connection,
+            timer_at: Time::MAX,
+            write_at: Time::MAX,
+            writes: 0,
+            expects: u64::MAX,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            peer: address ^ 1,
+            flow: None,
+            told: Counts::default(),
+            connected: None,
+            host,
+            nic_queue,
+            route: 0,
+            nodes,
+            transport: 0,
+            workload: 0,
+            class: 0,
+            vlan: 0,
+            vlans: Box::default(),
+            blocked: false,
+            closing: false,
+            quiet: false,
+            tells: u64::MAX,
+            messages: None,
+        }
+    }
+
+    /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
+    fn on_expected(&mut self, address: u32, near: &mut Near) {
+        let now = near.now();
+        if let Some(messages) = &mut self.messages {
+            let delivered = self.connection.delivered();
+            let to = self.peer ^ 1;
+            self.expects = messages.on_delivered(delivered, |token| near.report(to, News::Delivered(token)));
+            return;
+        }
+        self.expects = u64::MAX;
+        let reply = std::mem::take(&mut self.reply);
+        if reply > 0 && self.reply_delay > Span::ZERO {
+            (self.write_at, self.writes) = (now + self.reply_delay, reply);
+        } else if reply > 0 {
+            self.connection.send(reply, now);
+        } else {
+            near.report(address, News::Complete);
+        }
+    }
+
+    /// Messages of this end have been sent.
+    #[cold]
+    fn on_sent(&mut self, near: &mut Near) {
+        let (address, sent) = (self.peer ^ 1, self.sent());
+        if let Some(messages) = &mut self.messages {
+            self.tells = messages.on_sent(sent, |token| near.report(address, News::Sent(token)));
+        }
+    }
+
+    /// The application of an end writes a message.
+    fn write_message(&mut self, bytes: u64, token: Option<u32>, written: bool, now: Time) {
+        if let Some(tells) = self.messages.get_or_insert_default().write(bytes, token) {
+            self.tells = tells;
+        }
+        if !written {
+            self.connection.send(bytes, now);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Messages on kept connections: an application appends bytes to a stream, either way, and is told where it is when they are
+//! there.
+//!
+//! Each end keeps where the messages that it waits for end in its stream: its application learns of one when the last byte is in
+//! order; the sender, if it asks, with the first acknowledgement or timer after the last byte was sent (its own would come late, where
+//! ACKs are delayed).
+
+use std::collections::VecDeque;
+
+/// Where messages end in the streams of one connection end, with their tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Boundaries {
+    /// Of the stream that comes, and its bytes so far.
+    incoming: VecDeque<(u64, u32)>,
+    awaited: u64,
+    /// Of the stream that goes: those whose sender wants to know that they have gone.
+    outgoing: VecDeque<(u64, u32)>,
+    /// Bytes appended to the stream that goes.
+    appended: u64,
+}
+
+/// Takes the messages that end at or before `offset`; the end of the next.
+fn passed(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tell: impl FnMut(u32)) -> u64 {
+    while let Some(&(_, token)) = line.front().filter(|(end, _)| *end <= offset) {
+        line.pop_front();
+        tell(token);
+    }
+    line.front().map_or(u64::MAX, |&(end, _)| end)
+}
+
+impl Boundaries {
+    /// A message of so many bytes is written, with a token if the application wants to know when it has gone. The number of bytes sent
+    /// at which there is something to tell, if that is new.
+    pub(super) fn write(&mut self, bytes: u64, token: Option<u32>) -> Option<u64> {
+        self.appended += bytes;
+        self.outgoing.push_back((self.appended, token?));
+        self.outgoing.front().map(|&(end, _)| end)
+    }
+
+    /// A message of so many bytes is awaited. The number of bytes delivered at which there is something to tell.
+    pub(super) fn wait_for(&mut self, bytes: u64, token: u32) -> u64 {
+        self.awaited += bytes;
+        self.incoming.push_back((self.awaited, token));
+        self.incoming.front().map_or(u64::MAX, |&(end, _)| end)
+    }
+
+    /// So many bytes are delivered: tells of the messages that are whole, and gives the number for the next one.
+    pub(super) fn on_delivered(&mut self, delivered: u64, tell: impl FnMut(u32)) -> u64 {
+        passed(&mut self.incoming, delivered, tell)
+    }
+
+    /// The same of bytes that have been sent.
+    pub(super) fn on_sent(&mut self, sent: u64, tell: impl FnMut(u32)) -> u64 {
+        passed(&mut self.outgoing, sent, tell)
+    }
+}

@@ -1,0 +1,164 @@
+//! Hosts: their stacks and NICs, the ends of connections and streams, and what their applications do.
+
+mod connection;
+mod host;
+mod limiter;
+mod messages;
+mod orders;
+mod reaction_point;
+pub(crate) mod receiver;
+pub(crate) mod throughput;
+mod ticks;
+pub(crate) mod udp;
+mod vlan;
+
+pub(crate) use self::connection::End;
+
+use self::host::{Host, Socket};
+use self::limiter::Limiters;
+use self::receiver::Receiver;
+use self::throughput::Throughput;
+use self::udp::{Sink, Stream};
+use self::vlan::VlanDraws;
+use crate::ids::{EndId, HostId};
+use crate::memory::{bring, bring_all};
+use crate::order::{Half, Order};
+use crate::plan::Plan;
+use crate::wire::Ports;
+use crate::wire::ingress::Ingress;
+use pauseframe_engine::stream;
+use pauseframe_transport::Metrics;
+use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
+use std::collections::BTreeMap;
+
+/// The hosts of a cell, and what is theirs beside their ports.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    pub(crate) hosts: IndexVec<HostId, Host>,
+    /// Where any drains slowly.
+    pub(crate) receivers: IndexVec<HostId, Option<Box<Receiver>>>,
+    /// What slow receivers hold.
+    pub(crate) ingress: Ingress,
+    ends: IndexVec<EndId, Option<End>>,
+    free_ends: Vec<EndId>,
+    streams: IndexVec<EndId, Stream>,
+    free_streams: Vec<EndId>,
+    sinks: IndexVec<EndId, Sink>,
+    free_sinks: Vec<EndId>,
+    /// By flow: the places of those of its two ends that are here.
+    slots: Vec<[EndId; 2]>,
+    /// The connection cache: source, destination, transport.
+    metrics: BTreeMap<(NodeId, NodeId, u16), Metrics>,
+    pub(crate) limiters: Option<Box<Limiters>>,
+    vlans: Option<Box<VlanDraws>>,
+    /// What the hosts are to do, by time and address.
+    orders: BTreeMap<(Time, u32), Vec<Order>>,
+    pub(crate) throughput: Throughput,
+}
+
+impl Endpoints {
+    /// Idle hosts; `workloads`: how many there are.
+    pub(crate) fn of(plan: &Plan, workloads: usize) -> Endpoints {
+        let (topology, settings) = (&plan.topology, &plan.settings);
+        let host = |id: &NodeId| {
+            let jitter = stream(settings.seed, "jitter", u64::from(id.0));
+            Host::new(topology.nodes()[*id].ports[0], jitter)
+        };
+        Endpoints {
+            hosts: plan.hosts.iter().map(host).collect(),
+            receivers: Receiver::of_hosts(plan),
+            ingress: Ingress::of(plan, !settings.receivers.is_empty()),
+            ends: IndexVec::new(),
+            free_ends: Vec::new(),
+            streams: IndexVec::new(),
+            free_streams: Vec::new(),
+            sinks: IndexVec::new(),
+            free_sinks: Vec::new(),
+            slots: Vec::new(),
+            metrics: BTreeMap::new(),
+            limiters: Limiters::of(plan).map(Box::new),
+            vlans: VlanDraws::of(plan).map(Box::new),
+            orders: BTreeMap::new(),
+            throughput: Throughput::new(workloads),
+        }
+    }
+
+    fn remember_slot(&mut self, address: u32, slot: EndId) {
+        let (flow, side) = ((address / 2) as usize, (address & 1) as usize);
+        if self.slots.len() <= flow {
+            self.slots.resize(flow + 1, [EndId::NONE; 2]);
+        }
+        self.slots[flow][side] = slot;
+    }
+
+    /// The place of the end at an address, if it is here and has not gone.
+    fn slot_at(&self, address: u32) -> Option<EndId> {
+        self.slots.get((address / 2) as usize)?[(address & 1) as usize].known()
+    }
+
+    /// An end takes another path.
+    pub(crate) fn take_path(&mut self, address: u32, row: u32) {
+        let Some(slot) = self.slot_at(address) else { return };
+        if self.streams.get(slot).is_some_and(|stream| stream.flow * 2 == address) {
+            self.streams[slot].route = row;
+        }
+        if self.ends.get(slot).is_some()
+            && let Some(end) = self.ends[slot].as_mut().filter(|end| end.address() == address)
+        {
+            end.route = row;
+        }
+    }
+
+    /// What all ends have counted that they have not told.
+    pub(crate) fn take_halves(&mut self, mut take: impl FnMut(Half)) {
+        self.ends.iter_mut().flatten().filter_map(End::take_half).for_each(&mut take);
+        self.streams.iter_mut().map(Stream::take_half).for_each(&mut take);
+        self.sinks.iter_mut().map(Sink::take_half).for_each(&mut take);
+    }
+
+    /// The end of `flow` on this `side`, if it is open here, for samples.
+    pub(crate) fn known_end(&self, flow: u32, side: usize) -> Option<&End> {
+        let slot = self.slots.get(flow as usize)?[side];
+        self.ends.get(slot)?.as_ref()
+    }
+
+    /// The rate that QCN allows what a host of this cell sends to `destination` in a class; `None` without QCN.
+    pub(crate) fn limited_rate(
+        &self,
+        host: HostId,
+        destination: NodeId,
+        class: u8,
+        ports: &Ports,
+    ) -> Option<BitRate> {
+        let limiters = self.limiters.as_ref()?;
+        let limiter = self.hosts[host].known_limiter(destination, class);
+        let line = ports.ports[self.hosts[host].port].rate.rate();
+        Some(limiter.map_or(line, |limiter| limiters.current_rate(limiter)))
+    }
+}
+
+/// What comes soon is brought near (`foresight.rs`).
+impl Endpoints {
+    #[inline(always)]
+    pub(crate) fn bring_host(&self, host: HostId) {
+        bring_all(self.hosts.get(host));
+    }
+
+    #[inline(always)]
+    pub(crate) fn bring_slot(&self, address: u32) {
+        bring(self.slots.get(address as usize / 2));
+    }
+
+    #[inline(always)]
+    pub(crate) fn bring_end(&self, address: u32) {
+        bring_all(self.slot_at(address).and_then(|slot| self.ends.get(slot)));
+    }
+
+    /// The connection end that is the first to get room in the NIC.
+    #[inline(always)]
+    pub(crate) fn bring_first_in_line(&self, host: HostId) {
+        if let Some(Socket::Connection(slot)) = self.hosts.get(host).and_then(Host::first_in_line) {
+            bring_all(self.ends.get(slot));
+        }
+    }
+}

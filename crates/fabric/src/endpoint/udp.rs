@@ -1,0 +1,229 @@
+//! Sources of datagrams (RFC 768) that do not react: nothing is acknowledged, sent again or slowed down (docs/models/udp.md).
+//!
+//! A stream sends datagrams of one size, the last one shorter, at a constant rate from its start until its bytes are
+//! out or its stop has come. Random on and off is a workload of many such streams. Where the host has no room the next
+//! datagram waits for its turn among the sockets, as in a blocking send; those that fall due meanwhile are lost there.
+//! Left out: fragmentation (a datagram fits the MTU), checksums, ICMP.
+
+use super::Endpoints;
+use super::host::Socket;
+use crate::event::Event;
+use crate::flow::Datagrams;
+use crate::frame::{Content, Packet};
+use crate::ids::{EndId, HostId, NicQueueId};
+use crate::near::Near;
+use crate::order::{Half, News, Opening};
+use crate::settings::DatagramSettings;
+use crate::wire::Ports;
+use crate::wire::counters::DropReason;
+use pauseframe_units::{Bytes, IndexVec, Time};
+
+/// IPv4 and UDP headers, bytes.
+const HEADERS: u32 = 28;
+
+/// A stream under way, at its source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) flow: u32,
+    host: HostId,
+    nic_queue: NicQueueId,
+    /// Path of its packets, or the destination node where switches look up the next hop.
+    pub(super) route: u32,
+    class: u8,
+    vlan: u16,
+    transport: u16,
+    /// Bytes that are not sent; `u64::MAX` for a stream that ends at its stop.
+    remaining: u64,
+    stop: Option<Time>,
+    /// Bytes of the datagram that waits for room in the NIC; 0 if none does.
+    waiting: u32,
+    /// Datagrams that were not lost here.
+    left: u64,
+    /// Sent, and lost here, since that was told last.
+    counted: Datagrams,
+}
+
+/// A stream at its destination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sink {
+    flow: u32,
+    workload: u16,
+    /// Datagrams received so far, when the last one was, and how many there will be.
+    received: u64,
+    last: Time,
+    awaited: u64,
+    /// Received since that was told last: datagrams and bytes.
+    counted: (u64, u64),
+}
+
+impl Stream {
+    pub(super) fn take_half(&mut self) -> Half {
+        let datagrams = std::mem::take(&mut self.counted);
+        Half { flow: self.flow, datagrams, ..Half::default() }
+    }
+}
+
+impl Sink {
+    pub(super) fn take_half(&mut self) -> Half {
+        let (delivered, bytes) = std::mem::take(&mut self.counted);
+        let datagrams = Datagrams { delivered, ..Datagrams::default() };
+        Half { flow: self.flow, delivered: bytes, datagrams, ..Half::default() }
+    }
+}
+
+/// A place for `item`.
+fn place<T>(item: T, places: &mut IndexVec<EndId, T>, free: &mut Vec<EndId>) -> EndId {
+    if let Some(slot) = free.pop() {
+        places[slot] = item;
+        return slot;
+    }
+    places.push(item)
+}
+
+impl Endpoints {
+    /// Begins a stream at its source, or to receive one.
+    pub(super) fn open_stream(&mut self, address: u32, opening: Opening, ports: &mut Ports, near: &mut Near) {
+        let Opening { spec, route, picked, .. } = opening;
+        let (flow, side) = (address / 2, address & 1);
+        if side == 1 {
+            let workload = spec.workload;
+            let sink =
+                Sink { flow, workload, received: 0, last: near.now(), awaited: u64::MAX, counted: (0, 0) };
+            let slot = place(sink, &mut self.sinks, &mut self.free_sinks);
+            self.remember_slot(address, slot);
+            return;
+        }
+        let host = near.plan.host_number(spec.source);
+        let stream = Stream {
+            flow,
+            host,
+            nic_queue: self.hosts[host].queue_for(spec.destination, picked.class),
+            route,
+            class: picked.class,
+            vlan: picked.vlan,
+            transport: spec.transport,
+            remaining: spec.size,
+            stop: spec.stop,
+            waiting: 0,
+            left: 0,
+            counted: Datagrams::default(),
+        };
+        let slot = place(stream, &mut self.streams, &mut self.free_streams);
+        self.remember_slot(address, slot);
+        self.on_datagram_due(flow, ports, near);
+    }
+
+    /// Bytes that came for `flow` and have not been told of.
+    pub(crate) fn untold_of_sink(&self, flow: u32) -> u64 {
+        self.slot_at(flow * 2 + 1).and_then(|slot| self.sinks.get(slot)).map_or(0, |sink| sink.counted.1)
+    }
+
+    /// A stream's next datagram is due.
+    pub(crate) fn on_datagram_due(&mut self, flow: u32, ports: &mut Ports, near: &mut Near) {
+        let slot = self.slots[flow as usize][0];
+        let stream = self.streams[slot];
+        if stream.stop.is_some_and(|stop| stop <= near.now()) {
+            self.end_stream(slot, near);
+            return;
+        }
+        let transport = &near.settings.transports[usize::from(stream.transport)];
+        let Some(DatagramSettings { rate, payload }) = transport.datagrams else { return };
+        let len = stream.remaining.min(u64::from(payload)) as u32;
+        let wire = near.settings.overhead.frame_size(len + HEADERS, transport.priority) + near.hot.gap;
+        let state = &mut self.streams[slot];
+        if state.remaining != u64::MAX {
+            state.remaining -= u64::from(len);
+        }
+        let is_last = state.remaining == 0;
+        if !is_last {
+            near.schedule(near.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
+        }
+        self.offer_datagram(slot, len, ports, near);
+        if is_last {
+            self.end_stream(slot, near);
+        }
+    }
+
+    fn end_stream(&mut self, slot: EndId, near: &mut Near) {
+        let stream = &mut self.streams[slot];
+        let (address, left, half) = (stream.flow * 2, stream.left, stream.take_half());
+        near.report(address, News::Counted(half));
+        near.report(address, News::StreamOver(left));
+    }
+
+    /// A datagram leaves the application: to the NIC, or into the line for it, or it is lost here.
+    fn offer_datagram(&mut self, slot: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
+        let stream = &mut self.streams[slot];
+        stream.counted.sent += 1;
+        stream.counted.sent_bytes += u64::from(len);
+        if stream.waiting > 0 {
+            stream.counted.lose(len);
+            let (host, class) = (stream.host, stream.class);
+            let lane = near.hot.lane(self.hosts[host].port, class);
+            ports.counters.rare(lane).drops[DropReason::BufferFull as usize] += 1;
+            return;
+        }
+        stream.left += 1;
+        let host = stream.host;
+        if self.hosts[host].has_room(near) {
+            self.send_datagram(slot, len, ports, near);
+        } else {
+            self.streams[slot].waiting = len;
+            self.hosts[host].wait_for_room(Socket::Stream(slot));
+        }
+    }
+
+    /// A stream in the line for the NIC has its turn.
+    pub(super) fn send_waiting_datagram(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) {
+        let len = std::mem::take(&mut self.streams[slot].waiting);
+        self.send_datagram(slot, len, ports, near);
+    }
+
+    fn send_datagram(&mut self, slot: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
+        let Stream { flow, host, nic_queue, route, class, vlan, transport, .. } = self.streams[slot];
+        let priority = near.settings.transports[usize::from(transport)].priority;
+        let size = near.settings.overhead.frame_size(len + HEADERS, priority) as u16;
+        let content = Content::Datagram { to: flow * 2 + 1, len: len as u16 };
+        let packet = Packet { at: near.now(), route, vlan, ..Packet::new(content, size, class) };
+        let index = near.packets.add(packet);
+        self.send_from(host, nic_queue, index, ports, near);
+    }
+
+    /// A datagram for an address, with so many bytes, has come through the stack of its destination.
+    #[inline(never)]
+    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, near: &mut Near) {
+        let Some(slot) = self.slot_at(to | 1) else { return };
+        let (sink, now, bytes) = (&mut self.sinks[slot], near.now(), u64::from(len));
+        sink.received += 1;
+        sink.last = now;
+        sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
+        self.throughput.add(sink.workload, bytes, now);
+        if sink.received == sink.awaited {
+            near.report(to, News::StreamReceived(now));
+        }
+    }
+
+    /// The stream sends no more: so many of its datagrams have come or will.
+    pub(super) fn await_datagrams(&mut self, address: u32, count: u64, near: &mut Near) {
+        let Some(slot) = self.slot_at(address | 1) else { return };
+        let sink = &mut self.sinks[slot];
+        sink.awaited = count;
+        if sink.received == count {
+            near.report(address, News::StreamReceived(sink.last));
+        }
+    }
+
+    /// The stream is over at this side, and none of its datagrams under way.
+    pub(super) fn free_stream(&mut self, address: u32, near: &mut Near) {
+        let Some(slot) = self.slot_at(address) else { return };
+        self.remember_slot(address, EndId::NONE);
+        let half = if address & 1 == 0 {
+            self.free_streams.push(slot);
+            self.streams[slot].take_half()
+        } else {
+            self.free_sinks.push(slot);
+            self.sinks[slot].take_half()
+        };
+        near.report(address, News::Counted(half));
+    }
+}

@@ -1,0 +1,187 @@
+//! The pool that holds all packets of a cell: nothing is allocated once it has grown to the largest number that were ever under
+//! way together.
+
+use super::{Carried, Content, OptionsId, Packet, PacketId};
+use pauseframe_transport::{Options, Segment};
+use pauseframe_units::Id;
+
+/// All packets and their variable options.
+#[derive(Debug)]
+pub(crate) struct PacketPool {
+    packets: Vec<Packet>,
+    /// First of the chain of free places.
+    free: PacketId,
+    options: Vec<Options>,
+    free_options: Vec<OptionsId>,
+}
+
+impl PacketPool {
+    /// No packets.
+    pub(crate) fn new() -> PacketPool {
+        PacketPool {
+            packets: Vec::new(),
+            free: PacketId::NONE,
+            options: Vec::new(),
+            free_options: Vec::new(),
+        }
+    }
+
+    /// Takes a place for `packet`.
+    #[inline]
+    pub(crate) fn add(&mut self, packet: Packet) -> PacketId {
+        let index = self.free;
+        if let Some(place) = self.packets.get_mut(index.index()) {
+            self.free = place.next;
+            *place = packet;
+            return index;
+        }
+        self.packets.push(packet);
+        PacketId::from_index(self.packets.len() - 1)
+    }
+
+    /// Gives the place back, with that of its options.
+    #[inline]
+    pub(crate) fn remove(&mut self, index: PacketId) {
+        let free = std::mem::replace(&mut self.free, index);
+        let packet = &mut self[index];
+        packet.next = free;
+        if let Content::Segment(Carried { options, .. }) = packet.content
+            && options != OptionsId::NONE
+        {
+            self.free_options.push(options);
+        }
+    }
+
+    /// The frame becomes another: what it carried is no more.
+    pub(crate) fn spoil(&mut self, index: PacketId, content: Content) {
+        if let Content::Segment(Carried { options, .. }) = self[index].content {
+            self.take_options(options);
+        }
+        self[index].content = content;
+    }
+
+    /// The place of a packet, if there is such.
+    #[inline]
+    pub(crate) fn at(&self, index: PacketId) -> Option<&Packet> {
+        self.packets.get(index.index())
+    }
+
+    /// The packet behind this one.
+    pub(crate) fn behind(&self, index: PacketId) -> Option<PacketId> {
+        self[index].next.known()
+    }
+
+    /// Places, free or not.
+    pub(crate) fn places(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// By place: nobody has it.
+    ///
+    /// # Panics
+    /// If a place was given back twice.
+    pub(crate) fn free_places(&self) -> Vec<bool> {
+        let mut is_free = vec![false; self.packets.len()];
+        let mut next = self.free;
+        while let Some(packet) = self.packets.get(next.index()) {
+            let twice = std::mem::replace(&mut is_free[next.index()], true);
+            assert!(!twice, "the place of a packet was given back twice");
+            next = packet.next;
+        }
+        is_free
+    }
+
+    /// Packets that have a place, wherever they are on their way.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
+        let is_free = self.free_places();
+        self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
+    }
+
+    /// Stores the variable options of a segment, if it has any.
+    #[inline]
+    pub(crate) fn add_options(&mut self, options: Options) -> OptionsId {
+        if options == Options::None {
+            return OptionsId::NONE;
+        }
+        if let Some(place) = self.free_options.pop() {
+            self.options[place.0 as usize] = options;
+            place
+        } else {
+            self.options.push(options);
+            OptionsId((self.options.len() - 1) as u32)
+        }
+    }
+
+    /// Takes out variable options that nobody else names.
+    fn take_options(&mut self, options: OptionsId) -> Options {
+        if options == OptionsId::NONE {
+            return Options::None;
+        }
+        self.free_options.push(options);
+        self.options[options.0 as usize]
+    }
+
+    /// Puts a copy of a packet from another pool in its place, with its options.
+    pub(crate) fn adopt(&mut self, mut packet: Packet, options: Options) -> PacketId {
+        if let Content::Segment(carried) = &mut packet.content {
+            carried.options = self.add_options(options);
+        }
+        self.add(packet)
+    }
+
+    /// A copy of a packet with its options, which are the copy's from now on.
+    pub(crate) fn part_with(&mut self, index: PacketId) -> (Packet, Options) {
+        let packet = self[index];
+        let Content::Segment(Carried { options, .. }) = packet.content else {
+            return (packet, Options::None);
+        };
+        let taken = self.take_options(options);
+        if let Content::Segment(carried) = &mut self[index].content {
+            carried.options = OptionsId::NONE;
+        }
+        (packet, taken)
+    }
+
+    /// The segment that a packet carries.
+    #[inline]
+    pub(crate) fn segment(&self, carried: &Carried) -> Segment {
+        let options = if carried.options == OptionsId::NONE {
+            Options::None
+        } else {
+            self.options[carried.options.0 as usize]
+        };
+        Segment {
+            seq: carried.seq,
+            ack: carried.ack,
+            len: u32::from(carried.len),
+            window: carried.window,
+            flags: carried.flags,
+            options,
+            stamps: carried.stamps,
+        }
+    }
+}
+
+// A hop looks at a packet six times; checking the index each time costs 5 % of all instructions
+// (docs/performance.md). An index never leaves this crate, comes from `add` alone, and the pool never shrinks; the
+// assertions check it in every test.
+impl std::ops::Index<PacketId> for PacketPool {
+    type Output = Packet;
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the hot path; see above")]
+    fn index(&self, index: PacketId) -> &Packet {
+        debug_assert!(index.index() < self.packets.len());
+        // SAFETY: `index` is that of a packet which `add` has placed, and `packets` never gets shorter.
+        unsafe { self.packets.get_unchecked(index.index()) }
+    }
+}
+
+impl std::ops::IndexMut<PacketId> for PacketPool {
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the hot path; see above")]
+    fn index_mut(&mut self, index: PacketId) -> &mut Packet {
+        debug_assert!(index.index() < self.packets.len());
+        // SAFETY: as in `index`.
+        unsafe { self.packets.get_unchecked_mut(index.index()) }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the cell, the mail out, what
+//! is noted for those who watch, and the plan, which nobody writes.
+
+use crate::event::Event;
+use crate::frame::{Content, Packet, PacketId, PacketPool};
+use crate::hot::Hot;
+use crate::order::{News, Report};
+use crate::plan::Plan;
+use crate::settings::Settings;
+use crate::watch::notes::Notes;
+use pauseframe_engine::EventQueue;
+use pauseframe_units::{NodeId, Span, Time};
+use std::sync::Arc;
+
+/// The list of a handler's rights.
+#[derive(Debug)]
+pub(crate) struct Near {
+    pub(crate) queue: EventQueue,
+    pub(crate) packets: PacketPool,
+    pub(crate) hot: Hot,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) mail: Mail,
+    pub(crate) notes: Notes,
+    pub(crate) packet_hops: u64,
+    /// By flow, with QCN: its hosts, source first.
+    pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
+    /// A lossless drop is our bug.
+    covers: bool,
+}
+
+/// What leaves a cell for the traffic, in the order of time.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    pub(crate) reports: Vec<Report>,
+    /// The window ends here: a report ends it one reaction time later.
+    pub(crate) end: Time,
+    reaction: Span,
+}
+
+impl Near {
+    pub(crate) fn new(plan: &Arc<Plan>, reaction: Span) -> Near {
+        let settings = &plan.settings;
+        Near {
+            queue: EventQueue::new(),
+            packets: PacketPool::new(),
+            hot: Hot::new(plan),
+            mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction },
+            notes: Notes::default(),
+            packet_hops: 0,
+            hosts_of_flow: Vec::new(),
+            covers: plan.margins.covers,
+            settings: Arc::clone(settings),
+            plan: Arc::clone(plan),
+        }
+    }
+
+    /// The time of what happens.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Time {
+        self.queue.now()
+    }
+
+    /// Lets `event` happen at `at`.
+    #[inline(always)]
+    pub(crate) fn schedule(&mut self, at: Time, event: Event) {
+        self.queue.push(at, event.code());
+    }
+
+    /// Something has happened at an end: the traffic reacts one reaction time later, and nothing here comes to be before.
+    pub(crate) fn report(&mut self, address: u32, news: News) {
+        let at = self.now();
+        let Mail { reports, end, reaction } = &mut self.mail;
+        reports.push(Report { at, address, news });
+        // Nobody reacts to counts.
+        if !matches!(news, News::Counted(_)) {
+            *end = (*end).min(at + *reaction);
+        }
+    }
+
+    /// A packet will not arrive: its stream learns of it. Segments are missed by their connections alone.
+    pub(crate) fn give_up(&mut self, index: PacketId) {
+        if let Content::Datagram { to, len } = self.packets[index].content {
+            self.report(to, News::Lost(u32::from(len)));
+        }
+    }
+
+    /// The host at an address (flow * 2 + side), where QCN has to know.
+    pub(crate) fn host_at(&self, address: u32) -> NodeId {
+        self.hosts_of_flow[(address / 2) as usize][(address & 1) as usize]
+    }
+
+    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
+    pub(crate) fn expect_losses(&mut self) {
+        self.covers = false;
+    }
+
+    /// A lossless packet found no headroom. Where the headroom covers the link this cannot happen.
+    pub(crate) fn check_headroom_drop(&self, packet: &Packet) {
+        assert!(
+            !self.covers,
+            "a lossless packet was dropped although the headroom covers its link: at {}, port {}, class {}",
+            self.now(),
+            self.plan.topology.port_name(packet.ingress),
+            packet.ingress_class
+        );
+    }
+}

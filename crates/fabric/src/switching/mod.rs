@@ -1,0 +1,231 @@
+//! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it; and send what waits.
+
+pub(crate) mod buffer;
+pub(crate) mod cnm;
+mod congestion_point;
+mod marking;
+pub(crate) mod paths;
+pub(crate) mod pool;
+mod serving;
+mod transmit;
+mod vlan;
+mod watchdog;
+
+use self::cnm::CongestionPoints;
+use self::marking::memories;
+use self::paths::Paths;
+use self::pool::Pool;
+use self::vlan::VlanTables;
+use crate::class::ClassPolicy;
+use crate::frame::{Packet, PacketId};
+use crate::ids::{LaneId, SwitchId};
+use crate::marker::Memory;
+use crate::near::Near;
+use crate::plan::Plan;
+use crate::wire::Ports;
+use crate::wire::counters::{DropReason, LossReason};
+use crate::wire::ingress::Ingress;
+use pauseframe_engine::{Rng, stream};
+use pauseframe_topology::routing::NextHops;
+use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
+use std::sync::Arc;
+
+/// The switches of a cell: what is theirs beside their ports.
+#[derive(Debug)]
+pub(crate) struct Switching {
+    pub(crate) switches: IndexVec<SwitchId, Switch>,
+    pub(crate) ingress: Ingress,
+    /// By class.
+    pub(crate) policies: [ClassPolicy; Priority::COUNT],
+    /// Where a marker is asked about packets.
+    memories: IndexVec<LaneId, Memory>,
+    pub(crate) points: Option<Box<CongestionPoints>>,
+    vlans: Option<Box<VlanTables>>,
+    pub(crate) paths: Paths,
+    /// Those of the moment: failures change them.
+    pub(crate) routes: Arc<NextHops>,
+}
+
+/// A switch's own state; its queues are its ports'.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub(crate) node: NodeId,
+    /// The shared pool, of lossless traffic alone if there is a second one for lossy traffic.
+    pub(crate) pools: [Pool; 2],
+    /// Chooses next hops of sprayed packets.
+    spray: Rng,
+}
+
+impl Switching {
+    /// Idle switches; `stride`: the most links between two hosts.
+    pub(crate) fn of(plan: &Plan, routes: &Arc<NextHops>, stride: usize, accounted: bool) -> Switching {
+        let settings = &plan.settings;
+        let switch = |(id, pools): (&NodeId, &[u64; 2])| Switch {
+            node: *id,
+            pools: pools.map(Pool::new),
+            spray: stream(settings.seed, "spray", u64::from(id.0)),
+        };
+        Switching {
+            switches: plan.switches.iter().zip(&plan.margins.pools).map(switch).collect(),
+            ingress: Ingress::of(plan, accounted),
+            policies: plan.policies,
+            memories: memories(plan),
+            points: CongestionPoints::of(plan).map(Box::new),
+            vlans: VlanTables::of(plan).map(Box::new),
+            paths: Paths::new(stride),
+            routes: Arc::clone(routes),
+        }
+    }
+
+    /// A packet has come into a switch by `ingress` (named by the port that sent it).
+    #[inline(always)]
+    pub(crate) fn forward(
+        &mut self,
+        switch: SwitchId,
+        ingress: PortId,
+        index: PacketId,
+        ports: &mut Ports,
+        near: &mut Near,
+    ) {
+        let packet = &mut near.packets[index];
+        let mut class = packet.class;
+        let egress = if near.hot.look_up {
+            let (egress, sent_in) = self.look_up(switch, index, near);
+            class = sent_in;
+            egress
+        } else {
+            let egress = self.paths.port(packet.route, packet.hop);
+            packet.hop += 1;
+            egress
+        };
+        self.pass_on(switch, ingress, index, (egress, class), ports, near);
+    }
+
+    /// A packet goes on to `egress`, where it is sent in `class`: at once, or it waits, or it is dropped.
+    #[inline(always)]
+    fn pass_on(
+        &mut self,
+        switch: SwitchId,
+        ingress: PortId,
+        index: PacketId,
+        (egress, class): (PortId, u8),
+        ports: &mut Ports,
+        near: &mut Near,
+    ) {
+        if ports.ports[egress].is_idle(near.now()) && near.hot.direct & 1 << class != 0 {
+            ports.send_at_once(egress, index, class, near);
+            return;
+        }
+        if near.hot.can_refuse && refuses(index, egress, ports, near) {
+            return;
+        }
+        let packet = &mut near.packets[index];
+        packet.ingress = ingress;
+        // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
+        // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
+        let lane = near.hot.lane(egress, class);
+        let (backlog, number) = (ports.lanes[lane].backlog, usize::from(class & 7));
+        if backlog + u64::from(packet.size) > near.hot.calm[number] {
+            let taken_in = if near.hot.fixed_lossless & 1 << class != 0 {
+                let over = backlog > near.hot.mark_above[number];
+                let admitted = self.ingress.admit(index, ports, near);
+                if over && admitted.is_ok() {
+                    ports.mark(index, lane, near);
+                }
+                admitted
+            } else {
+                self.take_in(switch, index, egress, ports, near)
+            };
+            if let Err(reason) = taken_in {
+                ports.drop_packet(index, egress, reason, near);
+                return;
+            }
+        }
+        if near.hot.qcn {
+            self.on_congestion_point(egress, index, ports, near);
+        }
+        self.enqueue(egress, index, ports, near);
+    }
+
+    /// Appends a packet to its class at `port` and starts the port if it is idle.
+    #[inline(always)]
+    fn enqueue(&mut self, port: PortId, index: PacketId, ports: &mut Ports, near: &mut Near) {
+        if ports.enqueue(port, index, near) {
+            self.kick(port, ports, near);
+        }
+    }
+
+    /// Marker, buffer and queue discipline have their say on a packet that is to wait.
+    #[inline(never)]
+    fn take_in(
+        &mut self,
+        switch: SwitchId,
+        index: PacketId,
+        egress: PortId,
+        ports: &mut Ports,
+        near: &mut Near,
+    ) -> Result<(), DropReason> {
+        let class = near.packets[index].class & 7;
+        let lane = near.hot.lane(egress, class);
+        let watched = near.hot.watched_arrivals & 1 << class != 0;
+        let over = if watched {
+            self.marks_arrival(egress, class, ports, near)
+        } else {
+            ports.lanes[lane].backlog > near.hot.mark_above[usize::from(class)]
+        };
+        if over && self.drops_not_ect(index, near) {
+            return Err(DropReason::NotEct);
+        }
+        while let Err(reason) = self.admit(switch, index, egress, ports, near) {
+            if reason != DropReason::BufferFull || !self.displace(index, egress, ports, near) {
+                return Err(reason);
+            }
+        }
+        if over {
+            ports.mark(index, lane, near);
+        }
+        if watched {
+            ports.lanes[lane].waiting += 1;
+        }
+        Ok(())
+    }
+
+    /// The next hop of a packet that does not know its path, and the class in which it goes there.
+    #[inline(never)]
+    fn look_up(&mut self, switch: SwitchId, index: PacketId, near: &mut Near) -> (PortId, u8) {
+        if let Some(vlans) = &self.vlans {
+            return vlans.forward(switch, index, near);
+        }
+        let Packet { route, class, .. } = near.packets[index];
+        (self.spray_to(switch, NodeId(route)), class)
+    }
+
+    /// The next hop of a sprayed packet: any of the shortest, uniformly at random.
+    fn spray_to(&mut self, switch: SwitchId, to: NodeId) -> PortId {
+        let switch = &mut self.switches[switch];
+        let among = self.routes.ports(switch.node, to);
+        match among {
+            [only] => *only,
+            _ => among[switch.spray.below(among.len() as u64) as usize],
+        }
+    }
+}
+
+/// Loses a packet that cannot even be queued at `egress`; false if it can.
+#[cold]
+#[inline(never)]
+fn refuses(index: PacketId, egress: PortId, ports: &mut Ports, near: &mut Near) -> bool {
+    let class = near.packets[index].class;
+    let reason = if ports.ports[egress].is_down() {
+        LossReason::LinkDown
+    } else if ports.watchdogs.drops(near.hot.lane(egress, class)) {
+        LossReason::Watchdog
+    } else {
+        return false;
+    };
+    ports.count_loss(egress, class, reason, near);
+    ports.count_gone(egress, index, near);
+    near.give_up(index);
+    near.packets.remove(index);
+    true
+}

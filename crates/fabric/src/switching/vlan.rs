@@ -1,0 +1,47 @@
+//! What a switch knows of VLANs: where each leads, and the class in which it goes there.
+
+use crate::frame::PacketId;
+use crate::ids::SwitchId;
+use crate::near::Near;
+use crate::plan::Plan;
+use crate::settings::VlanRoutes;
+use pauseframe_units::{IndexVec, NodeId, PortId};
+use std::sync::Arc;
+
+/// The tables of all switches.
+#[derive(Debug)]
+pub(super) struct VlanTables {
+    routes: Arc<VlanRoutes>,
+    /// The number of each switch in the tables.
+    table_number: IndexVec<SwitchId, u32>,
+    /// By VLAN and switch: the class in which a lossless packet goes on.
+    class_at: Vec<u8>,
+}
+
+impl VlanTables {
+    pub(super) fn of(plan: &Plan) -> Option<VlanTables> {
+        let routes = plan.settings.vlans.as_ref()?;
+        assert!(plan.settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
+        let tables = &routes.tables;
+        let class = |lane: u8| plan.class(routes.lanes[usize::from(lane)]);
+        let number = |switch: &NodeId| tables.graph().number(*switch).expect("the tables know every switch");
+        Some(VlanTables {
+            table_number: plan.switches.iter().map(number).collect(),
+            class_at: tables.lane_table().into_iter().map(class).collect(),
+            routes: Arc::clone(routes),
+        })
+    }
+
+    /// Where a switch sends a packet by its tables, and in which class.
+    pub(super) fn forward(&self, switch: SwitchId, index: PacketId, near: &mut Near) -> (PortId, u8) {
+        let packet = &mut near.packets[index];
+        let (vlan, at) = (usize::from(packet.vlan), self.table_number[switch]);
+        let egress = self.routes.tables.look_up(vlan, at, NodeId(packet.route));
+        assert!(egress != PortId::NONE, "a packet is where its VLAN does not lead");
+        packet.ingress_class = packet.class;
+        if near.hot.lossless & 1 << packet.class != 0 {
+            packet.class = self.class_at[vlan * self.routes.tables.graph().len() + at as usize];
+        }
+        (egress, packet.class)
+    }
+}

@@ -1,0 +1,368 @@
+//! The traffic: all applications of all hosts, beside the cells, and the records of what they had carried.
+//!
+//! It acts between windows, in the order of time, and ahead of the cells: what happens up to the end of a window follows from what it
+//! has been told before, as an application learns of a completion one reaction time after it, and no window is longer than that. The
+//! reaction time is a constant of the topology (`network.rs`), so nothing here depends on how hosts are divided among cells.
+
+mod closing;
+mod opening;
+mod routes;
+
+use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use crate::ideal::IdealTime;
+use crate::order::{Half, News, Order, Report};
+use crate::plan::Plan;
+use crate::rows::Rows;
+use crate::vlan::VlanPicker;
+use pauseframe_topology::routing::NextHops;
+use pauseframe_units::{NodeId, Span, Time};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// An order and whom it is for.
+#[derive(Debug)]
+pub(crate) struct Addressed {
+    pub(crate) at: Time,
+    pub(crate) host: NodeId,
+    pub(crate) address: u32,
+    pub(crate) order: Order,
+}
+
+/// A connection or a stream that is open, by the flow that opened it.
+#[derive(Debug)]
+struct Open {
+    /// The flow that it carries now, or carried last.
+    current: u32,
+    /// By side: its path, or the destination node where switches look up the next hop; its VLAN, and whether that has been left.
+    routes: [u32; 2],
+    vlans: [Option<u16>; 2],
+    /// By side: nothing is under way any more.
+    quiet: [bool; 2],
+    /// A stream: when its source had sent all and how many, and how many were lost on the way, the last one then.
+    over: Option<(Time, u64)>,
+    lost: u64,
+    last_loss: Time,
+}
+
+/// All applications, and what they know.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    plan: Arc<Plan>,
+    routes: Arc<NextHops>,
+    ideal: IdealTime,
+    /// How long after it has happened an application learns of a completion.
+    reaction: Span,
+    workloads: Vec<Box<dyn Workload>>,
+    /// When each workload is due: the earliest time that is in `due` for it.
+    due_at: Vec<Option<Time>>,
+    due: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Long flows that stop.
+    stops: BinaryHeap<Reverse<(Time, u32)>>,
+    /// What has been reported, in the order of time; the first of them have been learnt already.
+    reports: VecDeque<Report>,
+    learnt: usize,
+    records: Vec<FlowRecord>,
+    open: BTreeMap<u32, Open>,
+    /// Connections that wait for their next flow: workload and number, to the flow that opened them.
+    kept: BTreeMap<(u16, u32), u32>,
+    vlans: Option<VlanPicker>,
+    pub(crate) rows: Rows,
+    active: u64,
+    finished: u64,
+    stop_when_finished: bool,
+    /// When it had nothing left to do.
+    over: Option<Time>,
+    pub(crate) orders: Vec<Addressed>,
+    /// The hosts of flows that the cells have not been told of.
+    pub(crate) new_hosts: Vec<[NodeId; 2]>,
+}
+
+impl Traffic {
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        routes: &Arc<NextHops>,
+        workloads: Vec<Box<dyn Workload>>,
+        (reaction, stop_when_finished): (Span, bool),
+        rows: Rows,
+    ) -> Traffic {
+        let mut traffic = Traffic {
+            ideal: IdealTime::new(Arc::clone(&plan.topology), Arc::clone(routes), Arc::clone(&plan.settings)),
+            reaction,
+            due_at: vec![None; workloads.len()],
+            due: BinaryHeap::new(),
+            stops: BinaryHeap::new(),
+            reports: VecDeque::new(),
+            learnt: 0,
+            records: Vec::new(),
+            open: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            vlans: VlanPicker::of(plan),
+            rows,
+            active: 0,
+            finished: 0,
+            stop_when_finished,
+            over: None,
+            orders: Vec::new(),
+            new_hosts: Vec::new(),
+            workloads,
+            plan: Arc::clone(plan),
+            routes: Arc::clone(routes),
+        };
+        for workload in 0..traffic.workloads.len() as u16 {
+            traffic.schedule(workload, Time::ZERO);
+        }
+        traffic.check_over(Time::ZERO);
+        traffic
+    }
+
+    /// When it acts next.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        let report = self.reports.front().map(|report| report.at + self.reaction);
+        let stop = self.stops.peek().map(|Reverse((time, _))| *time);
+        let due = self.due.peek().map(|Reverse((time, _))| *time);
+        [report, stop, due].into_iter().flatten().min()
+    }
+
+    /// When it had nothing left to do, if a run is to end then.
+    pub(crate) fn over(&self) -> Option<Time> {
+        self.over
+    }
+
+    /// Reports of a window that is over, in the order of time and address. What was counted is in the records at once.
+    pub(crate) fn hear(&mut self, reports: impl Iterator<Item = Report>) {
+        for report in reports {
+            match report.news {
+                News::Counted(half) => self.count(&half),
+                News::Lost(bytes) => {
+                    self.records[(report.address / 2) as usize].datagrams.lose(bytes);
+                    self.reports.push_back(report);
+                }
+                _ => self.reports.push_back(report),
+            }
+        }
+    }
+
+    /// Adds what an end has counted to the record of its flow.
+    pub(crate) fn count(&mut self, half: &Half) {
+        let record = &mut self.records[half.flow as usize];
+        record.delivered += half.delivered;
+        record.retransmits += half.retransmits;
+        record.timeouts += half.timeouts;
+        record.ce_packets += half.ce_packets;
+        record.loss_probes += half.loss_probes;
+        record.undone += half.undone;
+        record.connected = record.connected.or(half.connected);
+        record.datagrams.join(&half.datagrams);
+    }
+
+    /// Does what is to be done before `end`, unless it is over.
+    pub(crate) fn act(&mut self, end: Time) {
+        while let Some(now) = self.next_time().filter(|time| *time < end && self.over.is_none()) {
+            self.step(now);
+            self.check_over(now);
+        }
+    }
+
+    fn step(&mut self, now: Time) {
+        if self.reports.front().is_some_and(|report| report.at + self.reaction == now) {
+            let Some(report) = self.reports.pop_front() else { return };
+            if self.learnt > 0 {
+                self.learnt -= 1;
+            } else {
+                self.learn(&report);
+            }
+            self.react(&report, now);
+        } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
+            let Some(Reverse((_, flow))) = self.stops.pop() else { return };
+            self.stop(flow, now);
+        } else if let Some(Reverse((_, workload))) = self.due.pop() {
+            self.on_due(workload as u16, now);
+        }
+    }
+
+    /// The run stands still: applications know all that has happened, though they have not reacted to it yet.
+    pub(crate) fn learn_all(&mut self) {
+        for index in self.learnt..self.reports.len() {
+            let report = self.reports[index];
+            self.learn(&report);
+        }
+        self.learnt = self.reports.len();
+    }
+
+    /// The run has nothing left to show: no open flow, and no workload that could start one.
+    fn check_over(&mut self, now: Time) {
+        let idle = || self.workloads.iter().all(|workload| workload.next_start().is_none());
+        if self.stop_when_finished && self.active == 0 && idle() {
+            self.over.get_or_insert(now);
+        }
+    }
+
+    /// A workload's next flows are due.
+    fn on_due(&mut self, workload: u16, now: Time) {
+        let index = usize::from(workload);
+        if self.due_at[index] == Some(now) {
+            self.due_at[index] = None;
+        }
+        if self.workloads[index].next_start().is_some_and(|start| start <= now) {
+            self.workloads[index].wake(now);
+            self.serve(workload, now);
+            while self.workloads[index].next_start().is_some_and(|start| start <= now) {
+                let spec = self.workloads[index].next_flow();
+                self.open_flow(spec, now);
+            }
+        }
+        self.schedule(workload, now);
+    }
+
+    /// Keeps the next start of a workload among what is due.
+    fn schedule(&mut self, workload: u16, now: Time) {
+        let index = usize::from(workload);
+        let Some(start) = self.workloads[index].next_start() else { return };
+        let start = start.max(now);
+        if self.due_at[index].is_none_or(|pending| start < pending) {
+            self.due_at[index] = Some(start);
+            self.due.push(Reverse((start, u32::from(workload))));
+        }
+    }
+
+    /// Sends what a workload has to send; one that is over ends its connections.
+    fn serve(&mut self, workload: u16, now: Time) {
+        while let Some(message) = self.workloads[usize::from(workload)].next_message() {
+            self.send_message(workload, &message, now);
+        }
+        if !self.workloads[usize::from(workload)].is_over() {
+            return;
+        }
+        let own = (workload, 0)..=(workload, u32::MAX);
+        let openers: Vec<u32> = self.kept.range(own).map(|(_, opener)| *opener).collect();
+        for opener in openers {
+            self.forget_kept(opener);
+            self.end_flow(opener, FlowStatus::Finished, now);
+            self.close(opener, Order::Close, now);
+        }
+    }
+
+    fn is_stream(&self, transport: u16) -> bool {
+        self.plan.settings.transports[usize::from(transport)].datagrams.is_some()
+    }
+
+    fn order(&mut self, address: u32, order: Order, at: Time) {
+        let FlowSpec { source, destination, .. } = self.records[(address / 2) as usize].spec;
+        let host = if address & 1 == 0 { source } else { destination };
+        self.orders.push(Addressed { at, host, address, order });
+    }
+
+    /// What a report says is in the records, and the application knows it.
+    fn learn(&mut self, report: &Report) {
+        let Report { at, address, news } = *report;
+        let Some(open) = self.open.get(&(address / 2)) else { return };
+        let (current, workload) =
+            (open.current, usize::from(self.records[(address / 2) as usize].spec.workload));
+        match news {
+            News::Complete => self.end_flow(current, FlowStatus::Finished, at),
+            News::Failed(failure) => {
+                let record = &mut self.records[current as usize];
+                // Of a flow that is over the connection may still fail: its last ACKs were lost.
+                if record.status == FlowStatus::Running {
+                    record.failure = Some(failure);
+                }
+                self.end_flow(current, FlowStatus::Failed, at);
+            }
+            News::StreamReceived(last) => {
+                let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
+                self.end_flow(current, FlowStatus::Stopped, end);
+            }
+            News::Delivered(token) => self.workloads[workload].on_delivered(token, at + self.reaction),
+            News::Sent(token) => self.workloads[workload].on_sent(token, at + self.reaction),
+            News::Quiet | News::Counted(_) | News::Lost(_) | News::StreamOver(_) => {}
+        }
+    }
+
+    /// What follows from a report.
+    fn react(&mut self, report: &Report, now: Time) {
+        let Report { address, news, at } = *report;
+        let opener = address / 2;
+        let workload = self.records[opener as usize].spec.workload;
+        match news {
+            News::Complete => self.go_on_or_close(opener, now),
+            News::Failed(_) => {
+                self.forget_kept(opener);
+                // The other end has nobody to talk to.
+                self.order(address ^ 1, Order::Free, now);
+                self.close_books(opener, now);
+            }
+            News::Quiet => self.on_quiet(address, now),
+            News::Delivered(_) | News::Sent(_) => self.serve(workload, now),
+            News::Lost(_) => {
+                if let Some(open) = self.open.get_mut(&opener) {
+                    (open.lost, open.last_loss) = (open.lost + 1, at);
+                    self.await_datagrams(opener, now);
+                }
+            }
+            News::StreamOver(left) => {
+                if let Some(open) = self.open.get_mut(&opener) {
+                    open.over = Some((at, left));
+                    self.await_datagrams(opener, now);
+                }
+            }
+            News::StreamReceived(_) => {
+                if self.open.contains_key(&opener) {
+                    self.order(opener * 2, Order::FreeStream, now);
+                    self.order(opener * 2 + 1, Order::FreeStream, now);
+                    self.close_books(opener, now);
+                }
+            }
+            News::Counted(_) => {}
+        }
+        self.schedule(workload, now);
+    }
+
+    pub(crate) fn records(&self) -> &[FlowRecord] {
+        &self.records
+    }
+
+    /// The records, those of flows that still run as they stand at `now`.
+    pub(crate) fn records_at(&mut self, now: Time) -> &[FlowRecord] {
+        for record in &mut self.records {
+            if record.status == FlowStatus::Running {
+                record.end = now;
+            }
+        }
+        &self.records
+    }
+
+    /// Flows started and flows finished so far.
+    pub(crate) fn flow_counts(&self) -> (u64, u64) {
+        (self.records.len() as u64, self.finished)
+    }
+
+    pub(crate) fn workload(&self, index: usize) -> &dyn Workload {
+        self.workloads[index].as_ref()
+    }
+
+    /// The jobs of all workloads that have any: the complete ones, then those that still run; each with the timeouts of its flows.
+    pub(crate) fn queries(&mut self) -> Vec<QueryRecord> {
+        let mut timeouts: BTreeMap<(u16, u32), u32> = BTreeMap::new();
+        for FlowRecord { spec, timeouts: of_flow, .. } in &self.records {
+            if let Some(query) = spec.query.filter(|_| *of_flow > 0) {
+                *timeouts.entry((spec.workload, query)).or_default() += of_flow;
+            }
+        }
+        let of = |workload: &mut Box<dyn Workload>| {
+            let mut queries = workload.take_queries();
+            queries.extend(workload.unfinished_queries());
+            queries
+        };
+        let mut queries: Vec<QueryRecord> = self.workloads.iter_mut().flat_map(of).collect();
+        for query in &mut queries {
+            query.timeouts = timeouts.get(&(query.workload, query.query)).copied().unwrap_or(0);
+        }
+        queries
+    }
+}
+
+/// Where a side of a flow sends from and to.
+fn ends(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
+    if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] }
+}

@@ -1,0 +1,139 @@
+//! Flows that begin: their records, orders to both hosts, and messages on connections that are kept.
+
+use super::{Open, Traffic, ends};
+use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message};
+use crate::order::{Exchange, Opening, Order};
+use crate::vlan::Picked;
+use pauseframe_units::{Span, Time};
+use std::cmp::Reverse;
+
+impl Traffic {
+    pub(super) fn open_flow(&mut self, mut spec: FlowSpec, now: Time) {
+        // Started in answer to something that the application has just learnt.
+        spec.start = spec.start.max(now);
+        let flow = self.records.len() as u32;
+        let is_stream = self.is_stream(spec.transport);
+        let ideal = if is_stream { Span::ZERO } else { self.ideal.of_flow(&spec) };
+        self.records.push(FlowRecord {
+            spec,
+            status: FlowStatus::Running,
+            end: now,
+            delivered: 0,
+            ideal,
+            retransmits: 0,
+            timeouts: 0,
+            loss_probes: 0,
+            undone: 0,
+            ce_packets: 0,
+            datagrams: Datagrams::default(),
+            connected: None,
+            failure: None,
+        });
+        self.new_hosts.push([spec.source, spec.destination]);
+        self.active += 1;
+        let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
+        let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
+        // The source waits for a reply, if there is one; the destination for the request, or for all.
+        let (reply_delay, idle) = (spec.reply_delay, Span::ZERO);
+        let exchanges = [
+            Exchange { flow, writes: spec.size, expects: reply, reply: 0, reply_delay: idle },
+            Exchange { flow, writes: 0, expects: spec.size, reply: spec.reply, reply_delay },
+        ];
+        if let Some(opener) = kept {
+            self.continue_on(opener, exchanges, now);
+            return;
+        }
+        if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
+            self.kept.insert((spec.workload, kept.number), flow);
+        }
+        if let Some(stop) = spec.stop.filter(|_| !is_stream) {
+            self.stops.push(Reverse((stop.max(now), flow)));
+        }
+        self.open_ends(flow, exchanges, now);
+    }
+
+    pub(super) fn open_ends(&mut self, flow: u32, exchanges: [Exchange; 2], now: Time) {
+        let spec = self.records[flow as usize].spec;
+        let is_stream = self.is_stream(spec.transport);
+        let mut open = Open {
+            current: flow,
+            routes: [0; 2],
+            vlans: [None; 2],
+            quiet: [false; 2],
+            over: None,
+            lost: 0,
+            last_loss: Time::ZERO,
+        };
+        for (side, exchange) in (0..).zip(exchanges) {
+            let ends = ends(&spec, side);
+            let class = self.plan.class_of_transport[usize::from(spec.transport)];
+            // The end of a stream sends nothing at all.
+            let silent = is_stream && side == 1;
+            let route = if silent { u32::MAX } else { self.find_route(ends, flow) };
+            let sends_data = side == 0 || spec.reply > 0;
+            let picked = match &mut self.vlans {
+                Some(vlans) if !silent => vlans.pick(ends, class, sends_data),
+                _ => Picked { vlan: 0, class, among: Box::default() },
+            };
+            open.routes[side as usize] = route;
+            open.vlans[side as usize] =
+                (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
+            let opening = Box::new(Opening { spec, route, picked, exchange });
+            let order = if is_stream { Order::OpenStream(opening) } else { Order::Open(opening) };
+            self.order(flow * 2 + side, order, now);
+        }
+        self.open.insert(flow, open);
+    }
+
+    /// The next exchange on a connection that flow `opener` opened.
+    pub(super) fn continue_on(&mut self, opener: u32, exchanges: [Exchange; 2], now: Time) {
+        let flow = exchanges[0].flow;
+        if let Some(open) = self.open.get_mut(&opener) {
+            open.current = flow;
+        }
+        if self.records[flow as usize].spec.kept.is_some_and(|kept| kept.last) {
+            self.forget_kept(opener);
+        }
+        for (side, exchange) in (0..).zip(exchanges) {
+            self.order(opener * 2 + side, Order::Continue(exchange), now);
+        }
+    }
+
+    pub(super) fn send_message(&mut self, workload: u16, message: &Message, now: Time) {
+        let Message { connection, from, bytes, token, .. } = *message;
+        let opener = self.kept.get(&(workload, connection)).copied();
+        let flow = opener.unwrap_or_else(|| self.open_for_messages(workload, message, now));
+        let spec = &mut self.records[flow as usize].spec;
+        let side = u32::from(spec.source != from);
+        debug_assert!([message.from, message.to].contains(&spec.destination));
+        if opener.is_some() {
+            *(if side == 0 { &mut spec.size } else { &mut spec.reply }) += bytes;
+        }
+        let notify = message.notify.then_some(token);
+        let write = Order::Write { bytes, token: notify, written: opener.is_none() };
+        self.order(flow * 2 + side, write, now);
+        self.order(flow * 2 + (1 - side), Order::Await { bytes, token }, now);
+    }
+
+    /// The connection of two that have not talked yet, with the first message on it.
+    pub(super) fn open_for_messages(&mut self, workload: u16, message: &Message, now: Time) -> u32 {
+        let flow = self.records.len() as u32;
+        let spec = FlowSpec {
+            source: message.from,
+            destination: message.to,
+            size: message.bytes,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            start: now,
+            stop: None,
+            transport: message.transport,
+            workload,
+            query: None,
+            kept: Some(Kept { number: message.connection, first: true, last: false }),
+        };
+        self.open_flow(spec, now);
+        // Its time is that of the application, which no idle network knows.
+        self.records[flow as usize].ideal = Span::ZERO;
+        flow
+    }
+}

@@ -1,0 +1,9 @@
+//! Who watches: they read cells between two windows and change nothing in them.
+
+pub(crate) mod deadlock;
+pub(crate) mod notes;
+pub(crate) mod pause_tree;
+pub(crate) mod ports;
+pub(crate) mod sampler;
+pub(crate) mod states;
+pub(crate) mod view;

@@ -1,0 +1,99 @@
+//! What came of a run at each port: the raw rows of the `ports` table.
+
+use crate::cell::Cell;
+use crate::watch::states::StateLog;
+use crate::watch::view::View;
+use crate::wire::counters::{DropReason, LossReason};
+use crate::wire::lane::Lane;
+use pauseframe_units::{PortId, Priority, Span, Time};
+
+/// What a port did for one priority: the raw row of the `ports` table.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PortReport {
+    /// The port.
+    pub port: PortId,
+    /// The priority.
+    pub priority: Priority,
+    /// Packets sent, pause frames not included.
+    pub tx_packets: u64,
+    /// Their bytes, without preamble and gap.
+    pub tx_bytes: u64,
+    /// Time in which the port was sending them, preamble and gap included; of the frame in service what has passed.
+    pub busy: Span,
+    /// Dropped packets that were to leave here, by [`DropReason`].
+    pub drops: [u64; DropReason::ALL.len()],
+    /// Frames that were lost here or on the wire from here, by [`LossReason`].
+    pub lost: [u64; LossReason::ALL.len()],
+    /// Packets marked here.
+    pub ecn_marks: u64,
+    /// Largest backlog, bytes.
+    pub backlog_max: u64,
+    /// Time-weighted mean backlog, bytes.
+    pub backlog_mean: f64,
+    /// Largest ingress account at the other end, bytes.
+    pub ingress_max: u64,
+    /// Pause frames that the other end sent to stop this port.
+    pub pauses_sent: u64,
+    /// Pause frames that took effect here.
+    pub pauses_received: u64,
+    /// Frames with quanta 0 that took effect here.
+    pub resumes_received: u64,
+    /// Time in which the priority might not send.
+    pub paused: Span,
+    /// The longest pause.
+    pub paused_longest: Span,
+    /// CNMs that the congestion point of this queue has sent (QCN).
+    pub cnms_sent: u64,
+    /// CNMs about this priority that came to the host which this port belongs to.
+    pub cnms_received: u64,
+    /// How often the watchdog took the queue out of flow control.
+    pub watchdog_storms: u64,
+}
+
+impl View<'_> {
+    /// What `port` did for `class` up to `now`, if it had to do with it at all.
+    pub(crate) fn port_report(
+        &self,
+        port: PortId,
+        class: u8,
+        states: Option<&StateLog>,
+        now: Time,
+    ) -> Option<PortReport> {
+        let index = self.plan.lane(port, class);
+        let Cell { ports, near, .. } = self.sender(port);
+        let (lane, counters) = (&ports.lanes[index], self.counters(port, index));
+        let pauses = ports.pauses.get(index).copied().unwrap_or_default();
+        let pauses_sent = counters.pauses_sent;
+        let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
+        let idle = lane.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
+        let silent = pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
+        if idle && lane.backlog == 0 && silent {
+            return None;
+        }
+        let is_paused = ports.ports[port].paused & 1 << class != 0;
+        let (paused, paused_longest) = ports.paused_time(index, is_paused, now);
+        let backlog_time = lane.backlog_time(now) as f64;
+        let &Lane { tx_packets, tx_bytes, backlog_max, .. } = lane;
+        Some(PortReport {
+            port,
+            priority: self.plan.priorities[usize::from(class)],
+            tx_packets,
+            tx_bytes,
+            busy: ports.busy_time(port, class, near, now),
+            drops: counters.drops,
+            lost: counters.lost,
+            ecn_marks: counters.ecn_marks,
+            backlog_max: backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
+            backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
+            ingress_max: self.account(port, index).most,
+            pauses_sent,
+            pauses_received: pauses.pauses_received,
+            resumes_received: pauses.resumes_received,
+            paused,
+            paused_longest,
+            cnms_sent: counters.cnms_sent,
+            cnms_received: counters.cnms_received,
+            watchdog_storms: ports.watchdogs.storms(index),
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! Samples of queues and flows: what is seen between two windows. Nothing in the network reads them back, and no run is longer
+//! because of them: samples end with the last event of the network.
+
+use crate::cell::Cell;
+use crate::endpoint::End;
+use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
+use crate::watch::view::View;
+use pauseframe_units::{PortId, Priority, Span, Time};
+
+/// What a sample tells.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Metric {
+    /// Egress backlog, bytes.
+    Backlog,
+    /// Sent over the last interval, Gb/s on the wire without preamble and gap.
+    Throughput,
+    /// Share of the last interval in which the class was paused.
+    PausedFraction,
+    /// Ingress account at the other end, bytes.
+    Ingress,
+    /// In-order bytes delivered over the last interval, Gb/s.
+    Goodput,
+    /// Congestion window of the sender, bytes.
+    Cwnd,
+    /// Slow-start threshold, bytes; no sample while infinite.
+    Ssthresh,
+    /// Smoothed round-trip time, microseconds.
+    Srtt,
+    /// DCTCP's estimate.
+    Alpha,
+    /// Rate that QCN allows the flow queue of the sender, Gb/s: that of the link where it is not limited.
+    QcnRate,
+}
+
+/// Whom a sample tells about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Entity {
+    /// A port and a priority.
+    PortPriority(PortId, Priority),
+    /// A flow, by number.
+    Flow(u32),
+}
+
+/// One sample.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// When it was taken.
+    pub time: Time,
+    /// What it tells.
+    pub metric: Metric,
+    /// About whom.
+    pub entity: Entity,
+    /// In the metric's unit.
+    pub value: f64,
+}
+
+/// What is sampled, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct SamplePlan {
+    /// Interval; zero: no samples.
+    pub every: Span,
+    /// Ports.
+    pub ports: Vec<PortId>,
+    /// By workload: whether its flows are sampled.
+    pub workloads: Vec<bool>,
+}
+
+/// The sampler's memory of the last interval.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    plan: SamplePlan,
+    /// When it looks next.
+    pub(crate) at: Option<Time>,
+    pub(crate) samples: Vec<Sample>,
+    /// By port of the plan and class: bytes sent, time paused.
+    last_port: Vec<(f64, Span)>,
+    /// Flows that are or were lately open: number, bytes delivered.
+    watched: Vec<(u32, u64)>,
+    next_flow: u32,
+}
+
+impl Sampler {
+    /// Samples as `plan` says, from the first interval's end on; `lanes`: of a port.
+    pub(crate) fn new(plan: SamplePlan, lanes: usize) -> Sampler {
+        Sampler {
+            at: Some(Time::ZERO + plan.every),
+            samples: Vec::new(),
+            last_port: vec![(0.0, Span::ZERO); plan.ports.len() * lanes],
+            watched: Vec::new(),
+            next_flow: 0,
+            plan,
+        }
+    }
+
+    /// Time to look. `is_over`: nothing but observation is pending, and observers alone keep no run alive.
+    pub(crate) fn look(&mut self, view: View, records: &[FlowRecord], now: Time, is_over: bool) {
+        self.sample_ports(view, now);
+        self.sample_flows(view, records, now);
+        self.at = (!is_over).then(|| now + self.plan.every);
+    }
+
+    fn sample_ports(&mut self, view: View, now: Time) {
+        let (interval, plan) = (self.plan.every, view.plan);
+        for (number, &port) in self.plan.ports.iter().enumerate() {
+            let Cell { ports, near, .. } = view.sender(port);
+            let in_service = ports.left_in_service(port, near, now);
+            for (class, &priority) in plan.priorities.iter().enumerate() {
+                let index = plan.lane(port, class as u8);
+                let (lane, account) = (&ports.lanes[index], view.account(port, index));
+                let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
+                let sent = lane.tx_bytes as f64 - unsent.map_or(0.0, |service| service.bytes_left);
+                let is_paused = ports.ports[port].paused & 1 << class != 0;
+                let (paused, _) = ports.paused_time(index, is_paused, now);
+                let last = &mut self.last_port[(number << plan.class_bits) + class];
+                let bits = (sent - last.0) * 8.0;
+                let paused_fraction = (paused - last.1).as_secs_f64() / interval.as_secs_f64();
+                *last = (sent, paused);
+                let entity = Entity::PortPriority(port, priority);
+                let mut add = |metric, value| self.samples.push(Sample { time: now, metric, entity, value });
+                add(Metric::Backlog, lane.backlog as f64);
+                add(Metric::Throughput, bits / interval.as_secs_f64() / 1e9);
+                if plan.is_lossless(class as u8) {
+                    add(Metric::PausedFraction, paused_fraction);
+                    add(Metric::Ingress, account.bytes as f64);
+                }
+            }
+        }
+    }
+
+    fn sample_flows(&mut self, view: View, records: &[FlowRecord], now: Time) {
+        for record in &records[self.next_flow as usize..] {
+            if self.plan.workloads.get(usize::from(record.spec.workload)) == Some(&true) {
+                self.watched.push((self.next_flow, 0));
+            }
+            self.next_flow += 1;
+        }
+        let interval = self.plan.every.as_secs_f64();
+        let samples = &mut self.samples;
+        self.watched.retain_mut(|(flow, last)| {
+            let (entity, record) = (Entity::Flow(*flow), &records[*flow as usize]);
+            let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
+            let delivered = view.delivered(*flow, record);
+            add(Metric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
+            *last = delivered;
+            let FlowSpec { source, destination, transport, .. } = record.spec;
+            let class = view.plan.class_of_transport[usize::from(transport)];
+            let (cell, host) = (view.cell(source), view.plan.host_number(source));
+            if let Some(rate) = cell.endpoints.limited_rate(host, destination, class, &cell.ports) {
+                add(Metric::QcnRate, rate.as_gbps_f64());
+            }
+            // A stream of datagrams has no sender to ask.
+            let Some(sender) = view.end(*flow, 0, record).map(|end| &end.connection) else {
+                return record.status == FlowStatus::Running;
+            };
+            add(Metric::Cwnd, sender.cwnd() as f64);
+            if sender.ssthresh() != u64::MAX {
+                add(Metric::Ssthresh, sender.ssthresh() as f64);
+            }
+            if let Some(srtt) = sender.srtt() {
+                add(Metric::Srtt, srtt.as_us_f64());
+            }
+            if let Some(alpha) = sender.alpha() {
+                add(Metric::Alpha, alpha);
+            }
+            true
+        });
+    }
+}
+
+impl View<'_> {
+    /// The end of a flow on this side, while it is open.
+    fn end(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&End> {
+        if self.is_stream(record) {
+            return None;
+        }
+        let node = if side == 0 { record.spec.source } else { record.spec.destination };
+        self.cell(node).endpoints.known_end(flow, side)
+    }
+
+    fn is_stream(&self, record: &FlowRecord) -> bool {
+        self.plan.settings.transports[usize::from(record.spec.transport)].datagrams.is_some()
+    }
+
+    /// In-order bytes delivered so far to both applications of a flow: told and untold.
+    fn delivered(&self, flow: u32, record: &FlowRecord) -> u64 {
+        let untold = |side| match self.end(flow, side, record) {
+            Some(end) if end.flow == Some(flow) => end.delivered(),
+            _ => 0,
+        };
+        let received = if self.is_stream(record) {
+            self.cell(record.spec.destination).endpoints.untold_of_sink(flow)
+        } else {
+            untold(0) + untold(1)
+        };
+        record.delivered + received
+    }
+}

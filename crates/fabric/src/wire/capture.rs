@@ -1,0 +1,224 @@
+//! Frames that are captured on their wires. Nothing in the network reads them back.
+
+use crate::flow::FlowRecord;
+use crate::frame::{Carried, Content, Packet, PacketId};
+use crate::near::Near;
+use crate::plan::Plan;
+use pauseframe_transport::{Ecn, Segment};
+use pauseframe_units::{NodeId, PortId, Priority, Time};
+
+/// A frame seen on the wire.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CapturedFrame {
+    /// When its first bit left.
+    pub time: Time,
+    /// The port that sent it.
+    pub port: PortId,
+    /// What it is.
+    pub content: FrameContent,
+}
+
+/// What a captured frame is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FrameContent {
+    /// A TCP segment in an IP packet.
+    Segment {
+        /// Hosts.
+        source: NodeId,
+        /// Hosts.
+        destination: NodeId,
+        /// The flow that it belongs to.
+        flow: u32,
+        /// It goes from the flow's source to its destination.
+        forward: bool,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+        /// The VLAN that its tag names, where it has one.
+        vlan: Option<u16>,
+        /// ECN field.
+        ecn: Ecn,
+        /// TCP header.
+        segment: Segment,
+    },
+    /// A PFC frame.
+    Pause {
+        /// The priority it is about.
+        priority: Priority,
+        /// Pause time; 0 resumes.
+        quanta: u16,
+    },
+    /// A PAUSE frame for the whole link (IEEE 802.3 Annex 31B).
+    LinkPause {
+        /// Pause time; 0 resumes.
+        quanta: u16,
+    },
+    /// A UDP datagram in an IP packet.
+    Datagram {
+        /// Hosts.
+        source: NodeId,
+        /// Hosts.
+        destination: NodeId,
+        /// The flow that it belongs to.
+        flow: u32,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+        /// The number of its VLAN, where packets have one.
+        vlan: Option<u16>,
+        /// Application bytes.
+        len: u32,
+    },
+    /// A congestion notification message (IEEE 802.1Qau).
+    Cnm {
+        /// The port whose queue was sampled.
+        congestion_point: PortId,
+        /// The host that it goes to: the source of the sampled frame.
+        destination: NodeId,
+        /// Its own priority.
+        priority: Priority,
+        /// Quantised feedback, 1 to 63.
+        fb: u8,
+        /// Queue above the set point, bytes.
+        q_off: i32,
+        /// Growth of the queue since the last sample, bytes.
+        q_delta: i32,
+        /// Priority of the sampled frame.
+        sampled_priority: Priority,
+        /// Where the sampled frame was going to.
+        sampled_destination: NodeId,
+    },
+}
+
+/// A frame that was captured, as it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured {
+    pub(crate) time: Time,
+    pub(crate) port: PortId,
+    packet: Packet,
+    segment: Segment,
+}
+
+/// Frames on chosen ports, up to a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Capture {
+    /// By port; empty when nothing is captured.
+    wanted: Vec<bool>,
+    left: u64,
+    pub(crate) once: bool,
+    /// By place in the pool: the packet there is in the file.
+    written: Vec<bool>,
+    pub(crate) frames: Vec<Captured>,
+}
+
+impl Capture {
+    pub(crate) fn new(wanted: Vec<bool>, limit: u64) -> Capture {
+        Capture { wanted, left: limit, ..Capture::default() }
+    }
+
+    fn is_on(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    pub(crate) fn has_written(&self, index: PacketId) -> bool {
+        self.written.get(index.0 as usize) == Some(&true)
+    }
+
+    pub(crate) fn set_written(&mut self, index: PacketId, written: bool) {
+        if self.is_on() {
+            let place = index.0 as usize;
+            if place >= self.written.len() {
+                self.written.resize(place + 1, false);
+            }
+            self.written[place] = written;
+        }
+    }
+
+    /// Keeps a copy of a frame that goes on the wire of `port`, if that is wanted.
+    pub(super) fn take(&mut self, port: PortId, at_host: bool, index: PacketId, near: &Near) {
+        if !self.is_on() || self.left == 0 {
+            return;
+        }
+        let first = self.is_first(port, at_host, index, near);
+        if !self.wanted[port.0 as usize] || (!first && self.once) {
+            return;
+        }
+        self.left -= 1;
+        let packet = near.packets[index];
+        let segment = match &packet.content {
+            Content::Segment(carried) => near.packets.segment(carried),
+            _ => Segment::default(),
+        };
+        self.frames.push(Captured { time: near.now(), port, packet, segment });
+    }
+
+    /// Whether a packet crosses its first captured port here.
+    fn is_first(&mut self, port: PortId, at_host: bool, index: PacketId, near: &Near) -> bool {
+        let packet = &near.packets[index];
+        // A packet begins at a NIC; a CNM at the switch that sends it, into which it came by no port.
+        let begins = match packet.content {
+            Content::Cnm(_) => packet.ingress == PortId::NONE,
+            _ => at_host,
+        };
+        let is_pause = matches!(packet.content, Content::Pause { .. });
+        let first = begins || is_pause || !self.has_written(index);
+        let written = self.wanted[port.0 as usize] || !first;
+        self.set_written(index, written);
+        first
+    }
+}
+
+impl Captured {
+    /// The frame in the words of those who read it.
+    pub(crate) fn read(&self, plan: &Plan, records: &[FlowRecord]) -> CapturedFrame {
+        CapturedFrame { time: self.time, port: self.port, content: self.content(plan, records) }
+    }
+
+    fn content(&self, plan: &Plan, records: &[FlowRecord]) -> FrameContent {
+        let packet = &self.packet;
+        let priority = plan.priorities[usize::from(packet.class)];
+        let vlans = plan.settings.vlans.as_ref();
+        let vlan = vlans.map(|vlans| vlans.tables.vlans()[usize::from(packet.vlan)].id);
+        let ends = |to: u32| {
+            let spec = &records[(to / 2) as usize].spec;
+            let forward = to & 1 == 1;
+            if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) }
+        };
+        match packet.content {
+            Content::Pause { quanta, .. } if plan.account_mask == 0 => FrameContent::LinkPause { quanta },
+            Content::Pause { classes, quanta } => {
+                FrameContent::Pause { priority: plan.priorities[classes.trailing_zeros() as usize], quanta }
+            }
+            Content::Cnm(cnm) => {
+                let (source, destination) = ends(cnm.to);
+                FrameContent::Cnm {
+                    congestion_point: cnm.point,
+                    destination,
+                    priority,
+                    fb: cnm.fb,
+                    q_off: cnm.q_off,
+                    q_delta: cnm.q_delta,
+                    sampled_priority: plan.priorities[usize::from(cnm.sampled_class)],
+                    sampled_destination: source,
+                }
+            }
+            Content::Datagram { to, len } => {
+                let (source, destination) = ends(to);
+                FrameContent::Datagram {
+                    source,
+                    destination,
+                    flow: to / 2,
+                    priority,
+                    vlan,
+                    len: u32::from(len),
+                }
+            }
+            Content::Segment(Carried { to, ecn, .. }) => {
+                let (source, destination) = ends(to);
+                let (flow, forward, segment) = (to / 2, to & 1 == 1, self.segment);
+                FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment }
+            }
+            Content::Damaged { .. } | Content::Lost => {
+                unreachable!("a frame is captured as it goes on the wire, whole")
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What is counted at ports and switches on events that are rare.
+
+use crate::frame::Packet;
+use crate::ids::LaneId;
+use pauseframe_units::{IndexVec, Span};
+use std::ops::AddAssign;
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DropReason {
+    /// The egress queue (or the shared pool) had no room for a lossy packet.
+    BufferFull,
+    /// A lossless packet came after XOFF and the headroom was used up.
+    HeadroomExceeded,
+    /// A packet that is not ECN-capable met a queue above its marking threshold.
+    NotEct,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [DropReason; 3] =
+        [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct];
+}
+
+/// Why a frame was lost although no buffer was full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossReason {
+    /// Its link was or went down.
+    LinkDown,
+    /// It arrived damaged.
+    Corrupted,
+    /// The PFC watchdog emptied its queue.
+    Watchdog,
+}
+
+impl LossReason {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [LossReason; 3] = [LossReason::LinkDown, LossReason::Corrupted, LossReason::Watchdog];
+}
+
+/// What is counted at a port and class beyond its [`Lane`](super::lane::Lane), on events that are rare.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) drops: [u64; DropReason::ALL.len()],
+    /// Lost with a link, on a bad wire or to a watchdog.
+    pub(crate) lost: [u64; LossReason::ALL.len()],
+    pub(crate) ecn_marks: u64,
+    /// What failures have cut off frames in service.
+    pub(crate) cut_off: Span,
+    /// CNMs that the congestion point here has sent, and those that came to the NIC here.
+    pub(crate) cnms_sent: u64,
+    pub(crate) cnms_received: u64,
+    /// Pause frames that asked this class to stop, as they went to the wire at the other end.
+    pub(crate) pauses_sent: u64,
+}
+
+impl Counters {
+    /// With what another cell has counted: who receives counts some of what a port has lost.
+    pub(crate) fn joined(mut self, other: &Counters) -> Counters {
+        let add = |sum: &mut u64, more: &u64| *sum += more;
+        self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));
+        self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
+        self.ecn_marks += other.ecn_marks;
+        self.cut_off += other.cut_off;
+        self.cnms_sent += other.cnms_sent;
+        self.cnms_received += other.cnms_received;
+        self.pauses_sent += other.pauses_sent;
+        self
+    }
+}
+
+/// The counters of all lanes: marks, which are common, and the rest, which takes no memory until there is any.
+#[derive(Debug)]
+pub(crate) struct AllCounters {
+    marks: IndexVec<LaneId, u64>,
+    rare: IndexVec<LaneId, Counters>,
+}
+
+impl AllCounters {
+    pub(super) fn new(lanes: usize) -> AllCounters {
+        AllCounters { marks: IndexVec::filled(0, lanes), rare: IndexVec::new() }
+    }
+
+    /// A packet has been marked.
+    #[inline]
+    pub(crate) fn mark(&mut self, lane: LaneId) {
+        self.marks[lane] += 1;
+    }
+
+    /// What is to be counted otherwise.
+    #[cold]
+    pub(crate) fn rare(&mut self, lane: LaneId) -> &mut Counters {
+        if self.rare.is_empty() {
+            self.rare = IndexVec::filled(Counters::default(), self.marks.len());
+        }
+        &mut self.rare[lane]
+    }
+
+    /// All that was counted.
+    pub(crate) fn of(&self, lane: LaneId) -> Counters {
+        Counters { ecn_marks: self.marks[lane], ..self.rare.get(lane).copied().unwrap_or_default() }
+    }
+}
+
+/// Bytes that wait in all queues of a switch, whatever their class.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) bytes: u64,
+    pub(crate) most: u64,
+    /// What came to the switch, or came to be there, and was dropped or lost in it.
+    pub(crate) gone: Gone,
+}
+
+/// So many packets of flows, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Gone {
+    /// All of these.
+    pub(crate) fn sum<'a>(packets: impl Iterator<Item = &'a Packet>) -> Gone {
+        let mut sum = Gone::default();
+        packets.for_each(|packet| sum += Gone { packets: 1, bytes: u64::from(packet.size) });
+        sum
+    }
+}
+
+impl AddAssign for Gone {
+    fn add_assign(&mut self, more: Gone) {
+        self.packets += more.packets;
+        self.bytes += more.bytes;
+    }
+}
+
+impl Held {
+    #[inline(always)]
+    pub(crate) fn join(&mut self, size: u64) {
+        self.bytes += size;
+        self.most = self.most.max(self.bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, size: u64) {
+        self.bytes = self.bytes.wrapping_sub(size);
+    }
+}

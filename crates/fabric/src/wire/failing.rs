@@ -1,0 +1,84 @@
+//! Links that go down and come back: what happens to what is on the wire (`failures.rs` says when).
+
+use super::Ports;
+use super::counters::{Gone, LossReason};
+use crate::frame::{Content, Packet, PacketId};
+use crate::near::Near;
+use pauseframe_units::{PortId, Time};
+
+impl Ports {
+    /// Links can go down.
+    pub(crate) fn expect_failures(&mut self, near: &mut Near) {
+        self.errors.cut = vec![Time::ZERO; self.ports.len()];
+        self.errors.lost_on_wire.resize(self.ports.len(), Gone::default());
+        near.hot.can_refuse = true;
+        near.expect_losses();
+    }
+
+    /// A frame that was lost on the wire would have arrived now.
+    #[cold]
+    pub(crate) fn on_lost_frame(&mut self, port: PortId, index: PacketId, near: &mut Near) {
+        let packet = near.packets[index];
+        if matches!(packet.content, Content::Damaged { .. }) {
+            self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
+        }
+        near.packets.remove(index);
+    }
+
+    fn count_loss_on_wire(&mut self, port: PortId, packet: &Packet, reason: LossReason, near: &Near) {
+        self.count_loss(port, packet.class, reason, near);
+        if packet.is_counted() {
+            self.errors.lost_on_wire[port.0 as usize] += Gone::sum(std::iter::once(packet));
+        }
+    }
+
+    /// The link of `port` goes down: at the end that sends, which knows nothing of the other one.
+    pub(crate) fn take_down(&mut self, port: PortId, near: &mut Near) {
+        self.cut_service(port, near);
+        self.mark_last_frame_lost(port, near);
+        self.reset_pauses(port, near);
+        let state = &mut self.ports[port];
+        self.errors.cut[port.0 as usize] = state.busy_until;
+        // Busy for ever and bound to go on: nothing starts this port, and no hop pays for the question.
+        state.busy_until = Time::MAX;
+        state.tx_pending = true;
+    }
+
+    /// The link of `port` is back, at the end that sends.
+    pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
+        let state = &mut self.ports[port];
+        // Frames leave a link in order, lost ones too: the next waits until the one cut off would be over.
+        state.busy_until = now.max(self.errors.cut[port.0 as usize]);
+        state.tx_pending = false;
+        state.in_pipeline = false;
+    }
+
+    /// All frames on the wire are lost; each keeps its place until it would have arrived.
+    pub(crate) fn lose_in_flight(&mut self, port: PortId, near: &mut Near) {
+        let mut next = self.ports[port].in_flight.head();
+        while let Some(index) = next {
+            let packet = near.packets[index];
+            near.give_up(index);
+            near.packets.spoil(index, Content::Lost);
+            next = near.packets.behind(index);
+            match packet.content {
+                Content::Segment(_) | Content::Datagram { .. } | Content::Cnm(_) => {
+                    self.count_loss_on_wire(port, &packet, LossReason::LinkDown, near);
+                }
+                Content::Damaged { .. } => {
+                    self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
+                }
+                Content::Pause { .. } | Content::Lost => {}
+            }
+        }
+    }
+
+    /// Where the wire ends in another cell, the last frame that has left says what is in service: it is lost there.
+    fn mark_last_frame_lost(&mut self, port: PortId, near: &mut Near) {
+        if self.border.is_cut(port)
+            && let Some(last) = self.ports[port].in_flight.head()
+        {
+            near.packets.spoil(last, Content::Lost);
+        }
+    }
+}

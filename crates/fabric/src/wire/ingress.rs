@@ -1,0 +1,195 @@
+//! What the node at the other end of a port holds of what came by it, and the pauses that it asks for (IEEE 802.1Qbb). Switches have such
+//! accounts, and hosts that drain slowly.
+
+use super::Ports;
+use super::counters::DropReason;
+use crate::event::Event;
+use crate::frame::{Content, Packet, PacketId};
+use crate::headroom::{Thresholds, pause_time};
+use crate::ids::LaneId;
+use crate::near::Near;
+use crate::plan::Plan;
+use crate::settings::Overhead;
+use pauseframe_units::{IndexVec, PortId};
+
+/// What the switch or slow receiver at the other end of a lane holds of what came by it: one cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Account {
+    /// Bytes held.
+    pub(crate) bytes: u64,
+    /// Of these, those in the headroom (shared buffers).
+    pub(crate) in_headroom: u64,
+    /// The most that were held.
+    pub(crate) most: u64,
+    pub(crate) limits: Thresholds,
+    /// The lane has been asked to pause.
+    pub(crate) pause_sent: bool,
+}
+
+impl Account {
+    /// It has been asked to pause, and holds no more than XON.
+    #[inline(always)]
+    pub(crate) fn is_low(&self) -> bool {
+        self.pause_sent && self.bytes <= self.limits.xon
+    }
+}
+
+/// What the other end of a lane knows of the pauses that it asks the lane for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asker {
+    /// A `PauseRefresh` is pending.
+    is_renewing: bool,
+}
+
+/// All accounts of a kind of node, by the lane that frames come by; where the buffer has none there are none.
+#[derive(Debug)]
+pub(crate) struct Ingress {
+    pub(crate) accounts: IndexVec<LaneId, Account>,
+    askers: IndexVec<LaneId, Asker>,
+}
+
+impl Ingress {
+    /// With accounts if any are `needed`.
+    pub(crate) fn of(plan: &Plan, needed: bool) -> Ingress {
+        let limits = plan.margins.limits.iter().take(if needed { usize::MAX } else { 0 });
+        let accounts: IndexVec<LaneId, Account> =
+            limits.map(|limits| Account { limits: *limits, ..Account::default() }).collect();
+        Ingress { askers: IndexVec::filled(Asker::default(), accounts.len()), accounts }
+    }
+
+    /// Fixed thresholds: everything up to XOFF plus headroom is held.
+    #[inline(always)]
+    pub(crate) fn admit(
+        &mut self,
+        index: PacketId,
+        ports: &mut Ports,
+        near: &mut Near,
+    ) -> Result<(), DropReason> {
+        let packet = Held::of(&near.packets[index], near.hot.account_mask);
+        let account = &mut self.accounts[near.hot.lane(packet.ingress, packet.ingress_class)];
+        let bytes = account.bytes + u64::from(packet.size);
+        if bytes > account.limits.xoff + account.limits.headroom {
+            let lossless = near.hot.is_lossless(packet.class);
+            return Err(if lossless { DropReason::HeadroomExceeded } else { DropReason::BufferFull });
+        }
+        account.bytes = bytes;
+        account.most = account.most.max(bytes);
+        if bytes > account.limits.xoff && !account.pause_sent {
+            self.send_pause(packet.ingress, packet.ingress_class, ports, near);
+        }
+        Ok(())
+    }
+
+    /// Lowers an account.
+    #[inline(always)]
+    pub(crate) fn give_back(&mut self, lane: LaneId, ingress: PortId, size: u64, near: &Near) {
+        let Some(left) = self.accounts[lane].bytes.checked_sub(size) else {
+            near.plan.overdrawn("ingress account", ingress.reverse());
+        };
+        self.accounts[lane].bytes = left;
+    }
+
+    /// Asks the port that sent by (`ingress`, `class`) to pause; true if it has not been asked yet.
+    #[cold]
+    pub(crate) fn send_pause(
+        &mut self,
+        ingress: PortId,
+        class: u8,
+        ports: &mut Ports,
+        near: &mut Near,
+    ) -> bool {
+        let quanta = near.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
+        let lane = near.hot.lane(ingress, class);
+        let is_new = !std::mem::replace(&mut self.accounts[lane].pause_sent, true);
+        if is_new {
+            ports.note_request(ingress, class, near);
+        }
+        ports.send_pause_frame(ingress.reverse(), class, quanta, near);
+        if !std::mem::replace(&mut self.askers[lane].is_renewing, true) {
+            let half = pause_time(ports.ports[ingress].rate.rate(), quanta) / 2;
+            near.schedule(near.now() + half, Event::PauseRefresh(lane));
+        }
+        is_new
+    }
+
+    /// Tells it to go on.
+    #[cold]
+    pub(crate) fn send_resume(&mut self, ingress: PortId, class: u8, ports: &mut Ports, near: &mut Near) {
+        self.accounts[near.hot.lane(ingress, class)].pause_sent = false;
+        ports.send_pause_frame(ingress.reverse(), class, 0, near);
+    }
+
+    /// Renews a pause that is still wanted.
+    pub(crate) fn on_pause_refresh(&mut self, lane: LaneId, ports: &mut Ports, near: &mut Near) {
+        self.askers[lane].is_renewing = false;
+        if self.accounts[lane].pause_sent {
+            let (port, class) = near.hot.port_and_class(lane);
+            self.send_pause(port, class, ports, near);
+        }
+    }
+
+    /// The link of `port` is back: what has been asked for still holds.
+    pub(crate) fn ask_again(&mut self, port: PortId, ports: &mut Ports, near: &mut Near) {
+        for class in 0..near.plan.priorities.len() as u8 {
+            if self.accounts.get(near.hot.lane(port, class)).is_some_and(|account| account.pause_sent) {
+                self.send_pause(port, class, ports, near);
+            }
+        }
+    }
+}
+
+impl Ports {
+    fn send_pause_frame(&mut self, port: PortId, class: u8, quanta: u16, near: &mut Near) {
+        if self.ports[port].is_down() {
+            return;
+        }
+        let stopped = if near.hot.account_mask == 0 { u8::MAX } else { 1 << class };
+        // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
+        let mut waiting = self.ports[port].control.head();
+        while let Some(index) = waiting {
+            let frame = &mut near.packets[index];
+            if let Content::Pause { classes, quanta: its } = &mut frame.content
+                && *classes == stopped
+            {
+                *its = quanta;
+                return;
+            }
+            waiting = frame.next.known();
+        }
+        let frame = Packet::new(Content::Pause { classes: stopped, quanta }, Overhead::PAUSE_FRAME as u16, 0);
+        let index = near.packets.add(frame);
+        self.send_control(port, index, near);
+    }
+}
+
+/// What the accounts need of a packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) ingress: PortId,
+    /// Of the lane that it came in by, and of the one that it leaves by.
+    pub(crate) ingress_class: u8,
+    pub(crate) class: u8,
+    pub(crate) size: u16,
+}
+
+impl Held {
+    /// `account_mask`: see [`crate::hot::Hot`].
+    #[inline]
+    pub(crate) fn of(packet: &Packet, account_mask: u8) -> Held {
+        Held {
+            ingress: packet.ingress,
+            ingress_class: packet.ingress_class & account_mask,
+            class: packet.class & account_mask,
+            size: packet.size,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_account_fits_a_cache_line_as_a_lane_does() {
+        assert_eq!((size_of::<super::Account>(), size_of::<crate::wire::lane::Lane>()), (64, 64));
+    }
+}

@@ -1,0 +1,157 @@
+//! Priority flow control, IEEE 802.1Qbb: pause frames on the wire, pause timers. PAUSE of a whole link (IEEE 802.3
+//! Annex 31B) is the same with one account, that of class 0, and frames that stop all classes.
+//!
+//! The receiver of a lossless class asks its upstream port to pause when its ingress account passes XOFF. The
+//! pause frame waits for the frame in service on the reverse port, takes the link's time, and acts after the
+//! reaction time; the frame that is in service then is finished. A pause lasts for its quanta (512 bit times
+//! each) and is renewed at half of that while the account stays above XON; a frame with quanta 0 resumes.
+
+//!
+//! This is the side that obeys; who asks is `ingress.rs`.
+
+use super::Ports;
+use super::paused::PendingPause;
+use crate::event::Event;
+use crate::frame::{Content, PacketId};
+use crate::headroom::pause_time;
+use crate::ids::{HostId, LaneId};
+use crate::near::Near;
+use pauseframe_units::{PortId, Span, Time};
+
+impl Ports {
+    /// A pause frame that was sent by `port` has arrived: it is meant for the reverse port. That port, if it takes effect at once.
+    #[cold]
+    pub(crate) fn on_pause_frame(
+        &mut self,
+        port: PortId,
+        index: PacketId,
+        near: &mut Near,
+    ) -> Option<PortId> {
+        let Content::Pause { classes, quanta } = near.packets[index].content else { return None };
+        near.packets.remove(index);
+        let reaction = near.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
+        let pause = PendingPause { effect_at: near.now() + reaction, classes, quanta };
+        let port = port.reverse();
+        if reaction == Span::ZERO {
+            self.apply_pause(port, pause, near);
+            return Some(port);
+        }
+        let waiting = &mut self.pending_pauses[port];
+        waiting.push_back(pause);
+        if waiting.len() == 1 {
+            near.schedule(pause.effect_at, Event::PauseEffect(port));
+        }
+        None
+    }
+
+    /// The reaction time of the first pause frame at `port` is over.
+    pub(crate) fn on_pause_effect(&mut self, port: PortId, near: &mut Near) {
+        let pause = self.pending_pauses[port].pop_front().expect("a pause effect has a pause frame");
+        if let Some(next) = self.pending_pauses[port].front() {
+            near.schedule(next.effect_at, Event::PauseEffect(port));
+        }
+        self.apply_pause(port, pause, near);
+    }
+
+    fn apply_pause(&mut self, port: PortId, pause: PendingPause, near: &mut Near) {
+        let in_use = near.plan.priorities.len() as u8;
+        for class in (0..in_use).filter(|class| pause.classes & 1 << class != 0) {
+            if pause.quanta == 0 {
+                let lane = near.hot.lane(port, class);
+                self.pauses[lane].resumes_received += u64::from(class & near.hot.account_mask == class);
+                self.end_pause(port, class, near);
+            } else {
+                let until = near.now() + pause_time(self.ports[port].rate.rate(), pause.quanta);
+                self.begin_pause(port, class, until, near);
+            }
+        }
+    }
+
+    fn begin_pause(&mut self, port: PortId, class: u8, until: Time, near: &mut Near) {
+        let (lane, now) = (near.hot.lane(port, class), near.now());
+        let bit = 1 << class;
+        self.pauses[lane].pauses_received += u64::from(class & near.hot.account_mask == class);
+        if self.watchdog_ignores(port, class, near) {
+            return;
+        }
+        let state = &mut self.pauses[lane];
+        if self.ports[port].paused & bit == 0 {
+            self.ports[port].paused |= bit;
+            state.since = now;
+            near.notes.note_pause(lane, now);
+        }
+        state.until = until;
+        if state.expiry_at.is_none() {
+            state.expiry_at = Some(until);
+            near.schedule(until, Event::PauseExpiry(lane));
+        }
+    }
+
+    /// The class may send again, if it might not, and unless a watchdog keeps it out of service.
+    pub(crate) fn end_pause(&mut self, port: PortId, class: u8, near: &mut Near) {
+        let (lane, now) = (near.hot.lane(port, class), near.now());
+        let bit = 1 << class;
+        if self.ports[port].paused & bit != 0 && !self.watchdogs.in_storm(lane) {
+            self.ports[port].paused &= !bit;
+            near.notes.note_resume(lane, now);
+            let state = &mut self.pauses[lane];
+            let length = now - state.since;
+            state.total += length;
+            state.longest = state.longest.max(length);
+        }
+    }
+
+    /// The link of `port` has gone: no pause holds any longer, none is on its way, none waits to be sent.
+    pub(super) fn reset_pauses(&mut self, port: PortId, near: &mut Near) {
+        if !self.pauses.is_empty() {
+            // What waits for the reaction time has its event pending; it will do nothing.
+            for pause in &mut self.pending_pauses[port] {
+                pause.classes = 0;
+            }
+            for class in 0..near.plan.priorities.len() as u8 {
+                self.watchdogs.forget_storm(near.hot.lane(port, class));
+                self.end_pause(port, class, near);
+            }
+        }
+        while let Some(index) = self.ports[port].control.pop(&near.packets) {
+            near.packets.remove(index);
+        }
+    }
+
+    /// A pause timer may have run out, which is true if so; if the pause was renewed meanwhile, look again later.
+    pub(crate) fn has_expired(&mut self, lane: LaneId, near: &mut Near) -> bool {
+        let (port, class) = near.hot.port_and_class(lane);
+        let state = &mut self.pauses[lane];
+        state.expiry_at = None;
+        if self.ports[port].paused & 1 << class == 0 {
+            return false;
+        }
+        if state.until > near.now() {
+            state.expiry_at = Some(state.until);
+            near.schedule(state.until, Event::PauseExpiry(lane));
+            return false;
+        }
+        self.end_pause(port, class, near);
+        true
+    }
+
+    /// Total time paused of a lane up to `now`, a pause that goes on included, and the longest pause.
+    pub(crate) fn paused_time(&self, lane: LaneId, is_paused: bool, now: Time) -> (Span, Span) {
+        let state = self.pauses.get(lane).copied().unwrap_or_default();
+        if !is_paused {
+            return (state.total, state.longest);
+        }
+        let current = now.saturating_since(state.since);
+        (state.total + current, state.longest.max(current))
+    }
+
+    /// A pause frame takes effect; true if the watchdog of a switch has it ignored.
+    fn watchdog_ignores(&mut self, port: PortId, class: u8, near: &mut Near) -> bool {
+        let Some(settings) = self.watchdogs.settings else { return false };
+        if self.ports[port].from_host != HostId::NONE {
+            return false;
+        }
+        let lane = near.hot.lane(port, class);
+        self.watchdogs.lanes[lane].see_pause(lane, settings, near)
+    }
+}

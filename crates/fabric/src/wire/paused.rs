@@ -1,0 +1,26 @@
+//! What a port knows of the pauses that it must obey.
+
+use pauseframe_units::{Span, Time};
+
+/// What a port knows of the pauses of one class that it must obey; touched by pauses only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PauseState {
+    /// Paused until here, unless renewed or resumed.
+    pub(crate) until: Time,
+    /// Paused since.
+    pub(crate) since: Time,
+    /// A `PauseExpiry` is pending for this time.
+    pub(super) expiry_at: Option<Time>,
+    pub(crate) pauses_received: u64,
+    pub(crate) resumes_received: u64,
+    pub(crate) total: Span,
+    pub(crate) longest: Span,
+}
+
+/// A pause frame that has arrived and waits for the reaction time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingPause {
+    pub(super) effect_at: Time,
+    pub(crate) classes: u8,
+    pub(super) quanta: u16,
+}

@@ -1,0 +1,90 @@
+//! The state of a port: the wire that leaves it, and which of its classes may send.
+//!
+//! Frames on a link arrive in order, so only the first has an event; an idle port needs no "transmission done", it remembers until when it
+//! is busy.
+
+use crate::event::Event;
+use crate::frame::{Fifo, PacketId};
+use crate::ids::{HostId, SwitchId};
+use crate::near::Near;
+use pauseframe_units::{LineRate, PortId, Span, Time};
+
+/// The state of a port that every hop touches: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Port {
+    /// The frame in service ends here.
+    pub(crate) busy_until: Time,
+    /// Propagation delay to the other end.
+    pub(crate) delay: Span,
+    pub(crate) rate: LineRate,
+    /// Frames on the link.
+    pub(crate) in_flight: Fifo,
+    /// Pause frames that wait for the frame in service.
+    pub(crate) control: Fifo,
+    /// The switch at the other end, unless a host is; and the other way round.
+    pub(crate) to_switch: SwitchId,
+    pub(crate) to_host: HostId,
+    /// The host at this end, unless a switch is.
+    pub(crate) from_host: HostId,
+    /// Classes with waiting packets, and classes that may not send: a bit each.
+    pub(crate) ready: u8,
+    pub(crate) paused: u8,
+    /// A `TxDone` is pending for `busy_until`.
+    pub(crate) tx_pending: bool,
+    /// A `TxDone` is pending for when a packet is through the forwarding latency.
+    pub(crate) in_pipeline: bool,
+}
+
+impl Port {
+    /// Classes that could send now.
+    #[inline(always)]
+    pub(crate) fn eligible(&self) -> u8 {
+        self.ready & !self.paused
+    }
+
+    /// Nothing is in service or waiting to be sent: a packet can go straight to the wire.
+    #[inline(always)]
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
+        self.busy_until <= now
+            && (self.ready | self.paused | u8::from(self.tx_pending)) == 0
+            && self.control.is_empty()
+    }
+
+    /// The link is down: the port is busy for ever.
+    #[inline]
+    pub(crate) fn is_down(&self) -> bool {
+        self.busy_until == Time::MAX
+    }
+
+    /// The frame in service: it is over at `busy_until` and reaches the other end `delay` later.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
+        let now = near.now();
+        debug_assert!(self.busy_until <= now, "two frames on one wire");
+        let packet = &mut near.packets[index];
+        let over = now + self.rate.serialise(u32::from(packet.size) + near.hot.gap);
+        let arrival = over + delay;
+        packet.at = arrival;
+        self.busy_until = over;
+        if self.eligible() != 0 || !self.control.is_empty() {
+            self.tx_pending = true;
+            near.schedule(over, Event::TxDone(port));
+        }
+        if self.in_flight.push(&mut near.packets, index) {
+            near.schedule(arrival, Event::Arrive(port));
+        }
+    }
+
+    /// Takes the first frame off the wire, where it has arrived whole; the next one will.
+    #[inline(always)]
+    pub(crate) fn take_arrived(&mut self, port: PortId, near: &mut Near) -> PacketId {
+        let index = self.in_flight.head().expect("an arrival has a frame");
+        let next = near.packets[index].next;
+        self.in_flight.advance(next);
+        if next != PacketId::NONE {
+            near.schedule(near.packets[next].at, Event::Arrive(port));
+        }
+        index
+    }
+}

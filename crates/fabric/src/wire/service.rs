@@ -1,0 +1,50 @@
+//! The frame in service: what is left of it, and for how long a port has been sending.
+
+use super::Ports;
+use super::lane::Lane;
+use crate::near::Near;
+use pauseframe_units::{Bytes, PortId, Span, Time};
+
+/// What is still to be sent of a packet in service.
+pub(crate) struct InService {
+    pub(crate) class: u8,
+    pub(crate) left: Span,
+    /// That part of its bytes.
+    pub(crate) bytes_left: f64,
+}
+
+impl Ports {
+    /// What is left at `now` of the packet in service at `port`: its class, and the time it takes. `None` if none is: of
+    /// pause frames nobody counts the time, and what is cut off by a failure has been ([`Ports::cut_service`]).
+    pub(crate) fn left_in_service(&self, port: PortId, near: &Near, now: Time) -> Option<InService> {
+        let state = &self.ports[port];
+        if state.busy_until <= now || state.is_down() {
+            return None;
+        }
+        // It has not arrived, and nothing has been sent after it.
+        let packet = &near.packets[state.in_flight.tail()?];
+        let (left, size) = (state.busy_until - now, u32::from(packet.size));
+        let share = left.0 as f64 / state.rate.serialise(size + near.hot.gap).0 as f64;
+        let in_service = || InService { class: packet.class, left, bytes_left: share * f64::from(size) };
+        packet.is_counted().then(in_service)
+    }
+
+    /// The link of `port` goes down: the frame in service is sent no further.
+    pub(super) fn cut_service(&mut self, port: PortId, near: &Near) {
+        if let Some(InService { class, left, .. }) = self.left_in_service(port, near, near.now()) {
+            self.counters.rare(near.hot.lane(port, class)).cut_off += left;
+        }
+    }
+
+    /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
+    pub(crate) fn busy_time(&self, port: PortId, class: u8, near: &Near, now: Time) -> Span {
+        let lane = near.hot.lane(port, class);
+        let Lane { tx_packets, tx_bytes, .. } = self.lanes[lane];
+        let wire_bytes = tx_bytes + tx_packets * u64::from(near.hot.gap);
+        let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
+        let in_service = self.left_in_service(port, near, now).filter(|service| service.class == class);
+        // A frame takes whole picoseconds, rounded up; their sum does so once.
+        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(lane).cut_off;
+        Span(begun.0.saturating_sub(ahead.0))
+    }
+}

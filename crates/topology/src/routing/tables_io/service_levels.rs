@@ -1,0 +1,195 @@
+//! Virtual lanes of an InfiniBand fabric: which service level (SL) a path has, and in which lane (VL) switches send it.
+//!
+//! A route of `DFSSSP`, `LASH` or `Nue` is free of deadlock only in the lane that its SL leads to. The SL is a matter of source and
+//! destination: `opensm-path-records.dump`, which the plugin `dump_pr` of `OpenSM` writes if `DUMP_FULL_PATH_RECORDS` is set,
+//! lists after a head such as `Channel Adapter 0x0000000000000041, base LID 8, "node1 HCA-1", port 1` a line
+//! `0x000C : 1  : 4   : 3` (destination LID, SL, MTU, rate) for each destination. The lane is a matter of the switch:
+//! `opensm-sl2vl.dump` of `OpenSM` (`osm_dump.c`) lists after `Switch 0x0000000000000021, base LID 1, "spine"` a line
+//! `1   2   : 0  1  2 ...` (port in, port out, the VL of each SL) for each pair of ports (IBA specification, 7.6.6).
+//!
+//! A pair (LMC path, SL) is a VLAN of ours, 16 x path + SL, in which those may send whose path has that SL. Left out:
+//! lanes that depend on the ports (torus-2QoS), which are refused; the lanes in which hosts send, since hosts do not forward.
+
+use super::builder::{Builder, Lane};
+use super::opensm::guid;
+use crate::NodeKind;
+use crate::interchange::{Flaw, Labels};
+use pauseframe_units::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// SLs of a path, and VLs of a port: the last lane is for management (IBA specification, 3.5.7).
+const LEVELS: usize = 16;
+const MANAGEMENT: u8 = 15;
+
+/// The SLs of all paths, and the lanes of all switches.
+#[derive(Default)]
+pub(super) struct ServiceLevels {
+    /// The switches of those who send to a destination and path, by SL.
+    senders: BTreeMap<(NodeId, u16), BTreeMap<u8, BTreeSet<NodeId>>>,
+    /// The lane of each SL, by switch; the SL itself without.
+    lanes: BTreeMap<NodeId, [u8; LEVELS]>,
+}
+
+impl ServiceLevels {
+    /// The SLs of `opensm-path-records.dump`.
+    pub(super) fn of_paths(
+        text: &str,
+        labels: &Labels,
+        builder: &Builder<'_>,
+    ) -> Result<ServiceLevels, Flaw> {
+        let mut levels = ServiceLevels::default();
+        let mut from: Option<NodeId> = None;
+        for (line, text) in numbered(text) {
+            let flaw = |message: String| Flaw::line(line, message);
+            if let Some(node) = head(text, labels, builder).map_err(flaw)? {
+                from = builder.switch_of(node);
+            } else if let (Some(rest), Some(from)) = (text.strip_prefix("0x"), from) {
+                let Some((lid, level)) = path_record(rest) else {
+                    return Err(flaw(format!("a row looks like 0x000C : 1 : 4 : 3, not {text:?}")));
+                };
+                let (Some(level), Some(to)) = (level, labels.address(&format!("lid {lid}"))) else {
+                    continue;
+                };
+                if builder.kind(to.node) == NodeKind::Host {
+                    let of_path = levels.senders.entry((to.node, to.path)).or_default();
+                    of_path.entry(level).or_default().insert(from);
+                }
+            }
+        }
+        if levels.senders.is_empty() {
+            return Err(Flaw::of_file("there is no path to a host of the topology in this file"));
+        }
+        Ok(levels)
+    }
+
+    /// Adds the lanes of `opensm-sl2vl.dump`.
+    pub(super) fn read_lanes(
+        &mut self,
+        text: &str,
+        labels: &Labels,
+        builder: &Builder<'_>,
+    ) -> Result<(), Flaw> {
+        let mut switch: Option<NodeId> = None;
+        for (line, text) in numbered(text) {
+            let flaw = |message: String| Flaw::line(line, message);
+            if let Some(node) = head(text, labels, builder).map_err(flaw)? {
+                switch = Some(node).filter(|node| builder.kind(*node) == NodeKind::Switch);
+            } else if let (Some(switch), true) = (switch, text.starts_with(|c: char| c.is_ascii_digit())) {
+                let Some((ports, lanes)) = lanes_of_ports(text) else {
+                    return Err(flaw(format!(
+                        "a row looks like \"1 2 : 0 1 2 ...\" with 16 lanes, not {text:?}"
+                    )));
+                };
+                // Port 0 is the switch itself, and no packet goes back to where it came from.
+                if ports.contains(&0) || ports[0] == ports[1] {
+                    continue;
+                }
+                if *self.lanes.entry(switch).or_insert(lanes) != lanes {
+                    return Err(flaw(
+                        "the lanes of a service level depend on the ports here (torus-2QoS does so); only tables with \
+                         the same lanes for all ports of a switch can be judged"
+                            .to_owned(),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The VLANs of a destination and path.
+    pub(super) fn vlans(&self, to: NodeId, path: u16) -> impl Iterator<Item = u16> + '_ {
+        let levels = self.senders.get(&(to, path)).into_iter().flatten();
+        levels.map(move |(level, _)| vlan(path, *level))
+    }
+
+    /// Adds lanes and senders of all VLANs.
+    pub(super) fn add_to(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
+        let flaw = |message: String| Flaw::of_file(message);
+        let mut used: BTreeSet<(u16, u8)> = BTreeSet::new();
+        for ((to, path), levels) in &self.senders {
+            for (level, from) in levels {
+                used.insert((*path, *level));
+                for from in from {
+                    builder.may_send(vlan(*path, *level), *from, *to).map_err(flaw)?;
+                }
+            }
+        }
+        for (path, level) in used {
+            let vlan = vlan(path, level);
+            let lanes = || self.lanes.iter().map(|(switch, lanes)| (*switch, lanes[usize::from(level)]));
+            if lanes().any(|(_, lane)| lane == MANAGEMENT) {
+                let message = format!(
+                    "a switch discards service level {level}: it has VL 15, and paths have that level"
+                );
+                return Err(flaw(message));
+            }
+            let usual = most_common(lanes().map(|(_, lane)| lane)).unwrap_or(level);
+            builder.lane(&Lane { vlan, lane: usual }).map_err(flaw)?;
+            for (switch, lane) in lanes().filter(|(_, lane)| *lane != usual) {
+                builder.lane_at(vlan, switch, lane);
+            }
+        }
+        let lanes = if self.lanes.is_empty() {
+            "there is no opensm-sl2vl.dump: VL = SL was assumed"
+        } else {
+            "lanes are those of opensm-sl2vl.dump"
+        };
+        builder.notes.push(format!("a VLAN is 16 x LMC path + service level; {lanes}"));
+        Ok(())
+    }
+}
+
+/// The lane that most switches have; of several the lowest.
+fn most_common(lanes: impl Iterator<Item = u8>) -> Option<u8> {
+    let mut count: BTreeMap<u8, u32> = BTreeMap::new();
+    for lane in lanes {
+        *count.entry(lane).or_default() += 1;
+    }
+    count.into_iter().rev().max_by_key(|(_, count)| *count).map(|(lane, _)| lane)
+}
+
+fn vlan(path: u16, level: u8) -> u16 {
+    path * LEVELS as u16 + u16::from(level)
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()))
+}
+
+/// The node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.
+fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<NodeId>, String> {
+    let Some(word) =
+        ["Switch 0x", "Channel Adapter 0x", "Router 0x"].iter().find(|word| text.starts_with(**word))
+    else {
+        return Ok(None);
+    };
+    let by_lid = || {
+        let (_, rest) = text.split_once("base LID ")?;
+        labels.address(&format!("lid {}", rest.split(',').next()?.trim()))
+    };
+    let kind = word.trim_end_matches(" 0x");
+    if let Some(address) = guid(text, kind).and_then(|guid| labels.address(&guid)).or_else(by_lid) {
+        return Ok(Some(address.node));
+    }
+    let name = text.split('"').nth(1).ok_or_else(|| format!("nothing in the topology is {text:?}"))?;
+    builder.node(name).map(Some)
+}
+
+/// `000C : 1  : 4   : 3` or `000C : UNREACHABLE`: LID, and SL if there is a path.
+fn path_record(text: &str) -> Option<(u16, Option<u8>)> {
+    let mut fields = text.split(':').map(str::trim);
+    let lid = u16::from_str_radix(fields.next()?, 16).ok()?;
+    match fields.next()? {
+        "UNREACHABLE" => Some((lid, None)),
+        level => Some((lid, Some(level.parse().ok().filter(|level| usize::from(*level) < LEVELS)?))),
+    }
+}
+
+/// `1   2   : 0  1 ...`: the ports, and the lane of each SL.
+fn lanes_of_ports(text: &str) -> Option<([u16; 2], [u8; LEVELS])> {
+    let (ports, lanes) = text.split_once(':')?;
+    let ports: Vec<u16> = ports.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let lanes: Vec<u8> = lanes.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let in_bounds = lanes.iter().all(|lane| *lane <= MANAGEMENT);
+    Some((ports.try_into().ok()?, lanes.try_into().ok().filter(|_| in_bounds)?))
+}
