@@ -418,6 +418,7 @@ impl Endpoints {
         };
         let size = near.settings.overhead.frame_size(ip, transport.priority) as u16;
         let packet = Packet {
+            at: near.now(),
             route: end.route,
             vlan: end.vlan,
             ..Packet::new(Content::Segment(carried), size, end.class)
