@@ -87,6 +87,23 @@ ROWS = [  # (tables, what is found)
 ]
 
 
+@pytest.mark.parametrize(("egress", "found"), [(999_999, ["PF014"]), (1_000_000, [])])
+def test_reserved_outside_of_the_pool(tmp_path, egress, found):
+    """Pools of 400 kB beside 600 kB of reserved bytes, as NVIDIA's switches count, in a memory of 1 MB or less."""
+    pool = {"type": "ingress", "mode": "dynamic", "size": "200000"}
+    tables = {
+        "PORT": {"Ethernet0": {"speed": "100000"}},
+        "BUFFER_POOL": {
+            "lossless": pool,
+            "lossy": pool,
+            "egress": {"type": "egress", "mode": "dynamic", "size": str(egress)},
+        },
+        "BUFFER_PROFILE": {"p": {"pool": "lossless", "size": "300000"}},
+        "BUFFER_PG": {"Ethernet0|3-4": {"profile": "p"}},
+    }
+    assert codes(save(tmp_path, "sw.json", tables)) == found
+
+
 @pytest.mark.parametrize(("tables", "found"), ROWS, ids=str)
 def test_rows(tmp_path, tables, found):
     assert codes(save(tmp_path, "sw.json", tables)) == found
