@@ -61,6 +61,7 @@ EXIT = {
     "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
     "pauseframe run ring.toml": 3,
     "pauseframe run experiments/bolt/ring.scenario.toml": 3,
+    "pauseframe run experiments/bolt/ring_of_three.scenario.toml": 3,
 }
 """What the pages say of commands that do not end with 0."""
 PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"

@@ -74,7 +74,9 @@ def test_runs(changes, tmp_path):
 
 def test_progress():
     seen: list[types.RunProgress] = []
-    pf.run(SCENARIO, set={"workload.1.rate": 100_000}, progress=seen.append)
+    # Told ten times a second: some ten million packet hops take longer on any machine.
+    long = 'topology = {kind = "fat_tree", k = 8}\nworkload = {kind = "permutation", size = "20 MB"}'
+    pf.run(long, progress=seen.append)
     assert seen
     assert flaws(seen, list[types.RunProgress]) == []
 

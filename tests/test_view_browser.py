@@ -22,6 +22,7 @@ topology = { kind = "fat_tree", k = 16 }
 switch = { buffer = "100 KB", marker = "none" }
 transport = { preset = "tcp_dcb", initial_window = "100 KB" }
 record = { states = { every = "5 us" } }
+host = { nic_queue = "per_destination" }  # ACKs pass data: the fabric fills sooner, and pauses
 workload = { kind = "permutation", size = "1 MB" }
 """
 RING = """
@@ -119,7 +120,7 @@ def test_a_thousand_hosts(pages, visit):
     )
     print("seeks took", took, "ms")
     assert page.evaluate("player.runs[0].hosts.reduce((sum, host) => sum + host, 0)") == 1024
-    assert "paused" in story(page)
+    assert "nothing is paused" not in story(page)
     assert ink(page) > 100
 
 

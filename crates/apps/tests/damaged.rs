@@ -176,11 +176,8 @@ fn goal() {
 fn simgrid() {
     let with = |from, to| replaced(TIME_INDEPENDENT, from, to);
     let without = |rank: &str| -> String {
-        TIME_INDEPENDENT
-            .lines()
-            .filter(|line| !line.starts_with(rank))
-            .map(|line| format!("{line}\n"))
-            .collect()
+        let others = TIME_INDEPENDENT.lines().filter(|line| !line.starts_with(rank));
+        others.collect::<Vec<_>>().join("\n") + "\n"
     };
     let cut = format!("FILE:14: has 1 arguments; reduce needs 2{CUT}");
     let nothing_began = "FILE:7: waits for a message from 0 to 1 with tag 3, which no isend or irecv began";

@@ -13,13 +13,13 @@ pub(super) type Column = Vec<(PortId, u32)>;
 #[derive(Default)]
 pub(super) struct Columns {
     place: BTreeMap<(u16, NodeId), usize>,
-    columns: Vec<Column>,
+    all: Vec<Column>,
     last: Option<((u16, NodeId), usize)>,
 }
 
 impl Columns {
     pub(super) fn get(&self, vlan: u16, destination: NodeId) -> Option<&Column> {
-        self.place.get(&(vlan, destination)).map(|place| &self.columns[*place])
+        self.place.get(&(vlan, destination)).map(|place| &self.all[*place])
     }
 
     /// The column of a VLAN and destination, with an entry for each of `switches` if it is new.
@@ -27,13 +27,13 @@ impl Columns {
         let key = (vlan, destination);
         let place = match self.last.filter(|(last, _)| *last == key) {
             Some((_, place)) => place,
-            None => *self.place.entry(key).or_insert(self.columns.len()),
+            None => *self.place.entry(key).or_insert(self.all.len()),
         };
         self.last = Some((key, place));
-        if place == self.columns.len() {
-            self.columns.push(vec![(PortId::NONE, 0); switches]);
+        if place == self.all.len() {
+            self.all.push(vec![(PortId::NONE, 0); switches]);
         }
-        &mut self.columns[place]
+        &mut self.all[place]
     }
 
     /// The VLANs that have any, ascending.

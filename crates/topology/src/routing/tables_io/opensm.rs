@@ -49,15 +49,13 @@ pub(super) fn read(
     if to_switches > 0 {
         builder.notes.push(format!("{to_switches} rows for the LIDs of switches were left out"));
     }
-    match levels {
-        Some(levels) => levels.add_to(builder),
-        None => {
-            let note = "the dump has no lanes: every route was taken to be in lane 0; name a folder that has \
-                        opensm-path-records.dump and opensm-sl2vl.dump too";
-            builder.notes.push(note.to_owned());
-            Ok(())
-        }
+    if let Some(levels) = levels {
+        return levels.add_to(builder);
     }
+    let note = "the dump has no lanes: every route was taken to be in lane 0; name a folder that has \
+                opensm-path-records.dump and opensm-sl2vl.dump too";
+    builder.notes.push(note.to_owned());
+    Ok(())
 }
 
 /// `0011 003 : (...)`: LID, port, the rest.
