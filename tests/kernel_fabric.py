@@ -132,7 +132,7 @@ def roll_out(folder, devices, about):
 
 
 def roll_back(folder, devices, about):
-    gone = set()
+    gone: set[str] = set()
     for _, names in reversed(about["order"]):
         scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names if name not in gone}
         all_of(devices[name].start(run, "sh", script, "--undo") for name, script in scripts.items())
