@@ -39,6 +39,14 @@ def fabric(tmp_path):
 
 PORTS = {"Ethernet0": {"speed": "100000", "lanes": "1"}, "Ethernet4": {"speed": "100000", "lanes": "2"}}
 POOL = {"pool": {"type": "ingress", "mode": "dynamic", "size": "1000000"}}
+PROFILES = {name: {"pool": "pool", "size": "0"} for name in "pq"}
+
+
+def old_list(*names):
+    """A list of profiles as images before 202106 wrote it."""
+    return {"Ethernet0": {"profile_list": ",".join(f"[BUFFER_PROFILE|{name}]" for name in names)}}
+
+
 ROWS = [  # (tables, what is found)
     ({"PORT": PORTS}, []),
     ({"PORT": {"Ethernet0": {"speed": "0"}}}, ["PF001"]),
@@ -50,6 +58,8 @@ ROWS = [  # (tables, what is found)
     ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "pol", "size": "0", "dynamic_th": "7"}}}, ["PF002"]),
     ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "pool", "dynamic_th": "-8"}}}, ["PF001"]),
     ({"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "[BUFFER_POOL|pool]", "size": "0"}}}, []),
+    ({"BUFFER_PROFILE": PROFILES, "BUFFER_PORT_INGRESS_PROFILE_LIST": old_list("p", "q")}, []),
+    ({"BUFFER_PROFILE": PROFILES, "BUFFER_PORT_INGRESS_PROFILE_LIST": old_list("p", "r")}, ["PF002"]),
     ({"PORT": PORTS, "BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, ["PF002"]),
     ({"BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, []),  # a fragment: the pool may be elsewhere
     ({"BUFFER_PG": {"Ethernet0|8": {"profile": "NULL"}}}, ["PF001"]),
@@ -75,6 +85,23 @@ ROWS = [  # (tables, what is found)
     ({"CABLE_LENGTH": {"A": {"Ethernet0": "5 m"}}}, ["PF001"]),
     ({"BUFFER_POOL": [], "PORT": {"Ethernet0": "up"}}, ["PF005", "PF005"]),
 ]
+
+
+@pytest.mark.parametrize(("egress", "found"), [(999_999, ["PF014"]), (1_000_000, [])])
+def test_reserved_outside_of_the_pool(tmp_path, egress, found):
+    """Pools of 400 kB beside 600 kB of reserved bytes, as NVIDIA's switches count, in a memory of 1 MB or less."""
+    pool = {"type": "ingress", "mode": "dynamic", "size": "200000"}
+    tables = {
+        "PORT": {"Ethernet0": {"speed": "100000"}},
+        "BUFFER_POOL": {
+            "lossless": pool,
+            "lossy": pool,
+            "egress": {"type": "egress", "mode": "dynamic", "size": str(egress)},
+        },
+        "BUFFER_PROFILE": {"p": {"pool": "lossless", "size": "300000"}},
+        "BUFFER_PG": {"Ethernet0|3-4": {"profile": "p"}},
+    }
+    assert codes(save(tmp_path, "sw.json", tables)) == found
 
 
 @pytest.mark.parametrize(("tables", "found"), ROWS, ids=str)

@@ -44,8 +44,9 @@ def parse_json(text: str, source: str) -> Json:
         where = f"line {error.lineno} column {error.colno}"
         hint = "the file may be cut off" if error.pos >= len(text.rstrip()) - 1 else "not JSON from here on"
         raise DeviceFileError(f"{shown(source)}: {where}: {error.msg.lower()}: {hint}") from None
-    except ValueError as error:
-        raise DeviceFileError(f"{shown(source)}: {error}") from None
+    except ValueError:  # of int(): Python reads no longer ones
+        message = "a number of thousands of digits: no device has such a value: not read"
+        raise DeviceFileError(f"{shown(source)}: {message}") from None
     return value
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Row = dict[str, str]
 _TABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _MODULE = re.compile(r"sonic-[a-z0-9_-]+:[A-Za-z0-9_-]+")
-_REFERENCE = re.compile(r"\[[A-Z0-9_]+\|(.+)\]")
+_REFERENCE = re.compile(r"\[[A-Z0-9_]+\|([^\[\]]+)\]")
 
 
 @dataclass(slots=True)
@@ -117,10 +117,11 @@ def _of_tables(top: Mapping[str, Json], source: str) -> ConfigDb:
 
 
 def _value(item: Json) -> str:
-    """A field; "[TABLE|name]" is how images before 202106 wrote references."""
+    """A field; "[TABLE|name]", or several with commas, is how images before 202106 wrote references."""
     text = as_text(item)
-    old = _REFERENCE.fullmatch(text)
-    return old[1] if old else text
+    old = [_REFERENCE.fullmatch(part) for part in text.split(",")]
+    names = [reference[1] for reference in old if reference]
+    return ",".join(names) if len(names) == len(old) else text
 
 
 def _of_yang(top: Mapping[str, Json], source: str) -> ConfigDb:

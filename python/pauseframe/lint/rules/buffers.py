@@ -14,8 +14,9 @@ from pauseframe.lint.prove import short_headroom
 from pauseframe.lint.subject import group_of, lossless_mtus, lossless_queues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from pauseframe.devices.model import Pool
     from pauseframe.devices.read import Reading
 
 _PROFILE_NAME = re.compile(r"pg_lossless_([0-9]+)_([0-9]+)m(?:_.*)?_profile")
@@ -311,7 +312,9 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
 
     An *error*: the headroom that all groups share is smaller than what one of them may need. A *warning*: reserved
     bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or takes
-    the bytes from somewhere else.
+    the bytes from somewhere else. Some platforms give as the size of a pool what is left of the memory without the
+    reserved bytes (SONiC's `buffer_pool_mellanox.lua` does): nothing is said where a pool of the other direction is
+    large enough for all pools of this one and what is reserved in them.
 
     No incident behind it: it follows from the definition of the shared headroom pool in SONiC's design of dynamic
     headroom.
@@ -328,7 +331,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                         largest[profile.pool] = profile
         for name, pool in switch.pools.items():
             place = Place(switch.name, "BUFFER_POOL", name, "size")
-            if pool.size and reserved[name] > pool.size:
+            if pool.size and reserved[name] > pool.size and not _reserved_outside(switch, pool, reserved):
                 yield Finding(
                     "PF014",
                     place,
@@ -346,6 +349,13 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                     Severity.error,
                     patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),),
                 )
+
+
+def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -> bool:
+    """Whether the memory, as the largest pool of the other direction tells it, holds pools and reserved bytes."""
+    same = [other for other in switch.pools.values() if other.direction == pool.direction]
+    memory = max((other.size or 0 for other in switch.pools.values() if other not in same), default=0)
+    return sum((other.size or 0) + reserved[other.name] for other in same) <= memory
 
 
 @rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
