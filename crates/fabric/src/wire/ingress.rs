@@ -157,7 +157,8 @@ impl Ports {
             }
             waiting = frame.next.known();
         }
-        let frame = Packet::new(Content::Pause { classes: stopped, quanta }, Overhead::PAUSE_FRAME as u16, 0);
+        let pause = Content::Pause { classes: stopped, quanta };
+        let frame = Packet { at: near.now(), ..Packet::new(pause, Overhead::PAUSE_FRAME as u16, 0) };
         let index = near.packets.add(frame);
         self.send_control(port, index, near);
     }
