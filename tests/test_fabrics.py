@@ -112,7 +112,15 @@ def test_drawings(tmp_path):
         found = [sum(element.tag.endswith(tag) for element in root.iter()) for tag in ("circle", "line")]
         assert found == [len(fabric.nodes()), len(fabric.links())]
     draw(pf.load_topology("fat_tree:k=4"), tmp_path / "fabric.html", title="a fat tree")
-    assert "a fat tree" in (tmp_path / "fabric.html").read_text()
+    page = (tmp_path / "fabric.html").read_text()
+    assert "a fat tree" in page
+    assert "prefers-color-scheme: dark" in page.partition("</head>")[0]
+    data = page.rpartition("Plotly.newPlot(")[2]
+    traces, _ = json.JSONDecoder().raw_decode(data, data.index("["))
+    told = [text for trace in traces if trace["hoverinfo"] == "text" for text in trace["text"]]
+    assert sum("10 Gb" in text and "µs" in text for text in told) == 48, "each link says its ports and its rate"
+    names = [trace["text"] for trace in traces if "text" in trace["mode"]]
+    assert names == [[name for name, _, _ in pf.load_topology("fat_tree:k=4").nodes()]]
     large = arrange(pf.load_topology("jellyfish:switches=40,ports=20,hosts_per_switch=10"), "auto")
     assert (len(large.places), {large.hosts_at[name] for name in large.places}) == (40, {10})
     with pytest.raises(pf.FabricError, match="no levels"):

@@ -16,15 +16,29 @@ from xml.etree import ElementTree as ET
 from pauseframe import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    import plotly.graph_objects as go
 
 Layout = Literal["auto", "levels", "circle", "spring"]
 HOSTS_DRAWN = 300
 SIZE = 1000
 # Text stays legible where it crosses a line.
 HALO = {"paint-order": "stroke", "stroke": "white", "stroke-width": "3", "stroke-linejoin": "round"}
-LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#9bbcdb", "#1f4e79"
+LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#7fa8cc", "#3a78b5"
+NAMES_DRAWN = 60
+DARK = """
+@media (prefers-color-scheme: dark) {
+  :root { background: #14171c; }
+  text { fill: #e8eaed !important; }
+  text { paint-order: stroke; stroke: #14171c; stroke-width: 3; }
+  .arrows { fill: #ff7b72; }
+}
+"""
+"""For readers whose screen is dark; LaTeX and word processors pass over it."""
+NARROW = "@media (max-width: 700px) { .textpoint { display: none; } }"
+"""Names would cover one another on a phone; they are told of what is pointed at."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +184,7 @@ def to_svg(drawing: Drawing, title: str = "") -> str:
     box = f"-60 -40 {SIZE + 120} {SIZE + 80}"
     root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=box, role="img")
     ET.SubElement(root, "title").text = title or "topology"
+    ET.SubElement(root, "style").text = DARK
     at = {name: (x * SIZE, (1 - y) * SIZE) for name, (x, y) in drawing.places.items()}
     radius = max(2.0, min(9.0, 250 / max(len(at), 1) ** 0.75))
     _draw_lines(root, drawing, at, radius)
@@ -180,7 +195,7 @@ def to_svg(drawing: Drawing, title: str = "") -> str:
         ET.SubElement(dot, "title").text = _tooltip(drawing, name)
     style = {"fill": "#222", "font-family": "sans-serif", "font-size": "11", "text-anchor": "middle"}
     labels = ET.SubElement(root, "g", style | HALO)
-    if len(at) <= 60:
+    if len(at) <= NAMES_DRAWN:
         for name, (x, y) in at.items():
             ET.SubElement(labels, "text", x=f"{x:.1f}", y=f"{y - radius - 3:.1f}").text = name
     if hidden := _hidden(drawing):
@@ -240,18 +255,8 @@ def to_html(drawing: Drawing, title: str = "") -> str:
     """One self-contained page, to zoom and point at."""
     import plotly.graph_objects as go
 
-    def lines(numbers: Iterable[int], colour: str, width: float) -> go.Scattergl:
-        xs: list[float | None] = []
-        ys: list[float | None] = []
-        for number in numbers:
-            a, b, _ = drawing.links[number]
-            (x1, y1), (x2, y2) = drawing.places[a], drawing.places[b]
-            xs += [x1, x2, None]
-            ys += [y1, y2, None]
-        return go.Scattergl(x=xs, y=ys, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip")
-
     plain = [number for number in range(len(drawing.links)) if number not in drawing.marked]
-    figure = go.Figure([lines(plain, LINK, 0.6), lines(sorted(drawing.marked), MARKED, 3)])
+    figure = go.Figure([*_lines(drawing, plain, LINK, 0.6), *_lines(drawing, sorted(drawing.marked), MARKED, 3)])
     for number, arrows in drawing.marked.items():
         a, b, _ = drawing.links[number]
         for arrow in arrows:
@@ -269,8 +274,44 @@ def to_html(drawing: Drawing, title: str = "") -> str:
                 text=[_tooltip(drawing, name) for name in names],
                 hoverinfo="text",
             )
+    if len(drawing.places) <= NAMES_DRAWN:
+        xs, ys = zip(*drawing.places.values(), strict=True)
+        names = list(drawing.places)
+        figure.add_scatter(
+            x=xs,
+            y=ys,
+            mode="markers+text",
+            marker={"size": 14, "opacity": 0},  # Unseen: names keep this distance from the nodes.
+            text=names,
+            textposition="top center",
+            hoverinfo="skip",
+            cliponaxis=False,
+        )
     hidden = {"visible": False}
     if note := _hidden(drawing):
         title = f"{title} ({note})"
-    figure.update_layout(title=title, showlegend=False, xaxis=hidden, yaxis=hidden, plot_bgcolor="white")
-    return str(figure.to_html(include_plotlyjs=True, full_html=True))
+    clear = {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)"}
+    margin = {"l": 20, "r": 20, "t": 70, "b": 30}
+    figure.update_layout(title=title, showlegend=False, xaxis=hidden, yaxis=hidden, margin=margin, **clear)
+    page = str(figure.to_html(include_plotlyjs=True, full_html=True))
+    return page.replace("</head>", f"<style>{DARK}{NARROW}</style></head>", 1)
+
+
+def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[go.Scattergl]:
+    """Links, and on the middle of each an unseen point that says what it is."""
+    import plotly.graph_objects as go
+
+    ends = [[drawing.places[end] for end in drawing.links[number][:2]] for number in numbers]
+    xs, ys = ([value for a, b in ends for value in (a[axis], b[axis], None)] for axis in (0, 1))
+    middles = [[(a[axis] + b[axis]) / 2 for a, b in ends] for axis in (0, 1)]
+    return [
+        go.Scattergl(x=xs, y=ys, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip"),
+        go.Scattergl(
+            x=middles[0],
+            y=middles[1],
+            mode="markers",
+            marker={"color": colour, "size": 12, "opacity": 0},
+            text=[drawing.links[number][2] for number in numbers],
+            hoverinfo="text",
+        ),
+    ]
