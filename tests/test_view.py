@@ -200,7 +200,7 @@ def test_runs_of_one_name_go_by_their_folders(storm, tmp_path):
 
     def headed(*folders):
         page = build_view([from_folder(folder) for folder in folders], tmp_path / "view.html")
-        return re.search(r"<h1>(.*?)</h1>", page.read_text(encoding="utf-8"), re.S).group(1)
+        return page.read_text(encoding="utf-8").partition("<h1>")[2].partition("</h1>")[0]
 
     assert "lossy, seed 1 (again) beside lossy, seed 1 (other)" in headed(again, other)
     assert "storm, seed 1 beside lossy, seed 1" in headed(storm, other)

@@ -113,9 +113,8 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     Raises ScenarioError if it is not text, FileNotFoundError or IsADirectoryError, which name what may be meant.
     """
     if not isinstance(path, str | PathLike):
-        message = (
-            f"{reprlib.repr(path)} is no scenario: give a Scenario, the path of a scenario file, or the text of one"  # type: ignore[unreachable]
-        )
+        given = reprlib.repr(path)  # type: ignore[unreachable]
+        message = f"{given} is no scenario: give a Scenario, the path of a scenario file, or the text of one"
         raise TypeError(message)
     path = Path(path)
     try:
