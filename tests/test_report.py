@@ -272,14 +272,35 @@ def test_lossless_beside_lossy_is_said(folders, tmp_path):
     assert "Not the same memory" not in report(tmp_path / "r2.html", folders["dctcp"], folders["tcp_dcb"])[2].text
 
 
-def test_long_lists_of_the_scenario_are_not_shown(folders, tmp_path):
+@pytest.mark.parametrize("layout", ["a line", "a line each"])
+def test_long_lists_of_the_scenario_are_not_shown(layout, folders, tmp_path):
     folder = synthetic.write_folder(tmp_path / "listed", synthetic.make_frames(flows=10))
     toml = folder / "scenario.resolved.toml"
-    flows = ", ".join(f'{{ src = "h{n}", dst = "h0", size = "1 MB" }}' for n in range(100_000))
-    toml.write_text(toml.read_text() + f"flows = [{flows}]\n")
+    flows = [f'{{ src = "h{n}", dst = "h0", size = "1 MB" }}' for n in range(100_000)]
+    block = ", ".join(flows) if layout == "a line" else "".join(f"\n    {flow}," for flow in flows) + "\n"
+    toml.write_text(toml.read_text() + f'flows = [{block}]\nlast = "shown"\n')
     html, _, page = report(tmp_path / "r.html", folder)
     assert "a list of 100000" in page.text
+    assert 'last = "shown"' in page.text
     assert len(html) < 6_000_000
+
+
+def test_a_list_of_flows_as_runs_write_it_is_not_shown():
+    """What the core writes, whatever its layout is: a long list has its length, a short one stays as it is."""
+
+    def written(count):
+        flows = [f'{{ src = "host{number % 5 + 1}", dst = "host0", size = "1 KB" }}' for number in range(count)]
+        text = f"""
+        topology = {{ kind = "star", hosts = 6, link = {{ rate = "10 Gbps", delay = "1 us" }} }}
+        transport = {{ preset = "newreno" }}
+        workload = [{{ kind = "flows", flows = [{", ".join(flows)}] }}]
+        """
+        return pf.run(text).scenario_toml
+
+    long, short = written(300), written(2)
+    assert "a list of 300" in data.shortened(long)
+    assert len(data.shortened(long)) < len(long) - 10_000
+    assert data.shortened(short) == short
 
 
 def test_idle_end_is_not_shown(folders):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -32,8 +33,10 @@ PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 CDF_POINTS = 400
 THROUGHPUT_POINTS = 200
 SHORTEST_INTERVAL = 20e-6
-LONGEST_LINE = 2000
+LONGEST_ENTRY = 2000
 """Of a scenario that is shown: a list of flows is longer."""
+ENTRY = re.compile(r"^\S+ = \[\n(?:[ \t].*\n)*\]$|^.+$", re.MULTILINE)
+"""A list with an indented line for each of its items, or any other line."""
 
 
 @dataclass(frozen=True)
@@ -297,16 +300,16 @@ def size_bin(size: pl.Expr) -> pl.Expr:
 
 
 def shortened(scenario_toml: str) -> str:
-    """The scenario without lists that nobody reads: of such a line its beginning, its length and its digest."""
-    return "\n".join(map(_short_line, scenario_toml.splitlines()))
+    """The scenario without lists that nobody reads: of such a list its key, its length and its digest."""
+    return ENTRY.sub(lambda entry: _short_entry(entry[0]), scenario_toml)
 
 
-def _short_line(line: str) -> str:
-    if len(line) <= LONGEST_LINE:
-        return line
-    digest = hashlib.sha256(line.encode()).hexdigest()[:16]
-    key = line.partition(" = ")[0]
-    count = line.count("{") or line.count(",") + 1
+def _short_entry(entry: str) -> str:
+    if len(entry) <= LONGEST_ENTRY:
+        return entry
+    digest = hashlib.sha256(entry.encode()).hexdigest()[:16]
+    key = entry.partition(" = ")[0]
+    count = entry.count("\n") - 1 if "\n" in entry else entry.count("{") or entry.count(",") + 1
     return f'{key} = "a list of {count}, in scenario.resolved.toml; SHA-256 {digest}..."'
 
 
