@@ -100,6 +100,9 @@ def test_arguments_in_python(folder):
         pf.run(file, set="transport.preset=dctcp")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"3 is no scenario: give a Scenario, the path of a scenario file, or the text"):
         pf.run(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"is no scenario: give") as long:
+        pf.run({"workload": [{"kind": "flows", "flows": [{"src": "host0"}] * 1000}]})  # type: ignore[arg-type]
+    assert len(str(long.value)) < 300
     with pytest.raises(TypeError, match=r"3 is no scenario: give a Scenario, the path"):
         pf.sweep(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r'set: 3 is no key: it must be a text such as "switch.pfc.xoff"'):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pauseframe as pf
 import pytest
+from pauseframe.report.sweep import multiples
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import Cell, compare
 from pauseframe.sweep.statistics import estimate
@@ -146,6 +147,25 @@ def test_report_of_a_sweep(done):
     assert "24 runs, compared by transport.preset" in html
     assert "FCT, p99.9" in html
     assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
+
+
+def test_an_interval_does_not_flatten_the_rest(done):
+    """One interval over decades, as retransmission timeouts make them: the axis of all panels becomes logarithmic."""
+    plain = compare([done.folder], metrics=["fct_us.p50"])
+    axes = [figure["layout"]["yaxis"] for _, figure in multiples(plain, "fct_us.p50", relative=False)]
+    tops = [axis["range"] for axis in axes]
+    assert len(tops) == 2
+    assert tops[0] == tops[1]
+    assert tops[0][0] == 0
+    one = plain.cells[0]
+    wide = replace(one, value=replace(one.value, low=one.value.median, high=one.value.median * 1000))
+    spread = replace(plain, cells=[wide, *plain.cells[1:]])
+    axes = [figure["layout"]["yaxis"] for _, figure in multiples(spread, "fct_us.p50", relative=False)]
+    assert [axis["type"] for axis in axes] == ["log", "log"]
+    assert axes[0]["span"] == axes[1]["span"]
+    low, top = axes[0]["span"]
+    assert top == pytest.approx(one.value.median / 1e3)
+    assert 0 < low < one.value.median / 1e6
 
 
 def test_p99_by_flow_size(done):

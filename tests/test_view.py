@@ -191,3 +191,16 @@ def test_commands(storm, tmp_path):
         from_folder(plain)
     with pytest.raises(FileNotFoundError):
         from_folder(tmp_path / "nowhere")
+
+
+def test_runs_of_one_name_go_by_their_folders(storm, tmp_path):
+    again, other = tmp_path / "again", tmp_path / "other"
+    for folder in (again, other):
+        pf.run(LOSSY, out=folder)
+
+    def headed(*folders):
+        page = build_view([from_folder(folder) for folder in folders], tmp_path / "view.html")
+        return re.search(r"<h1>(.*?)</h1>", page.read_text(encoding="utf-8"), re.S).group(1)
+
+    assert "lossy, seed 1 (again) beside lossy, seed 1 (other)" in headed(again, other)
+    assert "storm, seed 1 beside lossy, seed 1" in headed(storm, other)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pauseframe.sweep.compare import Cell, Comparison
     from pauseframe.sweep.statistics import Estimate
 
+LOG_FROM = 30
+"""How far apart values are, the largest divided by the smallest, from which their axis is logarithmic."""
+
 
 def build_sweep_report(comparison: Comparison, out: Path) -> Path:
     """Writes the report of a comparison to the file `out` and returns its path. One file, no network needed."""
@@ -177,14 +180,13 @@ def _heat_map(
 
 
 def _share_range(panels: list[Figure], relative: bool) -> None:
-    """The same y axis for all, so that they can be compared by eye."""
-    tops = [
-        y + error
-        for panel in panels
-        for trace in panel["data"]
-        for y, error in zip(trace["y"], trace["error_y"]["array"], strict=True)
-    ]
-    top = max([*tops, 1.0 if relative else 0.0], default=0)
-    if top > 0:
-        for panel in panels:
+    """The same y axis for all, so that they can be compared by eye; logarithmic where one interval would flatten it."""
+    lines = [(trace["y"], trace["error_y"]) for panel in panels for trace in panel["data"]]
+    tops = [y + error for values, errors in lines for y, error in zip(values, errors["array"], strict=True)]
+    lows = [y - error for values, errors in lines for y, error in zip(values, errors["arrayminus"], strict=True)]
+    top, low = max([*tops, 1.0 if relative else 0.0], default=0), min(lows, default=0)
+    for panel in panels:
+        if 0 < LOG_FROM * low < top:
+            panel["layout"]["yaxis"] |= {"type": "log", "span": [low, top]}
+        elif top > 0:
             panel["layout"]["yaxis"]["range"] = [0, top * 1.05]

@@ -7,6 +7,7 @@ What is left at None gets its default from the core, which alone validates.
 
 from __future__ import annotations
 
+import reprlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,7 +113,9 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     Raises ScenarioError if it is not text, FileNotFoundError or IsADirectoryError, which name what may be meant.
     """
     if not isinstance(path, str | PathLike):
-        message = f"{path!r} is no scenario: give a Scenario, the path of a scenario file, or the text of one"  # type: ignore[unreachable]
+        message = (
+            f"{reprlib.repr(path)} is no scenario: give a Scenario, the path of a scenario file, or the text of one"  # type: ignore[unreachable]
+        )
         raise TypeError(message)
     path = Path(path)
     try:

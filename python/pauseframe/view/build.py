@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from array import array
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None
 
     if not 1 <= len(runs) <= RUNS_MAX:
         raise InputError(f"the player shows one run or two side by side, not {len(runs)}")
+    runs = _told_apart(runs)
     loader = PackageLoader("pauseframe.view")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     text = json.dumps([_page_data(run) for run in runs], separators=(",", ":"), allow_nan=False)
@@ -50,6 +52,13 @@ def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None
         scripts=Markup("\n".join([_asset(f"{UPLOT}.min.js"), *map(_script, SCRIPTS)])),
     )
     return write_text(out, html)
+
+
+def _told_apart(runs: Sequence[Playback]) -> Sequence[Playback]:
+    """Two runs of one name and seed go by their folders too."""
+    if len({run.name for run in runs}) == len(runs):
+        return runs
+    return [replace(run, name=f"{run.name} ({run.folder.resolve().name})") for run in runs]
 
 
 def _asset(name: str) -> str:

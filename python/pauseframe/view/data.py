@@ -73,6 +73,7 @@ class Playback:
     flows_total: int
     deadlocks: list[dict[str, Any]]
     """found_us, since_us, ports (each waits for the next), priority, flows."""
+    folder: Path
 
     @property
     def end_us(self) -> float:
@@ -106,6 +107,7 @@ def from_folder(folder: Path) -> Playback:
         flows,
         total,
         _deadlocks(folder, number),
+        folder,
     )
 
 

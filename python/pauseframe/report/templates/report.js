@@ -45,9 +45,10 @@ function logTicks(values, unit) {
   return { tickvals: ticks, ticktext: ticks.map(tick => withPrefix(tick, unit)), range, ticksuffix: "" };
 }
 
-function withAxis(axis, given, values) {
+// A logarithmic axis with a span shows that rather than its own values: other figures, or intervals, go further.
+function withAxis(axis, { span, ...given }, values) {
   const title = given.title ? { title: { text: given.title, font: { size: 12, color: colour("soft") }, standoff: 6 } } : {};
-  const ticks = given.type === "log" ? logTicks(values, given.ticksuffix || "") : { nticks: narrow() ? 5 : 8 };
+  const ticks = given.type === "log" ? logTicks(span || values, given.ticksuffix || "") : { nticks: narrow() ? 5 : 8 };
   const names = given.categoryarray // long names on two lines
     ? { tickangle: 0, tickvals: given.categoryarray, ticktext: given.categoryarray.map(name => name.length > 6 ? name.replace(/ (?=\S+$)/, "<br>") : name) } : {};
   // A prefix belongs to a unit: beside "ms", 200 is not "0.2k".
