@@ -73,7 +73,8 @@ def test_costs_of_failures_are_those_of_the_routes(fabric, tmp_path):
         losses = [follower.lost(links) for links in failures]
         found = several[what]
         assert (found["tried"], found["harmless"]) == (len(losses), losses.count(0))
-        assert found["worst"] and found["worst"][1] == max(losses)
+        assert found["worst"] is not None
+        assert found["worst"][1] == max(losses)
         assert [routes.pairs_lost(links)[0] for links in failures] == losses
 
 

@@ -15,7 +15,7 @@ from pauseframe._text import format_number
 from pauseframe.reproduce.judge import interval, verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
     from pathlib import Path
 
     from pauseframe.reproduce.judge import Judgement, Measured, Verdict
@@ -100,8 +100,9 @@ def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> lis
         if before is None:
             lines.append(f"{judgement.claim.id}: {judgement.verdict}, not known before")
             continue
+        seeds = {seed for part in judgement.parts for seed in part.by_seed}
         for number, (then, now) in enumerate(zip(before["parts"], judgement.parts, strict=False), start=1):
-            line = _change(then, now)
+            line = _change(then, now, seeds)
             if line:
                 lines.append(f"{judgement.claim.id}.{number}: {line}; claimed: {judgement.claim.claimed}")
         if len(before["parts"]) != len(judgement.parts):
@@ -109,9 +110,11 @@ def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> lis
     return lines
 
 
-def _change(then: KnownPart, now: Measured) -> str:
-    """Numbers of the seeds that both have; where they share none, the verdicts."""
+def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
+    """Numbers of the seeds that both have; where they share none, the verdicts. `seeds`: those of the judgement."""
     shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
+    if not now.by_seed and then["by_seed"] and seeds.isdisjoint(map(int, then["by_seed"])):
+        return ""  # Nothing to compare in these seeds, then as now: a factor over nothing.
     if not shared:
         return "" if then["verdict"] == now.verdict else f"was {then['verdict']}, is now {now.verdict}"
     before = statistics.median(then["by_seed"][str(seed)] for seed in shared)
