@@ -286,9 +286,15 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
     changed = cli(*seeded)
     assert changed.returncode == 1
     assert changed.stderr.startswith("T-1.1: was differs (7.5), is now reproduced (")
-    assert cli(*arguments, "--full", "--record").returncode == 0
-    known = json.loads((folder / "verdicts.json").read_text())
-    assert list(known["T-1"]) == ["quick", "full"]
+    assert list(known["T-1"]) == ["quick", "full"], "its reduced size is the paper's"
+    two = folder / "tiny" / "two.toml"
+    two.write_text(
+        two.read_text().replace("[metrics.fct]", '[quick]\nset = { seed = 1, "stop.time" = "1 s" }\n[metrics.fct]')
+    )
+    (folder / "verdicts.json").unlink()
+    for size, recorded in (("--quick", ["quick"]), ("--full", ["quick", "full"])):
+        assert cli(*arguments, size, "--record").returncode == 0
+        assert list(json.loads((folder / "verdicts.json").read_text())["T-1"]) == recorded
 
 
 def test_what_a_parameter_decides(folder, tmp_path):

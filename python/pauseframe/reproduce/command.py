@@ -12,7 +12,7 @@ from pauseframe._files import write_text
 from pauseframe._text import format_number, wide_console
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.judge import VERDICTS, median
-from pauseframe.reproduce.report import build_pages, save_plots
+from pauseframe.reproduce.report import SIZES, build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
 from pauseframe.reproduce.spec import find_experiments, select, shipped_experiments
 
@@ -74,11 +74,10 @@ def run_reproduce(
 
 
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
-    """Puts the verdicts beside the experiments."""
-    judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
-    told = {claim: text for outcome in outcomes for claim, text in outcome.told.items()}
-    expected.write(folder or shipped_experiments(), judgements, outcomes[0].size, told)
+    """Puts the verdicts beside the experiments; where the reduced size is the papers', they are those of both."""
     for outcome in outcomes:
+        for size in SIZES if outcome.experiment.has_one_size else (outcome.size,):
+            expected.write(folder or shipped_experiments(), outcome.judgements, size, outcome.told)
         if outcome.experiment.spec.stages and outcome.size == "full":
             scan.write(outcome.experiment.known_scan, outcome.scan)
 
