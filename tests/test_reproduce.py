@@ -288,9 +288,7 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
     assert changed.stderr.startswith("T-1.1: was differs (7.5), is now reproduced (")
     assert list(known["T-1"]) == ["quick", "full"], "its reduced size is the paper's"
     two = folder / "tiny" / "two.toml"
-    two.write_text(
-        two.read_text().replace("[metrics.fct]", '[quick]\nset = { seed = 1, "stop.time" = "1 s" }\n[metrics.fct]')
-    )
+    two.write_text(two.read_text().replace("[metrics.fct]", '[quick]\nset = { stop = "1 s" }\n[metrics.fct]'))
     (folder / "verdicts.json").unlink()
     for size, recorded in (("--quick", ["quick"]), ("--full", ["quick", "full"])):
         assert cli(*arguments, size, "--record").returncode == 0
