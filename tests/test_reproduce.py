@@ -341,6 +341,11 @@ def test_plots_show_medians_over_seeds(folder):
     (bars,) = figure("bars")
     assert (bars["x"], bars["y"]) == (["x", "y"], [2.0, 20.0])
     (line,) = figure("time")
+    logarithmic = Plot(metric="m", variants=["a"], x="bin", kind="bars", log_y=True)
+    axis = plots.figure(experiment, logarithmic, PLOT_POINTS)["layout"]["yaxis"]
+    assert axis["span"] == [min(one.value for one in PLOT_POINTS), max(one.value for one in PLOT_POINTS)], (
+        "intervals fit"
+    )
     assert (line["x"], line["y"]) == ([0.0, 1.0], [20.0, 2.0])
     (cdf,) = figure("cdf")
     assert (cdf["x"][0], cdf["x"][-1], cdf["y"][-1]) == (1.0, 30.0, 1.0)
