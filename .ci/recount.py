@@ -17,6 +17,9 @@ from pauseframe.reproduce.judge import VERDICTS, Verdict
 from pauseframe.reproduce.report import scan_state
 from pauseframe.reproduce.spec import Claim, Experiment, find_experiments, shipped_experiments
 
+sys.path.insert(0, str(Path(__file__).parent))
+import switches
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
@@ -28,6 +31,13 @@ PAPERS = {
     "repro": "DCTCP on a testbed",
     "dctcp": "DCTCP (SIGCOMM 2010), recalled",
 }
+HANGING = """
+## What they hang on
+
+Experiments again with a key changed, medians of the same seeds with and without it: the parts of the claims in
+question, and every other part of the experiment that has another verdict then. `pauseframe reproduce EXPERIMENT
+--set KEY=VALUE` does the same; `make switches` runs the list (`.ci/switches.toml`).
+"""
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
 # Beside the papers
@@ -59,6 +69,7 @@ def page(claims: list[Judged]) -> str:
         *counts(claims, "quick"),
         *full_size(claims),
         *differing(claims),
+        *hanging(),
         *scanned(),
         *edges(claims),
         *loosened(claims),
@@ -167,6 +178,12 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
             cells = claim.text, claim.claimed, here, known["verdict"], known["why"]
             yield f"| {claim.id} {' | '.join(map(_cell, cells))} |"
+
+
+def hanging() -> Iterator[str]:
+    """What was measured by switching keys."""
+    yield HANGING
+    yield from switches.table()
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:

@@ -534,6 +534,17 @@ def test_the_recount_is_that_of_the_verdicts():
     assert recount["readme_line"](claims) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_switches_are_of_claims_that_there_are():
+    """What was measured by switching a key is still in the list, and its row says what it shows."""
+    tool = runpy.run_path(str(ROOT / ".ci" / "switches.py"))
+    listed = tool["switches"]()
+    assert tool["kept"]().keys() == {one.key for one in listed}
+    for one in listed:
+        spec = tool["experiment_of"](one).spec
+        assert {*one.claims} <= {claim.id for claim in spec.claims}, one.key
+        assert one.text, one.key
+
+
 def test_what_differs_says_why():
     known = expected.read(ROOT / "experiments")
     experiments = find_experiments(ROOT / "experiments")
