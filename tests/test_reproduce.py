@@ -587,24 +587,26 @@ def test_every_band_is_that_of_the_table_or_says_why_not():
 
 
 def test_a_scan_halves_its_settings_and_keeps_what_it_found(folder, tmp_path):
-    """Two settings with one seed, the better one with two; the table is kept by --record and shown without a run."""
+    """Three settings with one seed, the best and the present one with two; --record keeps the table, shown without a run."""
     scan = folder / "tiny" / "joint.toml"
     scan.write_text(
         'scenario = "two.scenario.toml"\nscores = ["two"]\npresent = { "topology.link.delay" = "1 ms" }\n'
-        '[axes]\n"topology.link.delay" = ["1 ms", "1 us"]\n[[stages]]\nseeds = 1\nkeep = 1\n[[stages]]\nseeds = 2\n'
+        '[axes]\n"topology.link.delay" = ["1 ms", "1 us", "2 ms"]\n'
+        "[[stages]]\nseeds = 1\nkeep = 1\n[[stages]]\nseeds = 2\n"
     )
     arguments = ("reproduce", "tiny/joint", "--experiments", folder, "--out", tmp_path / "out", "--quiet")
     assert cli(*arguments).returncode == 0
     assert "The scan was not run yet." in (tmp_path / "out" / "tiny.html").read_text()
     assert cli(*arguments, "--full", "--record").returncode == 0
-    best, other = json.loads((folder / "tiny" / "joint.json").read_text())
+    best, other, last = json.loads((folder / "tiny" / "joint.json").read_text())
     assert (best["stage"], best["axes"], best["parts"]) == (
         2,
         {"topology.link.delay": "1 us"},
         {"T-1.1": "reproduced"},
     )
-    assert (other["stage"], other["parts"]) == (1, {"T-1.1": "differs"})
-    assert len([*(tmp_path / "out" / "runs").rglob("manifest.json")]) == 6
+    assert (other["stage"], other["parts"]) == (2, {"T-1.1": "differs"}), "the present setting goes along"
+    assert last["stage"] == 1
+    assert len([*(tmp_path / "out" / "runs").rglob("manifest.json")]) == 10
     assert cli(*arguments).returncode == 0
     page = (tmp_path / "out" / "tiny.html").read_text()
     assert "Stage 2 of 2, finished." in page
