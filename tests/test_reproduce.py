@@ -587,7 +587,7 @@ def test_every_band_is_that_of_the_table_or_says_why_not():
 
 
 def test_a_scan_halves_its_settings_and_keeps_what_it_found(folder, tmp_path):
-    """Three settings with one seed, the best and the present one with two; --record keeps the table, shown without a run."""
+    """Three settings with one seed, the best and the present one with two; --record keeps the table for pages."""
     scan = folder / "tiny" / "joint.toml"
     scan.write_text(
         'scenario = "two.scenario.toml"\nscores = ["two"]\npresent = { "topology.link.delay" = "1 ms" }\n'
