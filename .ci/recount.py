@@ -152,10 +152,12 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
     present = next((row for row in rows if row["axes"] == one.spec.present), None)
     if not rows or present is None:
         return
-    best = max(row["counts"]["reproduced"] for row in rows)
+    last = [row["counts"]["reproduced"] for row in rows if row["stage"] == max(row["stage"] for row in rows)]
     yield (
-        f"Of {len(present['parts'])} parts the best setting has {best} in their bands and this paper's present one "
-        f"{present['counts']['reproduced']}. Of the {len(rows)} settings with three seeds or more:\n"
+        f"Of {len(present['parts'])} parts the best of the last stage have {max(last)} in their bands "
+        f"({last.count(max(last))} of {len(last)} settings), this paper's present one "
+        f"{present['counts']['reproduced']} in stage {present['stage']}. Of the {len(rows)} settings with three seeds "
+        "or more:\n"
     )
     yield "| part | band | in the band | smallest | largest | present |\n|---|---|---|---|---|---|"
     parts = {f"{claim.id}.{n}": p for of in one.scored for claim in of.claims for n, p in enumerate(claim.parts, 1)}
