@@ -97,7 +97,7 @@ def draw(
 
 
 def picture(topology: _core.Topology) -> str:
-    """The drawing as an image, for a notebook: with a document of its own, whose style does not reach the notebook's."""
+    """The drawing for a notebook: an image, so that its style does not reach the notebook."""
     from base64 import b64encode
 
     svg = b64encode(to_svg(arrange(topology, "auto"), repr(topology)).encode()).decode()
