@@ -55,6 +55,13 @@ table! {
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
 }
 
+impl HostSpec {
+    /// The hosts that take frames at a rate of their own.
+    pub fn slow_hosts(&self) -> &[SlowReceiver] {
+        &self.slow_receivers
+    }
+}
+
 /// One queue, as adapters and kernels have it; QCN asks for an adapter that limits each destination by itself.
 fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
     let (default, origin) = if qcn {
