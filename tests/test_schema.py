@@ -146,12 +146,15 @@ def test_editors_see_what_a_key_means():
     assert transport["rto_min"]["description"].startswith("Lower bound of the RTO")
     assert transport["rto_min"]["default"] == "200 ms"
     assert transport["ecn"]["enum"] == ["off", "classic", "dctcp"]
+    assert transport["rto_min"]["x-source"] == "Linux: HZ/5"
+    assert SCHEMA["$defs"]["Qcn"]["properties"]["g_d"]["x-source"] == "IEEE 802.1Qau", "the table's"
     assert transport["dscp"] | {"description": ""} == {
         "type": "integer",
         "minimum": 0,
         "maximum": 63,
         "default": 0,
         "description": "",
+        "x-source": "RFC 2474",
     }
 
 
