@@ -470,7 +470,7 @@ fn engines() -> BTreeMap<&'static str, &'static str> {
 /// Families by name, with their parameters.
 #[pyfunction]
 fn families() -> BTreeMap<&'static str, &'static str> {
-    generate::FAMILIES.into_iter().collect()
+    generate::families().collect()
 }
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -333,7 +333,7 @@ fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     Ok(Table { batch })
 }
 
-/// Every key of a scenario file: path, when, type, default, doc.
+/// Every key of a scenario file: path, when, type, default, doc, source.
 #[pyfunction]
 fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let row = |option: &pauseframe_scenario::resolve::OptionDoc| {
@@ -343,6 +343,7 @@ fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         dict.set_item("type", &option.kind)?;
         dict.set_item("default", &option.default)?;
         dict.set_item("doc", &option.doc)?;
+        dict.set_item("source", option.source)?;
         Ok(dict)
     };
     pauseframe_scenario::resolve::options().iter().map(row).collect()

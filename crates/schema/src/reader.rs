@@ -30,6 +30,8 @@ pub struct Table<'a, 'd> {
     selector: &'static str,
     /// The kind that it found, or "".
     chosen: &'static str,
+    /// The document that the next key comes from, or "".
+    source: &'static str,
     /// Unknown keys are not judged: the kind that would say which are known is missing, or names are free.
     lenient: bool,
 }
@@ -68,6 +70,7 @@ impl<'a, 'd> Table<'a, 'd> {
             known: Vec::new(),
             selector: "",
             chosen: "",
+            source: "",
             lenient: !is_table,
         }
     }
@@ -123,6 +126,11 @@ impl<'a, 'd> Table<'a, 'd> {
         if let Some(found) = &mut self.ledger.documentation {
             found.tables.push(TableDoc { path, when, name: name.to_owned(), doc: doc.to_owned() });
         }
+    }
+
+    /// The document that the next key comes from; `of_table` where it has none of its own.
+    pub fn cite(&mut self, own: &'static str, of_table: &'static str) {
+        self.source = if own.is_empty() { of_table } else { own };
     }
 
     /// A key that must be there.
@@ -467,10 +475,10 @@ impl<'a, 'd> Table<'a, 'd> {
     }
 
     pub(crate) fn write_down(&mut self, key: &str, shape: Shape, default: &str, doc: &str) {
-        let (path, when) = (self.at(key), self.when.clone());
+        let (path, when, source) = (self.at(key), self.when.clone(), std::mem::take(&mut self.source));
         if let Some(found) = &mut self.ledger.documentation {
             let (kind, default, doc) = (shape.name(), default.to_owned(), doc.to_owned());
-            found.options.push(OptionDoc { path, when, kind, default, doc, shape, range: None });
+            found.options.push(OptionDoc { path, when, kind, default, doc, source, shape, range: None });
         }
     }
 

@@ -392,3 +392,30 @@ fn problems_have_their_parts() {
         ("dir/s.toml:11", "did you mean \"9000 B\"?")
     );
 }
+
+/// Jobs share no place: each alone would fit, both together do not, and the run would say so only when it is built.
+#[test]
+fn applications_need_places_for_all_their_ranks() {
+    let text = r#"[topology]
+kind = "star"
+hosts = 3
+[[workload]]
+kind = "application"
+pattern = "stencil"
+ranks = 3
+size = "1 KB"
+[[workload]]
+kind = "application"
+pattern = "stencil"
+ranks = 3
+size = "1 KB"
+"#;
+    assert_eq!(
+        errors_of(text, &[]),
+        "s.toml:9: workload.1: needs 3 places on hosts; 0 are free; give it fewer ranks, or several on a host \
+         (ranks_per_host), or the fabric more hosts"
+    );
+    let first = text.split_inclusive("[[workload]]").take(2).collect::<String>();
+    let alone = first.trim_end_matches("[[workload]]");
+    assert!(resolve_as("s.toml", alone, &[], None).is_ok(), "one of them has room");
+}
