@@ -146,12 +146,15 @@ def test_editors_see_what_a_key_means():
     assert transport["rto_min"]["description"].startswith("Lower bound of the RTO")
     assert transport["rto_min"]["default"] == "200 ms"
     assert transport["ecn"]["enum"] == ["off", "classic", "dctcp"]
+    assert transport["rto_min"]["x-source"] == "Linux: HZ/5"
+    assert SCHEMA["$defs"]["Qcn"]["properties"]["g_d"]["x-source"] == "IEEE 802.1Qau", "the table's"
     assert transport["dscp"] | {"description": ""} == {
         "type": "integer",
         "minimum": 0,
         "maximum": 63,
         "default": 0,
         "description": "",
+        "x-source": "RFC 2474",
     }
 
 
@@ -166,15 +169,15 @@ def test_what_is_generated_is_up_to_date():
 
 
 def test_keys_are_said_once():
-    """Twenty keys, each named in at most three files; no circle of more than five files but two that are known."""
+    """Twenty keys drawn by lot, each named in at most three files; no circle of more than five files."""
     counted = run("count-keys.py")
     assert counted.returncode == 0, counted.stdout
-    rows = [line.split("  ", 1) for line in counted.stdout.splitlines()]
+    rows = [line.split("  ", 1) for line in counted.stdout.splitlines() if "(seed" not in line]
     keys = {what.split(":")[0]: int(count) for count, what in rows if not what.startswith("circle")}
     assert len(keys) == 20
     assert {key: count for key, count in keys.items() if count > 3} == {}
     circles = {what.split()[2].rstrip(":"): int(count) for count, what in rows if what.startswith("circle")}
-    assert {crate for crate, count in circles.items() if count > 5} <= {"fabric", "transport"}
+    assert max(circles.values()) <= 5
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/how-to").glob("add-a-*.md")), ids=lambda page: page.stem)

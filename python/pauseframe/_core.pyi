@@ -147,12 +147,14 @@ def run(
     force: bool = False,
     force_large: bool = False,
     threads: int = 0,
+    divide: bool = False,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> Run:
     """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
-    `threads` share the network; 0: as many as pay off. `progress` is called about ten times a second with sim_time_s,
+    No more than `threads` share the network (0: as there are cores), and no more than pay off, unless `divide`: all of
+    them, one for each switch with hosts at most. `progress` is called about ten times a second with sim_time_s,
     stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is
     released in between. Raises RunError; ScenarioError if it would record more than is sensible
     (`Resolved.too_large`) and `force_large` is false.
@@ -200,6 +202,8 @@ class Topology:
         end to the other."""
     def ports(self) -> list[tuple[str, str]]:
         """The names of the two ports of each link, as tables and reports have them: "leaf0:eth3"."""
+    def _repr_html_(self) -> str:
+        """The picture that notebooks show."""
     def statistics(self) -> TopologyStatistics:
         """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
         bisection, problems."""

@@ -35,6 +35,7 @@ def run(
     force: bool = False,
     force_large: bool = False,
     threads: int | None = None,
+    divide: bool = False,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
@@ -42,8 +43,9 @@ def run(
     `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set`
     changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
     well; one that exists is only replaced with `force=True`. A series or a capture that would fill memory or disk is
-    refused with its estimated size, unless `force_large=True`. `threads` is how many threads share the network; None
-    takes as many as pay off, one for a small network. The results are the same for any number. `progress` is called
+    refused with its estimated size, unless `force_large=True`. No more than `threads` threads share the network
+    (None: as there are cores), and no more than pay off: one for a small network, which a warning says if more were
+    asked for. `divide=True` takes them all the same. The results are the same for any number. `progress` is called
     about ten times a second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
     flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
@@ -72,6 +74,7 @@ def run(
             force=force,
             force_large=force_large,
             threads=_threads(threads),
+            divide=divide,
             progress=report,
         )
     finally:

@@ -445,3 +445,17 @@ class UpdateSummary(TypedDict):
     rows_removed: int
     rows_changed: int
     notes: list[str]
+
+
+class DeploymentSummary(TypedDict):
+    """`deploy.json` of a deployment: for which devices, how much of each, and what its reader should know."""
+
+    program: str
+    target: str
+    hosts_run: str
+    switches: int
+    hosts: int
+    vlans: dict[int, int]
+    steps: int
+    priorities: tuple[int, ...]
+    notes: list[str]

@@ -4,11 +4,12 @@
 //! where, so simultaneous events have an order that depends neither on who was inserted first nor on how a run
 //! might be split; a model keeps at most one pending event of a code (ARCHITECTURE.md, "Order and randomness").
 //!
-//! Insertion puts an event in front of its bucket's list, unsorted; a bucket is sorted once, when time reaches it.
-//! The width of a bucket follows the load: it doubles when too many events fall beyond the ring and halves when
-//! buckets grow long. The order of events does not depend on it. Events for the open bucket itself are put in their place
+//! Insertion puts an event in front of its bucket's list, unsorted. When time reaches a bucket its first event is looked for in the
+//! list if that is short, as nearly all are; a long one is sorted, once. Events for a bucket that has been sorted are put in their place
 //! there, among no more than a few: of a crowded bucket the later events wait in the heap, so no order of insertions costs
-//! more than a logarithm an event. (After the calendar queue of Brown 1988 and the
+//! more than a logarithm an event.
+//! The width of a bucket follows the load: it doubles when too many events fall beyond the ring and halves when
+//! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
 //! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
 
 use pauseframe_units::Time;
@@ -23,6 +24,8 @@ const NIL: u32 = u32::MAX;
 const REVIEW_EVERY: u32 = 16_384;
 /// An event for the open bucket is put in its place there if it goes before no more than so many others.
 const CROWD: usize = 64;
+/// Of a list up to this length the first event is looked for each time.
+const FEW: u32 = 4;
 /// Up to this length a bucket is sorted as it is gathered.
 const SORTED_BY_INSERTION: usize = 24;
 /// Buckets are not made wider that hold so many events.
@@ -54,7 +57,8 @@ struct Node {
 /// Pending events, earliest first.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// Events of the open bucket, latest first: the next event is at the end.
+    /// Events of the open bucket once it is sorted, and others that come before it, latest first: the next event is at the end. While the
+    /// open bucket has a list, what is here comes before all of that.
     open: Vec<Entry>,
     /// Empty but while buckets are opened ahead.
     sooner: Vec<Entry>,
@@ -160,7 +164,7 @@ impl EventQueue {
 
     fn insert(&mut self, entry: Entry) {
         let bucket = entry.time >> self.shift;
-        if bucket <= self.open_bucket {
+        if bucket < self.open_bucket || (bucket == self.open_bucket && self.is_sorted()) {
             self.insert_open(entry);
         } else if bucket - self.open_bucket < BUCKETS {
             self.insert_ring(bucket, entry);
@@ -171,26 +175,36 @@ impl EventQueue {
         }
     }
 
+    /// Whether events for the open bucket belong in `open`, not in its list.
+    fn is_sorted(&self) -> bool {
+        let has_list = self.heads[(self.open_bucket & MASK) as usize] != NIL;
+        !has_list && (!self.open.is_empty() || self.far_bucket <= self.open_bucket)
+    }
+
     #[inline(always)]
     fn insert_ring(&mut self, bucket: u64, entry: Entry) {
         let slot = (bucket & MASK) as usize;
-        let node = Node { entry, next: self.heads[slot] };
-        let free = self.free;
+        let (free, next) = (self.free, self.heads[slot]);
         if let Some(place) = self.nodes.get_mut(free as usize) {
             self.free = place.next;
-            *place = node;
+            // Field by field: a whole node would be put together in memory first.
+            place.entry.time = entry.time;
+            place.entry.code = entry.code;
+            place.next = next;
             self.heads[slot] = free;
         } else {
-            self.heads[slot] = self.grow(node);
+            self.insert_new(slot, entry);
         }
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
+    /// Puts an event in front of a list where no node is free.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, node: Node) -> u32 {
-        self.nodes.push(node);
-        (self.nodes.len() - 1) as u32
+    fn insert_new(&mut self, slot: usize, entry: Entry) {
+        let new = self.nodes.len() as u32;
+        self.nodes.push(Node { entry, next: self.heads[slot] });
+        self.heads[slot] = new;
     }
 
     #[inline]
@@ -271,8 +285,7 @@ impl EventQueue {
             None => self.open_next()?,
         };
         if entry.time >= end.0 {
-            // Nothing earlier is pending, so this is its place.
-            self.open.push(entry);
+            self.insert(entry);
             return None;
         }
         self.now = entry.time;
@@ -283,7 +296,8 @@ impl EventQueue {
     pub fn next_time(&mut self) -> Option<Time> {
         if self.open.is_empty() {
             let entry = self.open_next()?;
-            self.open.push(entry);
+            self.insert(entry);
+            return Some(Time(entry.time));
         }
         self.open.last().map(|entry| Time(entry.time))
     }
@@ -323,8 +337,8 @@ impl EventQueue {
         }
     }
 
-    /// Opens the next bucket that holds anything and takes its first event.
-    #[inline]
+    /// Opens the next bucket that holds anything, or goes on with the open one, and takes the first event.
+    #[inline(always)]
     fn open_next(&mut self) -> Option<Entry> {
         let near = self.next_occupied();
         if near >= self.far_bucket {
@@ -333,42 +347,67 @@ impl EventQueue {
         self.open_bucket = near;
         let slot = (near & MASK) as usize;
         let head = self.heads[slot];
-        let node = self.nodes[head as usize];
-        if node.next != NIL {
-            return self.open_long(slot);
+        let Node { entry, next } = self.nodes[head as usize];
+        if next == NIL {
+            // The usual case, one event: it goes straight out.
+            self.take_list(slot, head);
+            return Some(entry);
         }
-        // The usual case, one event: it goes straight out.
-        self.heads[slot] = NIL;
-        self.nodes[head as usize].next = self.free;
-        self.free = head;
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
-        Some(node.entry)
+        let second = self.nodes[next as usize];
+        if second.next != NIL {
+            return Some(self.first_of_several(slot));
+        }
+        // If there are several, there are two most often.
+        self.long += 1;
+        self.gathered += 2;
+        let (first, taken, left) =
+            if entry.key() <= second.entry.key() { (entry, head, next) } else { (second.entry, next, head) };
+        self.nodes[taken as usize].next = self.free;
+        self.nodes[left as usize].next = NIL;
+        self.free = taken;
+        self.heads[slot] = left;
+        Some(first)
     }
 
-    /// The next bucket holds several events.
+    /// The next bucket holds several events: the first of a few is looked for, many are sorted.
     #[inline(never)]
-    fn open_long(&mut self, slot: usize) -> Option<Entry> {
+    fn first_of_several(&mut self, slot: usize) -> Entry {
+        let head = self.heads[slot];
+        let Node { entry: mut first, next: mut index } = self.nodes[head as usize];
+        // Where it is, and behind which one; then the last that was looked at.
+        let (mut place, mut behind, mut last, mut length) = (head, NIL, head, 1);
+        while let Some(Node { entry, next }) = self.nodes.get(index as usize) {
+            length += 1;
+            if length > FEW {
+                return self.first_of_many(slot);
+            }
+            if entry.key() < first.key() {
+                (first, place, behind) = (*entry, index, last);
+            }
+            (last, index) = (index, *next);
+        }
         self.long += 1;
+        self.gathered += length;
+        let rest = std::mem::replace(&mut self.nodes[place as usize].next, self.free);
+        self.free = place;
+        if behind == NIL {
+            self.heads[slot] = rest;
+        } else {
+            self.nodes[behind as usize].next = rest;
+        }
+        first
+    }
+
+    #[inline(never)]
+    fn first_of_many(&mut self, slot: usize) -> Entry {
+        self.long += 1;
+        self.gather(slot);
+        self.gathered += self.open.len() as u32;
+        let first = self.open.pop().expect("a bucket of several events has a first");
         if self.pushed >= REVIEW_EVERY {
-            self.gather(slot);
-            self.gathered += self.open.len() as u32;
             self.review_width();
-            return self.open.pop();
         }
-        let first = self.nodes[self.heads[slot] as usize];
-        let second = self.nodes[first.next as usize];
-        if second.next != NIL {
-            self.gather(slot);
-            self.gathered += self.open.len() as u32;
-            return self.open.pop();
-        }
-        // Most often there are two.
-        self.take_list(slot, first.next);
-        self.gathered += 2;
-        let in_order = first.entry.key() <= second.entry.key();
-        let (sooner, later) = if in_order { (first, second) } else { (second, first) };
-        self.open.push(later.entry);
-        Some(sooner.entry)
+        first
     }
 
     /// Empties a bucket whose list ends with `last`; its nodes are free.
@@ -387,9 +426,11 @@ impl EventQueue {
             return None;
         }
         // What is left of a crowded bucket comes back bit by bit, as later events may have to go before it.
-        let most = if bucket <= self.open_bucket { CROWD / 2 } else { usize::MAX };
+        let crowded = bucket <= self.open_bucket;
+        let most = if crowded { CROWD / 2 } else { usize::MAX };
         self.open_bucket = self.open_bucket.max(bucket);
-        if near == bucket {
+        // If the open bucket has a list, all of that comes after the crowd.
+        if near == bucket && !crowded {
             self.gather((bucket & MASK) as usize);
         }
         self.far_bucket = u64::MAX;
@@ -429,16 +470,20 @@ impl EventQueue {
         self.open.sort_unstable_by_key(|entry| Reverse(entry.key()));
     }
 
-    /// Number of the first occupied bucket after the open one, `u64::MAX` if the ring is empty.
-    #[inline]
+    /// Number of the first occupied bucket from the open one on, `u64::MAX` if the ring is empty.
+    #[inline(always)]
     fn next_occupied(&self) -> u64 {
-        let start = self.open_bucket + 1;
+        let start = self.open_bucket;
         let slot = (start & MASK) as usize;
-        let (word, bit) = (slot / 64, slot % 64);
-        let here = self.occupied[word] >> bit;
-        if here != 0 {
-            return start + u64::from(here.trailing_zeros());
-        }
+        let here = self.occupied[slot / 64] >> (slot % 64);
+        if here != 0 { start + u64::from(here.trailing_zeros()) } else { self.next_word() }
+    }
+
+    /// The same if it is not in the word of the open one.
+    #[inline(never)]
+    fn next_word(&self) -> u64 {
+        let start = self.open_bucket;
+        let word = (start & MASK) as usize / 64;
         // The words behind this one and then, round the ring, those up to and including it.
         for step in 1..=64 {
             let word = (word + step) % 64;
@@ -557,7 +602,7 @@ mod tests {
     fn the_order_does_not_depend_on_the_width() {
         // Enough events at a steady load to make the width change several times, in both directions.
         let mut rng = crate::stream(3, "queue", 0);
-        for scale in [300, 40_000, 80_000_000] {
+        for scale in [300, 40_000, 400_000, 1_500_000, 80_000_000] {
             let first: Vec<_> = (0..200).map(|i| (rng.below(scale), i)).collect();
             let later: Vec<_> = (0..200_000).map(|i| (rng.below(scale), i % 977)).collect();
             drains_in_order(&first, &later, 1);

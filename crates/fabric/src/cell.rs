@@ -79,8 +79,9 @@ impl Cell {
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
         let Cell { ports, switching, endpoints, near } = self;
+        let from = ports.ports[port].from_host;
         if ports.has_finished(port, near) {
-            match ports.ports[port].from_host {
+            match from {
                 HostId::NONE => switching.transmit(port, ports, near),
                 host => endpoints.transmit(host, port, ports, near),
             }
@@ -152,18 +153,24 @@ impl Cell {
         ingress.on_pause_refresh(lane, ports, near);
     }
 
-    /// What happens less than once a packet stays out of the run loop's way.
+    /// What happens less than once a hop stays out of the run loop's way.
     #[inline(never)]
-    fn handle_rare(&mut self, event: Event) {
+    fn handle_other(&mut self, event: u64) {
         let Cell { ports, switching, endpoints, near } = self;
-        match event {
+        match Event::from_code(event) {
+            Event::PauseEffect(port) => self.on_pause_effect(port),
+            Event::PauseExpiry(lane) => self.on_pause_expiry(lane),
+            Event::PauseRefresh(lane) => self.on_pause_refresh(lane),
+            Event::HostReceive(host) => endpoints.on_host_receive(host, ports, near),
+            Event::HostSend(host) => endpoints.on_host_send(host, ports, near),
+            Event::Timer(end) => endpoints.on_timer(end, ports, near),
             Event::Order(address) => endpoints.on_order(address, ports, near),
             Event::HostDrain(host) => endpoints.on_host_drain(host, ports, near),
             Event::DatagramDue(flow) => endpoints.on_datagram_due(flow, ports, near),
             Event::RateRelease(limiter) => endpoints.on_rate_release(limiter, ports, near),
             Event::RateTimer(limiter) => endpoints.on_rate_timer(limiter, near),
             Event::Watchdog(lane) => switching.on_watchdog(lane, ports, near),
-            _ => unreachable!("the run loop handles it itself"),
+            Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }
 }
@@ -190,16 +197,10 @@ impl Model for Cell {
 
     #[inline(always)]
     fn handle(&mut self, event: u64) {
-        match Event::from_code(event) {
-            Event::TxDone(port) => self.on_tx_done(port),
-            Event::Arrive(port) => self.on_arrive(port),
-            Event::PauseEffect(port) => self.on_pause_effect(port),
-            Event::PauseExpiry(lane) => self.on_pause_expiry(lane),
-            Event::PauseRefresh(lane) => self.on_pause_refresh(lane),
-            Event::HostReceive(host) => self.endpoints.on_host_receive(host, &mut self.ports, &mut self.near),
-            Event::HostSend(host) => self.endpoints.on_host_send(host, &mut self.ports, &mut self.near),
-            Event::Timer(end) => self.endpoints.on_timer(end, &mut self.ports, &mut self.near),
-            rare => self.handle_rare(rare),
+        match Event::of_port(event) {
+            Some(Event::Arrive(port)) => self.on_arrive(port),
+            Some(Event::TxDone(port)) => self.on_tx_done(port),
+            _ => self.handle_other(event),
         }
     }
 }

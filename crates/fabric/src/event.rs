@@ -72,7 +72,7 @@ const KIND_SHIFT: u32 = 56;
 
 impl Event {
     /// The word that the event queue orders by.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn code(self) -> u64 {
         let (kind, index) = match self {
             Event::TxDone(port) => (0, port.0),
@@ -93,8 +93,18 @@ impl Event {
         kind << KIND_SHIFT | u64::from(index)
     }
 
+    /// The same if it is one of the two that every hop has.
+    #[inline(always)]
+    pub(crate) fn of_port(code: u64) -> Option<Event> {
+        match code >> KIND_SHIFT {
+            0 => Some(Event::TxDone(PortId(code as u32))),
+            1 => Some(Event::Arrive(PortId(code as u32))),
+            _ => None,
+        }
+    }
+
     /// The event of a word that [`Event::code`] made.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_code(code: u64) -> Event {
         let index = code as u32;
         match code >> KIND_SHIFT {

@@ -89,7 +89,7 @@ pub struct FlowRecord {
     pub ideal: Span,
     /// Segments that were sent again, both directions.
     pub retransmits: u32,
-    /// Retransmission time-outs, both directions.
+    /// Retransmission timeouts, both directions.
     pub timeouts: u32,
     /// Tail loss probes (RFC 8985 §7), both directions.
     pub loss_probes: u32,
@@ -194,6 +194,6 @@ pub struct QueryRecord {
     pub finish: Option<Time>,
     /// Completion time in the idle network: the slowest path and the aggregator's link, exactly.
     pub ideal: Span,
-    /// Time-outs of its flows together: for the network to fill in.
+    /// Timeouts of its flows together: for the network to fill in.
     pub timeouts: u32,
 }

@@ -5,36 +5,33 @@
 //! whatever comes from outside comes later. Between windows nothing runs: what has crossed a border is brought over, what hosts have
 //! told goes to the traffic, links fail and come back, and who watches looks.
 
+mod asked;
+mod told;
+
 use crate::audit::Audit;
 use crate::cell::Cell;
 use crate::crew::Crew;
-use crate::endpoint::throughput::Throughput;
-use crate::failures::{Change, Failure, Failures};
-use crate::flow::{FlowRecord, QueryRecord, Workload};
+use crate::failures::{Change, Failures};
+use crate::flow::Workload;
 use crate::frame::PacketPool;
-use crate::ids::SwitchId;
 use crate::order::Report;
 use crate::plan::Plan;
 use crate::room::{Room, exchange};
 use crate::rows::Rows;
 use crate::settings::Settings;
-use crate::settings::Watchdog;
 use crate::switching::paths::longest_path;
 use crate::traffic::{Addressed, Traffic};
-use crate::watch::deadlock::{Deadlock, Detector};
+use crate::watch::deadlock::Detector;
 use crate::watch::notes::Note;
-use crate::watch::pause_tree::{PauseInterval, PauseLog};
-use crate::watch::ports::PortReport;
-use crate::watch::sampler::{Sample, SamplePlan, Sampler};
-use crate::watch::states::{StateChange, StateLog};
+use crate::watch::pause_tree::PauseLog;
+use crate::watch::sampler::Sampler;
+use crate::watch::states::StateLog;
 use crate::watch::view::{CellOf, View};
-use crate::wire::capture::{Capture, Captured, CapturedFrame};
-use crate::wire::damage::ErrorModel;
-use crate::wire::watched::Watchdogs;
+use crate::wire::capture::Captured;
 use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
-use pauseframe_units::{IndexVec, LinkId, NodeId, PortId, Span, Time};
+use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
 use std::sync::Arc;
 
 /// A single cell may run for so many reaction times while no application hears of anything.
@@ -471,221 +468,5 @@ impl Network {
             self.pause_log.iter_mut().for_each(|log| log.read(note, &self.plan));
             self.state_log.iter_mut().for_each(|log| log.read(note, &self.plan));
         }
-    }
-}
-
-/// What a network may be asked before it starts.
-impl Network {
-    /// Takes samples as `plan` says, from the first event on.
-    pub fn sample(&mut self, plan: SamplePlan) {
-        if plan.every > Span::ZERO {
-            self.sampler = Some(Sampler::new(plan, 1 << self.plan.class_bits));
-        }
-    }
-
-    /// Captures up to `limit` frames that these ports send.
-    pub fn capture(&mut self, ports: &[PortId], limit: u64) {
-        let mut wanted = vec![false; self.plan.topology.port_count()];
-        for port in ports {
-            wanted[port.0 as usize] = true;
-        }
-        self.capture_left = limit;
-        for room in &mut self.rooms {
-            room.cell.ports.capture = Capture::new(wanted.clone(), limit);
-            room.cell.near.hot.tapped = true;
-        }
-    }
-
-    /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
-    /// twice for a retransmission.
-    pub fn capture_once(&mut self) {
-        self.rooms.iter_mut().for_each(|room| room.cell.ports.capture.once = true);
-    }
-
-    /// Records up to `limit` changes, looking at queues and links once in `every`.
-    pub fn record_states(&mut self, every: Span, limit: usize) {
-        self.state_log = Some(StateLog::new(every, limit, self.plan.lanes()));
-        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.find_fullest());
-    }
-
-    /// Records up to `limit` pause intervals.
-    pub fn record_pauses(&mut self, limit: usize) {
-        let lanes = self.plan.lanes();
-        self.pause_log = Some(PauseLog::new(limit, lanes));
-        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.name_pauses(lanes));
-    }
-
-    /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
-    pub fn detect_deadlocks(&mut self, after: Span, stops: bool) {
-        self.detector = Some(Detector::new(after, stops));
-    }
-
-    /// Lets links and nodes fail as planned; routes follow each change after `convergence`.
-    pub fn fail(&mut self, plan: Vec<Failure>, convergence: Span) {
-        if plan.is_empty() {
-            return;
-        }
-        let links = self.plan.topology.links().len();
-        self.failures = Some(Failures::new(plan, convergence, links, Arc::clone(&self.routes)));
-        self.each_cell(|Cell { ports, near, .. }| ports.expect_failures(near));
-    }
-
-    /// Damages what these ports send, before `stop` if there is one.
-    ///
-    /// # Panics
-    /// If a probability is outside 0 to 1.
-    pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
-        let stop = stop.unwrap_or(Time::MAX);
-        self.each_cell(|cell| {
-            for (port, model) in ports {
-                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near);
-            }
-        });
-    }
-
-    /// Guards the lossless queues of all switches.
-    pub fn guard(&mut self, watchdog: Watchdog) {
-        self.guarded = true;
-        let lanes = self.plan.lanes();
-        self.each_cell(|cell| {
-            cell.ports.watchdogs = Watchdogs::new(watchdog, lanes);
-            cell.near.hot.can_refuse = true;
-            cell.near.expect_losses();
-        });
-    }
-}
-
-/// What came of it.
-impl Network {
-    /// The run is over: what has changed or stopped since somebody looked last.
-    pub fn look_at_end(&mut self, now: Time) {
-        let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
-        if let Some(detector) = &mut self.detector {
-            detector.look_at_end(view, self.guarded, now);
-        }
-        if self.state_log.as_ref().is_some_and(|log| now > log.last) {
-            self.look_at_states(now, true);
-        }
-    }
-
-    /// What a person should look at before trusting the run.
-    pub fn warnings(&self) -> &[String] {
-        self.plan.warnings()
-    }
-
-    /// What the network was made of.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Hands over the samples taken since the last call.
-    pub fn take_samples(&mut self) -> Vec<Sample> {
-        self.sampler.as_mut().map_or_else(Vec::new, |sampler| std::mem::take(&mut sampler.samples))
-    }
-
-    /// Hands over the frames captured since the last call.
-    pub fn take_frames(&mut self) -> Vec<CapturedFrame> {
-        let records = self.traffic.records();
-        self.frames.drain(..).map(|frame| frame.read(&self.plan, records)).collect()
-    }
-
-    /// The deadlocks found so far.
-    pub fn deadlocks(&self) -> &[Deadlock] {
-        self.detector.as_ref().map_or(&[], |detector| &detector.found)
-    }
-
-    /// The pause intervals so far, in the order in which they began.
-    pub fn pause_intervals(&self) -> &[PauseInterval] {
-        self.pause_log.as_ref().map_or(&[], |log| &log.intervals)
-    }
-
-    /// How many pause intervals were not recorded because of the limit.
-    pub fn unrecorded_pauses(&self) -> u64 {
-        self.pause_log.as_ref().map_or(0, |log| log.unrecorded)
-    }
-
-    /// What has changed so far, in the order of time.
-    pub fn state_changes(&self) -> &[StateChange] {
-        self.state_log.as_ref().map_or(&[], |log| &log.changes)
-    }
-
-    /// When the log was full: later changes are not in it.
-    pub fn states_full_at(&self) -> Option<Time> {
-        self.state_log.as_ref().and_then(|log| log.full)
-    }
-
-    /// The links that are down now.
-    pub fn links_down(&self) -> Vec<LinkId> {
-        self.failures.as_ref().map_or_else(Vec::new, Failures::links_down)
-    }
-
-    /// What hosts have received over time.
-    pub fn throughput(&self) -> Throughput {
-        let mut all = Throughput::new(self.workloads);
-        self.rooms.iter().for_each(|room| all.join(&room.cell.endpoints.throughput));
-        all
-    }
-
-    /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
-    pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
-        let most =
-            |number: u32| self.rooms.iter().map(|room| room.cell.ports.held[SwitchId(number)].most).max();
-        let all = (0..).zip(&self.plan.switches);
-        let all = all.map(|(number, node)| (*node, most(number).unwrap_or(0)));
-        all.reduce(|best, other| if other.1 > best.1 { other } else { best })
-    }
-
-    /// SYNs that a marker dropped because they are not ECN-capable.
-    pub fn syn_drops_not_ect(&self) -> u64 {
-        self.rooms.iter().map(|room| room.cell.ports.syn_drops_not_ect).sum()
-    }
-
-    /// Packets that crossed a link, ACKs included, pause frames not.
-    pub fn packet_hops(&self) -> u64 {
-        self.rooms.iter().map(|room| room.cell.near.packet_hops).sum()
-    }
-
-    /// Packets that are in queues, on links or in stacks.
-    pub fn packets_under_way(&mut self) -> usize {
-        self.rooms.iter_mut().for_each(|room| room.take_in());
-        self.rooms.iter().map(|room| room.cell.packets_under_way()).sum()
-    }
-
-    /// Flows started and flows finished so far.
-    pub fn flow_counts(&self) -> (u64, u64) {
-        self.traffic.flow_counts()
-    }
-
-    /// A workload, for what it has to tell ([`Workload::as_any`]).
-    pub fn workload(&self, index: usize) -> &dyn Workload {
-        self.traffic.workload(index)
-    }
-
-    /// The transport of a flow, by index.
-    pub fn transport_of(&self, flow: u32) -> usize {
-        usize::from(self.traffic.records()[flow as usize].spec.transport)
-    }
-
-    /// What came of each flow; those that still run are reported as they stand at `now`.
-    pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
-        self.traffic.learn_all();
-        for room in &mut self.rooms {
-            room.cell.endpoints.take_halves(|half| self.traffic.count(&half));
-        }
-        self.traffic.records_at(now)
-    }
-
-    /// The jobs of all workloads that have any: the complete ones, then those that still run.
-    pub fn queries(&mut self) -> Vec<QueryRecord> {
-        let now = self.now();
-        self.flow_records(now);
-        self.traffic.queries()
-    }
-
-    /// What each port did for each priority that it had to do with, up to `now`.
-    pub fn port_reports(&self, now: Time) -> Vec<PortReport> {
-        let (view, classes) = (self.view(), self.plan.priorities.len() as u8);
-        let all = self.plan.ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
-        all.filter_map(|(port, class)| view.port_report(port, class, self.state_log.as_ref(), now)).collect()
     }
 }

@@ -134,6 +134,10 @@ impl Topology {
         self.graph.links().ids().map(|id| (name(id, 0), name(id, 1))).collect()
     }
 
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pauseframe.draw")?.call_method1("picture", (slf,))
+    }
+
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let graph = Arc::clone(&self.graph);
         let statistics = compute_or_stop(py, None, move |_| Statistics::of(&graph))?;
@@ -466,7 +470,7 @@ fn engines() -> BTreeMap<&'static str, &'static str> {
 /// Families by name, with their parameters.
 #[pyfunction]
 fn families() -> BTreeMap<&'static str, &'static str> {
-    generate::FAMILIES.into_iter().collect()
+    generate::families().collect()
 }
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -253,7 +253,8 @@ fn resolve(
 
 /// Runs a scenario to its end, or until a signal.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, progress=None))]
+#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of Python")]
 fn run(
     py: Python<'_>,
     scenario: &Resolved,
@@ -261,13 +262,14 @@ fn run(
     force: bool,
     force_large: bool,
     threads: usize,
+    divide: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let mut last = Instant::now();
     let mut raised = None;
     let results = guarded(|| {
         Ok(py.detach(|| {
-            let options = RunOptions { out: out.as_deref(), force, force_large, threads };
+            let options = RunOptions { out: out.as_deref(), force, force_large, threads, divide };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
                     return Control::Continue;
@@ -333,7 +335,7 @@ fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     Ok(Table { batch })
 }
 
-/// Every key of a scenario file: path, when, type, default, doc.
+/// Every key of a scenario file: path, when, type, default, doc, source.
 #[pyfunction]
 fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let row = |option: &pauseframe_scenario::resolve::OptionDoc| {
@@ -343,6 +345,7 @@ fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         dict.set_item("type", &option.kind)?;
         dict.set_item("default", &option.default)?;
         dict.set_item("doc", &option.doc)?;
+        dict.set_item("source", option.source)?;
         Ok(dict)
     };
     pauseframe_scenario::resolve::options().iter().map(row).collect()

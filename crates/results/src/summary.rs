@@ -18,7 +18,7 @@ pub enum RunStatus {
     Complete,
     /// Stopped by a signal: what was recorded until then is kept.
     Interrupted,
-    /// Ended by a deadlock before the end that the scenario asked for (`stop.on_deadlock`).
+    /// Ended by a deadlock before the end that the scenario asked for.
     Deadlock,
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
 pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
     let host = &scenario.host;
     let vlans = vlan_routes(scenario, topology).map(Arc::new);
-    let receivers = host.slow_receivers.iter().filter_map(|receiver| {
+    let receivers = host.slow_hosts().iter().filter_map(|receiver| {
         let node = topology.find(&receiver.host)?;
         let stop = receiver.stop.map(|stop| Time::ZERO + stop);
         Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })

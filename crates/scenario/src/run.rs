@@ -35,8 +35,10 @@ pub struct RunOptions<'a> {
     pub force: bool,
     /// Record whatever is asked for, however large it is ([`Resolved::large`]).
     pub force_large: bool,
-    /// Threads; 0: as many as pay off. The results are the same.
+    /// Threads at most; 0: as there are cores. No more than pay off are taken. The results are the same.
     pub threads: usize,
+    /// Take so many threads even where they do not pay off.
+    pub divide: bool,
 }
 
 /// How far a run has come, for people.
@@ -99,7 +101,7 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (built, said) = divided(build(scenario).map_err(RunError::Build)?, options.threads);
+    let (built, said) = divided(build(scenario).map_err(RunError::Build)?, options);
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
     let references =
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
@@ -161,18 +163,30 @@ impl RunProgress {
 }
 
 /// The network in so many cells, each for a thread of its own; and what is to be said if there are fewer.
-fn divided(mut built: Built, threads: usize) -> (Built, Option<String>) {
+fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, Option<String>) {
     let plan = built.network.plan();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cells = if threads == 0 { plan.cells_that_pay(cores) } else { threads.min(plan.cells_max()) };
-    let said = (cells < threads).then(|| {
-        format!("threads: {threads} were asked for, but only {cells} switches have hosts: one thread for each of them")
-    });
+    let asked = if threads == 0 { cores } else { threads };
+    let cells = if divide { asked.min(plan.cells_max()) } else { plan.cells_that_pay(asked) };
+    let said = (cells < threads).then(|| fewer_threads(threads, cells, plan.cells_max()));
     if cells > 1 {
         let partition = plan.partition(cells);
         built.network.divide(&partition);
     }
     (built, said)
+}
+
+/// Why there are fewer threads than were asked for.
+fn fewer_threads(asked: usize, taken: usize, most: usize) -> String {
+    let why = if taken == most {
+        format!(
+            "only {most} {} hosts, and a thread has at least one of them",
+            if most == 1 { "switch has" } else { "switches have" }
+        )
+    } else {
+        "no more pay off in a network of this size".to_owned()
+    };
+    format!("threads: {asked} were asked for, {taken} taken: {why}")
 }
 
 /// A run that is over.

@@ -15,6 +15,8 @@ pub struct OptionDoc {
     pub default: String,
     /// What it means, in one line.
     pub doc: String,
+    /// The document that it comes from, or "".
+    pub source: &'static str,
     /// Its type.
     pub shape: Shape,
     /// The values that it may have, where they are fewer than its type has.

@@ -1,7 +1,8 @@
 //! A JSON Schema (draft 2020-12) of a language, from what its readers say of themselves.
 //!
 //! It knows types, units, ranges, names and which kind has which keys. Left out is what depends on several keys: that a
-//! host exists, that XON is below XOFF. Keys of its own: `x-order`, the keys of a table in the order of the reference.
+//! host exists, that XON is below XOFF. Keys of its own: `x-order`, the keys of a table in the order of the reference;
+//! `x-source`, the document that a key comes from.
 
 use crate::docs::{Documentation, OptionDoc, Range};
 use crate::language::Language;
@@ -266,6 +267,9 @@ fn described(mut value: Value, option: &OptionDoc) -> Value {
         (None, words) => format!("{} (default: {words})", option.doc),
     };
     value["description"] = json!(doc);
+    if !option.source.is_empty() {
+        value["x-source"] = json!(option.source);
+    }
     if let Some(default) = default {
         value["default"] = default;
     }

@@ -18,6 +18,9 @@
 /// | `by(function, arguments..)`, `try_by(..)` | is read by a function: (table, key, documentation, arguments..) |
 /// | `from(value)`, `try_from(value)` | is none: the value follows from what was read |
 ///
+/// `#[source = "RFC 3042"]` below the comment says from which document the key comes; above the struct it is that of all keys
+/// which do not say.
+///
 /// Earlier keys are in scope by their names (as an `Option` where they must be there and may be missing), and a block behind
 /// `=>` is run when its key was read: the place for checks across keys.
 ///
@@ -29,6 +32,7 @@
 ///     /// Hosts and their NICs
 ///     pub struct HostSpec {
 ///         /// Largest IP packet
+///         #[source = "RFC 791"]
 ///         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
 ///         /// Sends at most this much at once
 ///         burst: Option<Bytes> = optional("none: no limit") => {
@@ -47,10 +51,12 @@
 macro_rules! table {
     (
         $(#[doc = $about:literal])+
+        $(#[source = $sources:literal])?
         $(#[derive($($more:ident),+)])?
         pub struct $name:ident $(as $title:literal)? {
             $(
                 $(#[doc = $doc:literal])+
+                $(#[source = $source:literal])?
                 $key:ident : $ty:ty = $how:ident ( $($how_args:tt)* ) $(=> $check:block)? ;
             )*
         }
@@ -64,13 +70,14 @@ macro_rules! table {
         }
 
         $crate::table! {
-            @reader $read $name [$crate::table!(@title $name $($title)?)] [concat!($($about),+)] ($t $(, $arg: $argty)*)
-            { $( $key, $how, [concat!($($doc),+)], ($($how_args)*), ($($check)?); )* }
+            @reader $read $name [$crate::table!(@title $name $($title)?)] [concat!($($about),+)]
+            [concat!("" $(, $sources)?)] ($t $(, $arg: $argty)*)
+            { $( $key, $how, [concat!($($doc),+)], [concat!("" $(, $source)?)], ($($how_args)*), ($($check)?); )* }
         }
     };
     (
-        @reader read $name:ident [$title:expr] [$about:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
-        { $( $key:ident, $how:ident, [$doc:expr], $how_args:tt, ($($check:block)?); )* }
+        @reader read $name:ident [$title:expr] [$about:expr] [$sources:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
+        { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
     ) => {
         impl $name {
             /// Reads the table; what is wrong has its default.
@@ -78,6 +85,7 @@ macro_rules! table {
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Self {
                 $t.about($title, $about.trim_start());
                 $(
+                    $t.cite($source, $sources);
                     let $key = $crate::table!(@key $t, $key, $doc, $how $how_args);
                     $( $check )?
                 )*
@@ -86,8 +94,8 @@ macro_rules! table {
         }
     };
     (
-        @reader try_read $name:ident [$title:expr] [$about:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
-        { $( $key:ident, $how:ident, [$doc:expr], $how_args:tt, ($($check:block)?); )* }
+        @reader try_read $name:ident [$title:expr] [$about:expr] [$sources:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
+        { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
     ) => {
         impl $name {
             /// Reads the table; `None` where a problem was recorded without which there is no value.
@@ -95,6 +103,7 @@ macro_rules! table {
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Option<Self> {
                 $t.about($title, $about.trim_start());
                 $(
+                    $t.cite($source, $sources);
                     let $key = $crate::table!(@key $t, $key, $doc, $how $how_args);
                     $( $check )?
                 )*

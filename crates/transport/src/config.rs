@@ -48,7 +48,7 @@ pub struct RtoConfig {
     pub wheel: bool,
 }
 
-/// How the time-out of a delayed ACK is chosen, and what goes out at once.
+/// How the timeout of a delayed ACK is chosen, and what goes out at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelayedAckForm {
     /// The constant `timeout`; the count alone makes an ACK go out at once.
@@ -183,7 +183,7 @@ pub struct Config {
     pub rto: RtoConfig,
     /// Delayed ACKs.
     pub delayed_ack: DelayedAckConfig,
-    /// Whether their time-out is constant, or as in Linux.
+    /// Whether their timeout is constant, or as in Linux.
     pub delayed_ack_form: DelayedAckForm,
     /// Receive window in bytes where it is fixed.
     pub receive_window: u32,
@@ -209,7 +209,7 @@ pub struct Config {
     pub cache: CachePolicy,
     /// SYN or SYN-ACK is given up after this many retransmissions (Linux: 6).
     pub syn_retries: u32,
-    /// Data are given up after this many consecutive time-outs (Linux: 15).
+    /// Data are given up after this many consecutive timeouts (Linux: 15).
     pub retries: u32,
     /// Mechanisms of Linux that are off for once, see [`Config::without`].
     pub without: Without,

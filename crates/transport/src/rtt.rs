@@ -122,7 +122,7 @@ impl RtoConfig {
         self.tick(now.saturating_add(timeout))
     }
 
-    /// Linux `calc_wheel_index`: time-outs are whole ticks, counted from the last tick, and so that none fires early one
+    /// Linux `calc_wheel_index`: timeouts are whole ticks, counted from the last tick, and so that none fires early one
     /// more; from 63 ticks on in steps of 8, from 63 * 8 on of 64, and so on. A timer of 201 ms set
     /// between two ticks expires 201 to 209 ms later.
     #[cold]

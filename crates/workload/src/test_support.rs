@@ -70,7 +70,7 @@ pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
     flows
 }
 
-/// The record of `spec` when it ends at `end` with `timeouts` time-outs.
+/// The record of `spec` when it ends at `end` with `timeouts` timeouts.
 pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32) -> FlowRecord {
     FlowRecord {
         spec,

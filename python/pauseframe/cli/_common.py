@@ -35,8 +35,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on st
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
 ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Threads that share the network [default: as many as pay off].")
+    int | None,
+    typer.Option(
+        "--threads", min=1, help="Threads that share the network, if so many pay off [default: one per core]."
+    ),
 ]
+Divide = Annotated[bool, typer.Option("--divide", help="Take all --threads, even where they do not pay off.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]

@@ -198,11 +198,11 @@ def options(
     containing: Annotated[str, typer.Argument(help="Only keys whose path or text contains this.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List every key of a scenario file: type, default, meaning."""
+    """List every key of a scenario file: type, default, meaning, and the document that it comes from."""
     import pauseframe as pf
 
     wanted = containing.lower()
-    rows = [row for row in pf.options() if wanted in row["path"].lower() or wanted in row["doc"].lower()]
+    rows = [row for row in pf.options() if any(wanted in row[part].lower() for part in ("path", "doc", "source"))]
     if not rows:
         _no_such_option(containing)
     if as_json:
@@ -217,7 +217,8 @@ def options(
     table.add_column("meaning", overflow="fold", min_width=30)
     for row in rows:
         when = f" ({row['when']})" if row.get("when") else ""
-        table.add_row(row["path"], row["type"], row["default"], row["doc"] + when)
+        source = f" ({row['source']})" if row["source"] else ""
+        table.add_row(row["path"], row["type"], row["default"], row["doc"] + source + when)
     print_table(table)
 
 

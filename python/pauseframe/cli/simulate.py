@@ -11,6 +11,7 @@ import typer
 from pauseframe import _interrupt
 from pauseframe.cli._common import (
     AsJson,
+    Divide,
     Force,
     ForceLarge,
     Jobs,
@@ -55,6 +56,7 @@ def run(
     force: Force = False,
     force_large: ForceLarge = False,
     threads: Threads = None,
+    divide: Divide = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,6 +73,7 @@ def run(
         force=force,
         force_large=force_large,
         threads=threads,
+        divide=divide,
         progress=False if quiet else None,
     )
     if as_json:

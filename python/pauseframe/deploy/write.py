@@ -8,7 +8,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pauseframe.deploy import hosts, linux, rollout, sonic
 from pauseframe.deploy.inventory import read_inventory
@@ -17,12 +17,14 @@ from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, re
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pauseframe.types import DeploymentSummary
+
 MARK = "deploy.json"
 
 
 def write_deployment(
     folder: Path, out: Path, settings: Settings, *, inventory: Sequence[Path] = (), force: bool = False
-) -> dict[str, Any]:
+) -> DeploymentSummary:
     """Reads a plan, verifies every step of its roll-out, writes the files. Returns counts and notes.
 
     `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md the order; inventory.csv the names and
@@ -42,7 +44,7 @@ def write_deployment(
         _write_hosts(plan, partial / "hosts", settings, names)
         (partial / "inventory.csv").write_text(_inventory(plan), encoding="utf-8")
         (partial / "ROLLOUT.md").write_text(rollout.as_text(order, checked, settings.target, names), encoding="utf-8")
-        summary = {
+        summary: DeploymentSummary = {
             "program": "pauseframe",
             "target": settings.target,
             "hosts_run": settings.hosts,
@@ -83,7 +85,7 @@ def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[st
         _json(own / "fdb.json", sonic.swssconfig(plan, switch))
 
 
-def _neighbours(plan: Plan, switch: str) -> dict[str, Any]:
+def _neighbours(plan: Plan, switch: str) -> dict[str, object]:
     """What `lldpctl -f json0` is to say of the wiring."""
     interfaces = [
         {

@@ -11,6 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pauseframe.headroom import LIGHT, reaction_quanta
+from pauseframe.scenario import Scenario
+from pauseframe.scenario.tables import (
+    Custom,
+    Dumbbell,
+    Flow,
+    Flows,
+    Host,
+    Link,
+    NoMarker,
+    NToOne,
+    Pfc,
+    Routing,
+    SlowReceiver,
+    Step,
+    Switch,
+    Transport,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,23 +69,28 @@ def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequ
     mtu = min(max(mtu, 576), 9216)
     xoff = max(100_000, 40 * mtu)
     burst = max(2_000_000, 40 * xoff, speed * 20)
-    scenario = f"""name = "short-headroom"
-stop = "200 ms"
-topology = {{ kind = "dumbbell", left = 4, right = 1, link = {{ rate = "{speed} Mbps", delay = "{_delay(cable)}" }} }}
-transport = {{ preset = "tcp_bolt", initial_window = "{burst} B", receive_window = "{2 * burst} B" }}
-host = {{ mtu = "{mtu} B" }}
+    scenario = Scenario(
+        name="short-headroom",
+        stop="200 ms",
+        topology=Dumbbell(4, 1, link=Link(f"{speed} Mbps", _delay(cable))),
+        transport=_bolt(f"{burst} B", f"{2 * burst} B"),
+        host=Host(mtu=f"{mtu} B"),
+        switch=Switch(
+            buffer=f"{2 * xoff + headroom + 2_000_000} B",
+            marker=NoMarker(),
+            pfc=Pfc(xoff=f"{xoff} B", headroom=f"{headroom} B", reaction=_reaction(speed)),
+        ),
+        workload=[NToOne(f"{burst} B", senders=4)],
+    )
+    return Consequence("loss", scenario.to_toml(), _loss)
 
-[switch]
-buffer = "{2 * xoff + headroom + 2_000_000} B"
-marker = {{ kind = "none" }}
-pfc = {{ xoff = "{xoff} B", headroom = "{headroom} B", reaction = "{_reaction(speed)}" }}
 
-[[workload]]
-kind = "n_to_1"
-senders = 4
-size = "{burst} B"
-"""
-    return Consequence("loss", scenario, _loss)
+def _bolt(window: str, receive: str, *, lossless: bool | None = None) -> Transport:
+    return Transport(preset="tcp_bolt", initial_window=window, receive_window=receive, lossless=lossless)
+
+
+def _near(speed: int) -> Link:
+    return Link(f"{speed} Mbps", "500 ns")
 
 
 def _delay(cable: float) -> str:
@@ -81,21 +103,15 @@ def _reaction(speed: int) -> str:
 
 def lossy_class(speed: int) -> Consequence:
     """What lossless TCP-Bolt loses where a switch has it in a lossy class. `speed` in Mb/s."""
-    scenario = f"""name = "lossy-class"
-stop = "200 ms"
-topology = {{ kind = "dumbbell", left = 8, right = 1, link = {{ rate = "{speed} Mbps", delay = "500 ns" }} }}
-transport = {{ preset = "tcp_bolt", lossless = false, initial_window = "2 MB", receive_window = "4 MB" }}
-
-[switch]
-buffer = "500 KB"
-marker = {{ kind = "none" }}
-
-[[workload]]
-kind = "n_to_1"
-senders = 8
-size = "2 MB"
-"""
-    return Consequence("loss", scenario, _loss)
+    scenario = Scenario(
+        name="lossy-class",
+        stop="200 ms",
+        topology=Dumbbell(8, 1, link=_near(speed)),
+        transport=_bolt("2 MB", "4 MB", lossless=False),
+        switch=Switch(buffer="500 KB", marker=NoMarker()),
+        workload=[NToOne("2 MB", senders=8)],
+    )
+    return Consequence("loss", scenario.to_toml(), _loss)
 
 
 def late_marks(speed: int) -> Consequence:
@@ -105,22 +121,15 @@ def late_marks(speed: int) -> Consequence:
         unmarked = summary["pfc_pauses"] > 0 and summary["ecn_marks"] == 0
         return f"{summary['pfc_pauses']} pauses and not one mark" if unmarked else None
 
-    scenario = f"""name = "late-marks"
-stop = "20 ms"
-topology = {{ kind = "dumbbell", left = 4, right = 1, link = {{ rate = "{speed} Mbps", delay = "500 ns" }} }}
-transport = {{ preset = "tcp_bolt", initial_window = "2 MB", receive_window = "4 MB" }}
-
-[switch]
-buffer = "4 MB"
-marker = {{ kind = "step", k = "3 MB" }}
-pfc = {{ xoff = "100 KB" }}
-
-[[workload]]
-kind = "n_to_1"
-senders = 4
-size = "2 MB"
-"""
-    return Consequence("late marks", scenario, shown)
+    scenario = Scenario(
+        name="late-marks",
+        stop="20 ms",
+        topology=Dumbbell(4, 1, link=_near(speed)),
+        transport=_bolt("2 MB", "4 MB"),
+        switch=Switch(buffer="4 MB", marker=Step("3 MB"), pfc=Pfc(xoff="100 KB")),
+        workload=[NToOne("2 MB", senders=4)],
+    )
+    return Consequence("late marks", scenario.to_toml(), shown)
 
 
 def pause_storm(speed: int) -> Consequence:
@@ -130,23 +139,17 @@ def pause_storm(speed: int) -> Consequence:
         stuck = summary["flows_total"] - summary["flows_finished"]
         return f"{stuck} flows stand still after {summary['pfc_pauses']} pauses" if stuck > 1 else None
 
-    scenario = f"""name = "pause-storm"
-stop = "20 ms"
-topology = {{ kind = "dumbbell", left = 2, right = 2, link = {{ rate = "{speed} Mbps", delay = "500 ns" }} }}
-transport = {{ preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }}
-switch = {{ buffer = "1 MB" }}
-
-[host]
-slow_receivers = [{{ host = "r0", rate = "1 Mbps", buffer = "128 KB" }}]
-
-[[workload]]
-kind = "flows"
-flows = [
-    {{ src = "l0", dst = "r0", size = "4 MB" }},
-    {{ src = "l1", dst = "r1", size = "4 MB", start = "{max(2000, 64_000_000 // speed)} us" }},
-]
-"""
-    return Consequence("storm", scenario, shown)
+    later = f"{max(2000, 64_000_000 // speed)} us"
+    scenario = Scenario(
+        name="pause-storm",
+        stop="20 ms",
+        topology=Dumbbell(2, 2, link=_near(speed)),
+        transport=_bolt("4 MB", "8 MB"),
+        switch=Switch(buffer="1 MB"),
+        host=Host(slow_receivers=[SlowReceiver("r0", "1 Mbps", buffer="128 KB")]),
+        workload=[Flows([Flow("l0", "r0", "4 MB"), Flow("l1", "r1", "4 MB", start=later)])],
+    )
+    return Consequence("storm", scenario.to_toml(), shown)
 
 
 def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
@@ -160,39 +163,27 @@ def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
 
     count = max(len(hops), 3)
     names = [f"r{i}" for i in range(count)]
-    links = [f'["h{i}", "{name}"]' for i, name in enumerate(names)]
-    links += [f'["{name}", "{names[(i + 1) % count]}"]' for i, name in enumerate(names)]
+    links = [(f"h{i}", name) for i, name in enumerate(names)]
+    links += [(name, names[(i + 1) % count]) for i, name in enumerate(names)]
     # Ports are numbered as links are listed: a switch's host is eth1, then its two links of the ring.
     onward = ["eth2", *["eth3"] * (count - 1)]
     rows = [
         f"{name},1,h{to},{'eth1' if at == to else onward[at]}" for to in range(count) for at, name in enumerate(names)
     ]
     tables = "\n".join(["vlan,lane", "1,0", "", "switch,vlan,destination,port", *rows, ""])
-    flows = ",\n".join(f'    {{ src = "h{i}", dst = "h{(i + 2) % count}", size = "6 MB" }}' for i in range(count))
     about = "\n".join(
         f"# {names[i]} stands for {_plain(hop[0])}, egress {_plain(hop[1])}" for i, hop in enumerate(hops)
     )
-    scenario = f"""{about}
-name = "circle"
-stop = "20 ms"
-transport = {{ preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }}
-switch = {{ buffer = "100 KB", marker = {{ kind = "none" }}, pfc = {{ xoff = "40 KB" }} }}
-routing = {{ kind = "plan", path = "circle-tables.csv" }}
-
-[topology]
-kind = "custom"
-link = {{ rate = "{speed} Mbps", delay = "500 ns" }}
-hosts = [{", ".join(f'"h{i}"' for i in range(count))}]
-switches = [{", ".join(f'"{name}"' for name in names)}]
-links = [{", ".join(links)}]
-
-[[workload]]
-kind = "flows"
-flows = [
-{flows},
-]
-"""
-    return Consequence("deadlock", scenario, shown, (("circle-tables.csv", tables),))
+    scenario = Scenario(
+        name="circle",
+        stop="20 ms",
+        transport=_bolt("4 MB", "8 MB"),
+        switch=Switch(buffer="100 KB", marker=NoMarker(), pfc=Pfc(xoff="40 KB")),
+        routing=Routing("plan", path="circle-tables.csv"),
+        topology=Custom([f"h{i}" for i in range(count)], names, links, link=_near(speed)),
+        workload=[Flows([Flow(f"h{i}", f"h{(i + 2) % count}", "6 MB") for i in range(count)])],
+    )
+    return Consequence("deadlock", f"{scenario.to_toml()}\n{about}\n", shown, (("circle-tables.csv", tables),))
 
 
 def _plain(text: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import RunError
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
-from pauseframe.sweep.store import ERROR_FILE, file_flaw, is_whole, read_json
+from pauseframe.sweep.store import ERROR_FILE, FailureEntry, file_flaw, is_whole, read_json
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
 
 if TYPE_CHECKING:
@@ -18,23 +18,17 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from pauseframe._plain import Settings, Value
+    from pauseframe._plain import Value
     from pauseframe.results import TableName
     from pauseframe.sweep.plan import PlannedRow, SweepManifest
 
 MANIFEST = "sweep.json"
 
 
-class Failure(TypedDict):
+class Failure(FailureEntry):
     """A run that failed."""
 
     path: str
-    key: str
-    axes: Settings
-    seed: int
-    message: str
-    command: str
-    """Does it again."""
 
 
 class Sweep:
@@ -110,7 +104,7 @@ class Sweep:
             raise RunError(f"{self.folder}: no run has finished")
         files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
         for file in files:
-            sealed = (read_json(file.parent / RUN_MANIFEST) or {}).get("files", {}).get(file.name, {})
+            sealed = (read_json(file.parent / RUN_MANIFEST) or {}).get("files", {}).get(file.name)
             if (damage := file_flaw(file, sealed)) is not None:
                 raise RunError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
         typed = self._typed_axes()
@@ -145,6 +139,12 @@ class Sweep:
             f"<pauseframe.Sweep {self.name!r}: {axes or 'no axes'} × {len(self.seeds)} seeds, "
             f"{len(self.finished)} of {len(self.planned)} runs finished{failed}>"
         )
+
+    def _repr_html_(self) -> str:
+        """What it is, and the summaries of its runs, for a notebook."""
+        from html import escape
+
+        return f"<p>{escape(repr(self))}</p>{self.summaries._repr_html_()}"
 
 
 def load_sweep(folder: str | Path) -> Sweep:

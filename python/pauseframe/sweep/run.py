@@ -139,8 +139,7 @@ def _settle(outcome: Outcome, folder: Path, store: Store) -> str | None:
             return None
         if is_disk_full(error):
             raise RunError(f"no room left for results: {error}; what is finished is kept, --resume does the rest")
-        about = {"axes": run.axes, "seed": run.seed, "key": run.key}
-        entry = record_failure(folder / run.path, scenario_of(run), about, error)
+        entry = record_failure(folder / run.path, scenario_of(run), run, error)
     except OSError as problem:
         text = f"{folder / run.path}: {problem}; what is finished is kept, --resume does the rest"
         raise RunError(text) from problem

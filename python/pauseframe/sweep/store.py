@@ -17,7 +17,7 @@ import os
 import shlex
 import shutil
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pauseframe import _core
 from pauseframe._files import is_alive, write_text
@@ -26,12 +26,27 @@ from pauseframe._manifest import FINISHED
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pauseframe._plain import Settings
+    from pauseframe.sweep.plan import PlannedRun
+    from pauseframe.types import SealedFile
+
 STORE_NAME = ".pauseframe-store"
 ERROR_FILE = "error.json"
 SCENARIO_FILE = "scenario.resolved.toml"
 MANIFEST = "manifest.json"
 DIGEST_BYTES = 16
 _numbers = itertools.count()
+
+
+class FailureEntry(TypedDict):
+    """What `error.json` holds."""
+
+    key: str
+    axes: Settings
+    seed: int
+    message: str
+    command: str
+    """Does the run again."""
 
 
 class Store:
@@ -114,20 +129,27 @@ def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
     return None
 
 
-def file_flaw(path: Path, sealed: dict[str, Any], *, contents: bool = True) -> str | None:
+def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -> str | None:
     """Why a file is not the one that was sealed; None if it is."""
     try:
-        if path.stat().st_size != sealed.get("bytes") or (contents and _digest_of_file(path) != sealed.get("blake2b")):
+        size = path.stat().st_size
+        if sealed is None or size != sealed["bytes"] or (contents and _digest_of_file(path) != sealed["blake2b"]):
             return "is not what was written"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return None
 
 
-def record_failure(target: Path, scenario: str, about: dict[str, Any], message: str) -> dict[str, Any]:
+def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -> FailureEntry:
     """Writes `error.json` and the scenario into a run's folder and returns what the former says."""
     path = target / SCENARIO_FILE
-    entry = {**about, "message": message, "command": f"pauseframe run {shlex.quote(str(path))}"}
+    entry: FailureEntry = {
+        "axes": dict(run.axes),
+        "seed": run.seed,
+        "key": run.key,
+        "message": message,
+        "command": f"pauseframe run {shlex.quote(str(path))}",
+    }
     target.mkdir(parents=True, exist_ok=True)
     write_text(path, scenario)
     write_text(target / ERROR_FILE, json.dumps(entry, indent=2) + "\n")

@@ -9,8 +9,8 @@ table! {
     /// CE when the backlog exceeds `k`
     #[derive(Copy)]
     pub struct Step {
-        // bolt §IV-A2: DCTCP's threshold.
         /// Mark while the backlog of the queue exceeds this: a size, or "20 packets"
+        #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
         k: Threshold = or(Threshold::Bytes(Bytes(22_500))) => {
             let fits = match k {
                 Threshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(&bytes),

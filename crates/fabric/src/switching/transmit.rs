@@ -12,12 +12,18 @@ impl Switching {
     #[inline]
     pub(crate) fn kick(&mut self, port: PortId, ports: &mut Ports, near: &mut Near) {
         if ports.is_due(port, near) {
-            self.transmit(port, ports, near);
+            self.transmit_next(port, ports, near);
         }
     }
 
+    /// [`Self::transmit`], out of the run loop's way.
+    #[inline(never)]
+    fn transmit_next(&mut self, port: PortId, ports: &mut Ports, near: &mut Near) {
+        self.transmit(port, ports, near);
+    }
+
     /// Puts the next frame on the wire: a pause frame, else the first packet of the class whose turn it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, port: PortId, ports: &mut Ports, near: &mut Near) {
         if ports.transmit_control(port, near) {
             return;

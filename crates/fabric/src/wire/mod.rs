@@ -241,7 +241,13 @@ impl Ports {
     pub(crate) fn send_at_once(&mut self, port: PortId, index: PacketId, class: u8, near: &mut Near) {
         let size = u32::from(near.packets[index].size);
         self.lanes[near.hot.lane(port, class)].count_sent(size);
-        self.put_on_wire(port, index, near);
+        if near.hot.tapped {
+            self.put_on_tapped_wire(port, index, near);
+            return;
+        }
+        let state = &mut self.ports[port];
+        debug_assert!(state.ready == 0 && state.control.is_empty(), "an idle port has nothing to send");
+        state.serve_last(port, index, state.delay, near);
     }
 
     /// A packet ends here; the reason is counted at the egress that it was bound for.

@@ -57,9 +57,19 @@ impl Port {
         self.busy_until == Time::MAX
     }
 
-    /// The frame in service: it is over at `busy_until` and reaches the other end `delay` later.
+    /// The frame in service: it is over at `busy_until` and reaches the other end `delay` later. If more waits, it is sent then.
     #[inline(always)]
     pub(crate) fn serve(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
+        self.serve_last(port, index, delay, near);
+        if self.eligible() != 0 || !self.control.is_empty() {
+            self.tx_pending = true;
+            near.schedule(self.busy_until, Event::TxDone(port));
+        }
+    }
+
+    /// The same where nothing waits behind it.
+    #[inline(always)]
+    pub(crate) fn serve_last(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
         let now = near.now();
         debug_assert!(self.busy_until <= now, "two frames on one wire");
         let packet = &mut near.packets[index];
@@ -67,10 +77,6 @@ impl Port {
         let arrival = over + delay;
         packet.at = arrival;
         self.busy_until = over;
-        if self.eligible() != 0 || !self.control.is_empty() {
-            self.tx_pending = true;
-            near.schedule(over, Event::TxDone(port));
-        }
         if self.in_flight.push(&mut near.packets, index) {
             near.schedule(arrival, Event::Arrive(port));
         }

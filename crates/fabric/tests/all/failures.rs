@@ -21,7 +21,7 @@ fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) 
     Failure { what: Failed::Link(port(topology, a, b).link()), down: Time(down), up: up.map(Time) }
 }
 
-/// Time-outs after a millisecond, so that a test does not wait for long.
+/// Timeouts after a millisecond, so that a test does not wait for long.
 fn impatient(window: u64) -> Config {
     let rto = RtoConfig { initial: Span::from_ms(1), min: Span::from_ms(1), ..config().rto };
     Config { rto, initial_window: window, ..config() }

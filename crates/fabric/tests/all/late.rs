@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 const US: u64 = 1_000_000;
 
-/// Time-outs long before the first ACK can be back, so that everything is sent many times.
+/// Timeouts long before the first ACK can be back, so that everything is sent many times.
 fn hasty(config: &Config, rto: Span) -> Config {
     let rto = RtoConfig { initial: rto, min: rto, max: Span::from_ms(2), ..config.rto };
     Config { rto, retries: 30, syn_retries: 30, ..config.clone() }

@@ -5,7 +5,7 @@
 //! pair ([`pauseframe_flowlevel::MaxMin`]), and what could any routing give
 //! ([`pauseframe_flowlevel::ConcurrentFlow`])? Left out, of the scenario: transports, queues, buffers, pauses,
 //! headers, delays; bytes are those of the application. Sources of datagrams send at their rate and before all others,
-//! and what finds no room is lost; slow receivers and `read_rate` are limits. Left out of routing: packet spraying. A
+//! and what finds no room is lost; slow receivers and slow readers are limits. Left out of routing: packet spraying. A
 //! scenario with failures, or with hosts that do not answer, is refused (`left_out.rs`).
 
 mod demand;
@@ -204,7 +204,7 @@ fn dynamic_results(
     let begin = Instant::now();
     let scenario = &resolved.scenario;
     let mut capacity = pauseframe_flowlevel::capacities(topology);
-    for receiver in &scenario.host.slow_receivers {
+    for receiver in scenario.host.slow_hosts() {
         let node = topology.find(&receiver.host).map(|host| &topology.nodes()[host]);
         for port in node.into_iter().flat_map(|node| &node.ports) {
             let towards_it = &mut capacity[port.reverse().0 as usize];

@@ -32,7 +32,7 @@ const DATAGRAM_HEADERS: u32 = 28;
 #[derive(Clone, Copy, Debug)]
 enum Sender {
     /// As fast as the network lets them, up to what the receiver reads.
-    Connection { read_rate: Option<BitRate> },
+    Connection { read: Option<BitRate> },
     /// At this rate of application bits, whatever becomes of them.
     Datagrams { rate: BitRate },
 }
@@ -48,14 +48,14 @@ impl Sender {
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
         let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
-        Sender::Connection { read_rate: named.map_or(&scenario.transport, |(_, spec)| spec).read_rate }
+        Sender::Connection { read: named.map_or(&scenario.transport, |(_, spec)| spec).read_rate }
     }
 
     /// One way of a flow. Datagrams end when the last of them is sent, not when the network has carried as many bytes.
     fn arrival(self, start: Time, size: u64, stop: Option<Time>) -> Arrival {
         let plain = Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
         match self {
-            Sender::Connection { read_rate } => Arrival { cap: read_rate, ..plain },
+            Sender::Connection { read } => Arrival { cap: read, ..plain },
             Sender::Datagrams { rate } => {
                 let sent = start.saturating_add(Span::from_secs_f64(size as f64 * 8.0 / rate.0 as f64));
                 let stop = Some(stop.map_or(sent, |stop| stop.min(sent)));

@@ -9,8 +9,8 @@ use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, Priority, Span};
-use pauseframe_workload::Partial;
 use pauseframe_workload::hosts::Hosts;
+use pauseframe_workload::{Partial, application};
 
 /// A transport that was read.
 pub(crate) struct Named {
@@ -72,14 +72,19 @@ pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial]) {
     }
 }
 
-pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
-    if stop.time.is_none() && !stop.when_finished && !ledger.failed("stop") {
-        ledger.problem(
-            "stop.when_finished",
-            "false, and there is no stop.time: the run has no end",
-            "add stop.time",
-        );
+/// The applications together have places for their ranks on the hosts of `topology`.
+pub(crate) fn places(ledger: &mut Ledger, topology: &Topology, workloads: &[Partial], seed: u64) {
+    let applications = workloads.iter().map(|workload| match &workload.kind {
+        Some(WorkloadKind::Application(spec)) => Some(spec),
+        _ => None,
+    });
+    if let Err((index, reason)) = application::place(applications, topology, seed) {
+        let hint = "give it fewer ranks, or several on a host (ranks_per_host), or the fabric more hosts";
+        ledger.problem(&format!("workload.{index}"), reason, hint);
     }
+}
+
+pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
     let Some(end) = stop.time else { return };
     for Partial { name, kind, .. } in workloads {
         let late =
@@ -187,9 +192,9 @@ pub(crate) fn transports(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
             )),
-            (Some(backlog), EcnName::Off) => ledger.warn(format!(
-                "transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"
-            )),
+            (Some(backlog), EcnName::Off) if !spec.lossless && marker.drops_not_ect() => ledger.warn(
+                format!("transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"),
+            ),
             _ => {}
         }
     }

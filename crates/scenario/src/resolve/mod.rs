@@ -207,6 +207,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
         faults::check(ledger, graph, &failure, &corruption, &stop);
+        checks::places(ledger, graph, &workloads, seed);
     }
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);

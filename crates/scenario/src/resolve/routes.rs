@@ -4,7 +4,7 @@
 //! refused where a pause stops whole links, and with them all lanes: nobody who plans lanes wants that.
 
 use super::checks::Named;
-use crate::spec::routing::VLAN_MAX;
+use crate::spec::engines::VLAN_MAX;
 use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;

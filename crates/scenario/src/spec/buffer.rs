@@ -23,8 +23,8 @@ kinds! {
 table! {
     /// Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless
     pub struct PerPort {
-        // bolt §IV-A2: 225 KB a port.
         /// Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic
+        #[source = "bolt §IV-A2: 225 KB a port"]
         size: Bytes = or_in(Bytes::kb(225), Bytes(1)..=BUFFER_MAX);
     }
     pub fn read(t);
@@ -33,14 +33,16 @@ table! {
 table! {
     /// One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free
     pub struct Shared {
-        // The packet buffer of bolt's switch, the G8264.
         /// Bytes of a switch, headroom and reserved bytes included
+        #[source = "the packet buffer of bolt's switch, the G8264"]
         size: Bytes = or_in(Bytes::kb(9_000), Bytes(1)..=BUFFER_MAX);
-        /// A queue may hold alpha times what is free (Choudhury and Hahne 1998)
+        /// A queue may hold alpha times what is free
+        #[source = "Choudhury and Hahne 1998"]
         alpha: f64 = or_in(1.0, ALPHAS);
         /// Bytes that each (port, priority) owns beyond the pool
         reserved: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=BUFFER_MAX);
         /// Bytes that lossy traffic alone uses; the rest is for lossless traffic
+        #[source = "SONiC: egress_lossy_pool"]
         egress_pool: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "none: one pool for all") => {
             let message = || format!("{} is not below size ({size})", egress_pool.unwrap_or_default());
             t.check(egress_pool.is_none_or(|pool| pool < size), "egress_pool", message, "lower it");
@@ -52,8 +54,8 @@ table! {
 table! {
     /// N-fold speed-up: each ingress (port, priority) owns `size` bytes, an egress queue may hold what all of them hold
     pub struct IdealOutputQueued {
-        // cee Table I: 100 KB a port.
-        /// Bytes of each ingress (port, priority); an egress queue may hold what all of them hold (cee §III-B4)
+        /// Bytes of each ingress (port, priority); an egress queue may hold what all of them hold
+        #[source = "cee §III-B4, Table I: 100 KB a port"]
         size: Bytes = or_in(Bytes::kb(100), Bytes(1)..=BUFFER_MAX);
     }
     pub fn read(t);

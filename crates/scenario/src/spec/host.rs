@@ -21,8 +21,9 @@ table! {
         tx_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC
         wire_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Links of hosts, both ways, are token buckets of so many bytes (Linux TBF): a frame takes at least their time from
+        /// Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from
         /// coming to leaving, and more only where it waits; 0: links store and forward
+        #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
         /// Hosts whose links are unsteady in another way than wire_jitter says
         wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
@@ -30,29 +31,41 @@ table! {
         ticks_apart: bool = or(false);
         /// Time from the last bit at the NIC to TCP
         rx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        // cee Table I: 512 KB a NIC.
         /// Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped
+        #[source = "cee Table I: 512 KB a NIC"]
         nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
         /// Queues of the NIC: a single one, or one for each destination, served in turn
         nic_queue: NicQueue = by(nic_queue, qcn);
         /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
+        #[source = "Linux: tcp_tso_autosize, tcp_tso_should_defer"]
         tso: bool = or(false);
-        /// Data of the largest super-packet (gso_max_size less headers)
+        /// Data of the largest super-packet
+        #[source = "Linux: gso_max_size less headers"]
         tso_size: Bytes = or_in(Bytes::kb(64), Bytes(1_000)..=Bytes(65_536));
         /// Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP
+        #[source = "Linux: tcp_gro_receive"]
         gro: bool = or(false);
-        /// How long a poll gathers frames from the first on: the NIC's interrupt moderation, or gro_flush_timeout
+        /// How long a poll gathers frames from the first on, as the NIC's interrupt moderation does
+        #[source = "Linux: gro_flush_timeout"]
         gro_timeout: Span = or_in(Span::from_us(10), Span::from_ns(1)..=Span::from_ms(10));
         /// Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it
         wire_overhead: WireOverhead = or(WireOverhead::Ethernet);
         /// Hosts that take frames out of a receive buffer of their own at a rate of their own
         slow_receivers: Vec<SlowReceiver> = by(of_hosts, hosts, SlowReceiver::read);
         /// Hosts where nobody listens: they answer a SYN with RST
+        #[source = "RFC 9293 §3.10.7.1"]
         refusing: Vec<String> = or(Vec::new());
         /// Hosts that answer nothing, as if down
         silent: Vec<String> = or(Vec::new());
     }
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
+}
+
+impl HostSpec {
+    /// The hosts that take frames at a rate of their own.
+    pub fn slow_hosts(&self) -> &[SlowReceiver] {
+        &self.slow_receivers
+    }
 }
 
 /// One queue, as adapters and kernels have it; QCN asks for an adapter that limits each destination by itself.
@@ -88,8 +101,8 @@ table! {
         host: String = try_by(host_of_row, names, hosts);
         /// Rate at which it takes frames out of the buffer
         rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
-        // As much as a NIC holds on its way out: cee Table I, 512 KB.
         /// The buffer: lossless classes pause the link before it is full, lossy ones are dropped
+        #[source = "cee Table I: as much as a NIC holds on its way out"]
         buffer: Bytes = or_in(Bytes::kb(512), Bytes(576)..=Bytes(4_000_000_000));
         /// When it begins to take them as fast as its link brings them
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");

@@ -6,6 +6,7 @@
 
 mod buffer;
 mod congestion_control;
+pub(crate) mod engines;
 pub(crate) mod faults;
 pub(crate) mod graph;
 pub(crate) mod host;
@@ -24,6 +25,7 @@ pub(crate) mod topology;
 pub(crate) mod transport;
 
 pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
+pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec};
 pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{MarkAt, Marker, NoMarker, NotEct, QueueDiscipline, Red, Step, Threshold};
@@ -38,8 +40,7 @@ pub(crate) use planned::Fabric;
 pub use qcn::QcnSpec;
 pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
 pub use routing::{
-    ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, TreePacking, UseOfTables,
-    VlanRoutingSpec,
+    ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, UseOfTables, VlanRoutingSpec,
 };
 pub use scheduler::{Ets, EtsGroup, SchedulerSpec, Strict};
 pub use stop::Stop;

@@ -10,14 +10,16 @@ use pauseframe_units::{Bytes, Priority, Span};
 
 table! {
     /// Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B); by ingress (port, priority)
+    #[source = "IEEE 802.1Qbb"]
     pub struct PfcSpec {
         /// The lossless priorities; the first is that of lane 0 of the routes, and so on
         priorities: Vec<u8> =
             or_because_in(one_for_each(lanes, t), Each(0..=7), "[3]; one for each lane of the routes") => {
             check_priorities(t, &priorities);
         };
-        /// Pause whole links (PAUSE, IEEE 802.3 Annex 31B) instead of priorities: one ingress account a port, every priority
+        /// Pause whole links (PAUSE) instead of priorities: one ingress account a port, every priority
         /// lossless; then priorities only says which one lossless transports have
+        #[source = "IEEE 802.3 Annex 31B"]
         whole_link: bool = or(false);
         /// Pause above this many ingress bytes
         xoff: Option<Bytes> = optional_in(
@@ -32,11 +34,13 @@ table! {
             }
         };
         /// Bytes of each ingress (port, priority) for what arrives after XOFF
+        #[source = "IEEE 802.1Qbb Annex O"]
         headroom: Option<Bytes> =
             optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: computed for each link (802.1Qbb Annex O)");
         // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
         // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
-        /// From the last bit of a pause frame to the stop; default: bound at 10 Gb/s, IEEE 802.3 31B.3.7
+        /// From the last bit of a pause frame to the stop; default: bound at 10 Gb/s
+        #[source = "IEEE 802.3 31B.3.7"]
         reaction: Span = or_in(Span::from_ns(3072), Span::ZERO..=Span::from_ms(1));
         /// Pause time asked for, in quanta of 512 bit times
         quanta: u16 = or_in(u16::MAX, 1..=u16::MAX);
@@ -50,6 +54,7 @@ table! {
 table! {
     /// A PFC watchdog, as SONiC's pfcwd: a queue that is paused for too long is taken out of flow control
     // Defaults as in SONiC's `pfcwd start_default`: 200 ms each, drop.
+    #[source = "SONiC: pfcwd"]
     #[derive(Copy)]
     pub struct WatchdogSpec {
         /// Paused for this long without a break, with packets waiting: a storm

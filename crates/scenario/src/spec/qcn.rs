@@ -14,6 +14,7 @@ const SIZES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000);
 
 table! {
     /// Quantized congestion notification (IEEE 802.1Qau): a preset's row with what the file changes in it
+    #[source = "IEEE 802.1Qau"]
     pub struct QcnSpec {
         /// Where the defaults of this table come from: IEEE 802.1Q (standard), or cee Table I with Q_eq 20 KB (qcn20) or
         /// 66 KB (qcn66)

@@ -22,6 +22,7 @@ table! {
 
 table! {
     /// Enhanced transmission selection (IEEE 802.1Qaz): the groups share what the priorities in no group leave
+    #[source = "IEEE 802.1Qaz"]
     pub struct Ets {
         /// Bandwidth groups; the priorities of none of them are strict, above all groups
         groups: Vec<EtsGroup> = rows("required", EtsGroup::read) => { check_groups(t, &groups); };
@@ -31,6 +32,7 @@ table! {
 
 table! {
     /// A bandwidth group: priorities and their share in percent
+    #[source = "IEEE 802.1Qaz"]
     pub struct EtsGroup {
         /// The priorities that share this part
         priorities: Vec<u8> = try_by(priorities);

@@ -37,11 +37,13 @@ table! {
         pfc: Option<PfcSpec> = by(pfc_or_none, demands);
         /// Order of service within a priority, and which packet is dropped where there is no room
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
-        /// Packets that a lossy queue holds at most, however short (Linux pfifo: limit)
+        /// Packets that a lossy queue holds at most, however short
+        #[source = "Linux: pfifo limit"]
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
         /// Which priority is served next
         scheduler: SchedulerSpec = section(scheduler);
         /// The priority that hosts and switches give packets of a DSCP, as in [[10, 1], [46, 5]]
+        #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
         /// What holds for some priorities instead
         classes: Vec<(String, ClassSpec)> = by(classes);
@@ -59,7 +61,8 @@ table! {
         marker: Option<Marker> = by(own_marker);
         /// Order of service within a priority, and which packet is dropped where there is no room
         queue: Option<QueueDiscipline> = optional("as for all priorities");
-        /// A queue may hold alpha times what is free (Choudhury and Hahne 1998)
+        /// A queue may hold alpha times what is free
+        #[source = "Choudhury and Hahne 1998"]
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
         /// Bytes that each (port, priority) owns beyond the pool
         reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");

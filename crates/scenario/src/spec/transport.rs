@@ -32,67 +32,95 @@ table! {
         preset: String = or_row(PRESETS, PRESETS[0].name);
         /// Congestion control, with its constants as keys of their own
         congestion_control: CongestionControlConfig = by(congestion_control);
-        // RFC 6928.
         /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
+        #[source = "RFC 6928"]
         initial_window: InitialWindow = or(InitialWindow::Segments(10));
-        /// ECN: none, one halving a window (RFC 3168), or the exact echo of CE (RFC 8257)
+        /// ECN: none, one halving a window, or the exact echo of CE
+        #[source = "RFC 3168, RFC 8257"]
         ecn: EcnName = or(EcnName::Off);
-        /// ECT on SYN and SYN-ACK too (judd §7.4: DCTCP+)
+        /// ECT on SYN and SYN-ACK too
+        #[source = "RFC 3168 §6.1.1; judd §7.4: DCTCP+"]
         ect_on_syn: bool = by(all_ect, &congestion_control, &stack);
         /// ECT on pure ACKs and retransmissions too, as Linux does for DCTCP
+        #[source = "RFC 3168 §6.1.4; Linux"]
         ect_on_ack: bool = by(all_ect, &congestion_control, &stack) => {
             warn_of_coarse_echo(t, &congestion_control, ecn);
         };
         /// Send in a lossless priority, the first of switch.pfc.priorities
+        #[source = "IEEE 802.1Qbb"]
         lossless: bool = or(false);
         /// 802.1p priority of all packets of this transport
+        #[source = "IEEE 802.1Q"]
         priority: u8 = by(priority_if_given, given);
         /// Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority
+        #[source = "RFC 2474"]
         dscp: u8 = or_in(0, 0..=63);
-        /// Selective acknowledgements (RFC 2018, RFC 6675)
+        /// Selective acknowledgements
+        #[source = "RFC 2018, RFC 6675"]
         sack: bool = or(true);
-        /// Fast retransmit and fast recovery (RFC 5681 §3.2)
+        /// Fast retransmit and fast recovery
+        #[source = "RFC 5681 §3.2"]
         fast_retransmit: bool = by(unless_reordered, reorders);
-        /// Duplicate ACKs that trigger it (RFC 5681: 3)
+        /// Duplicate ACKs that trigger it
+        #[source = "RFC 5681 §3.2"]
         dup_thresh: u32 = or_in(3, 1..=1000);
-        /// Limited transmit (RFC 3042)
+        /// Limited transmit
+        #[source = "RFC 3042"]
         limited_transmit: bool = or(true);
-        /// Losses found by time (RFC 8985); with sack and fast_retransmit only
+        /// Losses found by time; with sack and fast_retransmit only
+        #[source = "RFC 8985"]
         rack: bool = or(false) => { warn_without(t, "rack", rack, sack && fast_retransmit, "sack and fast_retransmit"); };
-        /// Tail loss probe (RFC 8985 §7); with sack only
+        /// Tail loss probe; with sack only
+        #[source = "RFC 8985 §7"]
         tlp: bool = or(false) => { warn_without(t, "tlp", tlp, sack, "sack"); };
-        /// Added to RACK's reordering timer and to the probe timeout (Linux: two jiffies)
+        /// Added to RACK's reordering timer and to the probe timeout
+        #[source = "Linux: two jiffies"]
         recovery_slack: Span = or_in(Span::from_ms(2), TIMES);
-        /// Windows and what is in flight count segments, however short (Linux); off: bytes
+        /// Windows and what is in flight count segments, however short; off: bytes
+        #[source = "Linux"]
         count_packets: bool = or(false);
-        /// Proportional rate reduction (RFC 9937), after ECE too; off: the window is cut at once
+        /// Proportional rate reduction, after ECE too; off: the window is cut at once
+        #[source = "RFC 9937"]
         prr: bool = or(false);
-        /// Take a reduction back when D-SACK shows that its retransmissions were needless (RFC 3708); with sack only
+        /// Take a reduction back when D-SACK shows that its retransmissions were needless; with sack only
+        #[source = "RFC 3708"]
         undo: bool = or(false);
         /// Find spurious timeouts and take them back: F-RTO (RFC 5682)
+        #[source = "RFC 5682"]
         frto: bool = or(false);
-        /// Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged (FreeBSD 9); without sack only
+        /// Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged; without sack only
+        #[source = "FreeBSD 9"]
         ecn_hides_loss: bool = or(false);
-        /// A window that is not filled does not grow (RFC 7661 §4.1); off: it grows up to the peer's window (FreeBSD 9)
+        /// A window that is not filled does not grow; off: it grows up to the peer's window
+        #[source = "RFC 7661 §4.1; off: FreeBSD 9"]
         window_validation: bool = or(true);
-        /// Slow start after a timeout, an ACK: a segment at most (RFC 3465 §2.3) or what it newly delivers (Linux)
+        /// Slow start after a timeout, an ACK: a segment at most, or what it newly delivers
+        #[source = "RFC 3465 §2.3; Linux"]
         rto_growth: RtoGrowthName = or(RtoGrowthName::Segment);
-        /// Window after an idle RTO: kept, at most the initial one (RFC 5681 §4.1), or halved for each RTO (Linux)
+        /// Window after an idle RTO: kept, at most the initial one, or halved for each RTO
+        #[source = "RFC 5681 §4.1; Linux"]
         idle_restart: IdleRestartName = or(IdleRestartName::Off);
         /// Spread segments over the round trip
+        #[source = "Linux: TCP pacing in the socket"]
         pacing: bool = or(false);
         /// Pacing rate in percent of cwnd / srtt below half of ssthresh
+        #[source = "Linux: tcp_pacing_ss_ratio"]
         pacing_slow_start: u32 = or_in(200, 1..=100_000);
         /// The same above
+        #[source = "Linux: tcp_pacing_ca_ratio"]
         pacing_avoidance: u32 = or_in(120, 1..=100_000);
-        /// Segments that leave back to back (Linux: a TSO packet)
+        /// Segments that leave back to back
+        #[source = "Linux: a TSO packet"]
         pacing_burst: u32 = or_in(2, 1..=1000);
         // RFC 6298 with the values of Linux: minimum 200 ms (HZ/5), maximum 120 s, ticks of 1 ms (HZ 1000).
-        /// RTO before the first sample (RFC 6298 §2.1)
+        /// RTO before the first sample
+        #[source = "RFC 6298 §2.1"]
         rto_initial: Span = or_in(Span::from_secs(1), POSITIVE);
-        /// Lower bound of the RTO (Linux)
+        /// Lower bound of the RTO
+        #[source = "Linux: HZ/5"]
         rto_min: Span = or_in(Span::from_ms(200), TIMES);
-        /// Upper bound of the RTO (Linux)
+        /// Upper bound of the RTO
+        #[source = "Linux: 120 s"]
         rto_max: Span = or_in(Span::from_secs(120), POSITIVE) => {
             for (key, value) in [("rto_min", rto_min), ("rto_initial", rto_initial)] {
                 let message = || format!("{value} is above rto_max ({rto_max})");
@@ -100,45 +128,61 @@ table! {
             }
         };
         /// Clock granularity: deadlines are rounded up to a multiple of it
+        #[source = "RFC 6298 §2; Linux: HZ 1000"]
         rto_granularity: Span = or_in(Span::from_ms(1), POSITIVE);
         /// How rto_min enters: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd srtt + 4 rttvar +
         /// slop
+        #[source = "RFC 6298 §2; Linux; FreeBSD"]
         rto_form: RtoFormName = or(RtoFormName::Linux);
-        /// Constant added in the freebsd form (cee Table I: 20 ms)
+        /// Constant added in the freebsd form
+        #[source = "cee Table I"]
         rto_slop: Span = or_in(Span::from_ms(20), TIMES);
         /// Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth
+        #[source = "Linux: kernel/time/timer.c"]
         timer_wheel: bool = or(false);
         /// Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data (linux)
+        #[source = "RFC 5681 §4.2; Linux"]
         delayed_ack_form: DelayedAckFormName = or(DelayedAckFormName::Fixed);
-        /// ACKs sent at once at the start and after a pause, in the linux form (TCP_MAX_QUICKACKS: 16)
+        /// ACKs sent at once at the start and after a pause, in the linux form
+        #[source = "Linux: TCP_MAX_QUICKACKS"]
         quick_acks: u32 = or_in(16, 0..=1_000_000);
         /// Hold back SACKs beyond the third for a gap up to 5 % of the RTT, in the linux form
+        #[source = "Linux: tcp_comp_sack_delay_ns"]
         sack_compression: bool = or(true);
         // RFC 9293 §3.8.6.3: at least every second full segment. Linux: at the latest after 40 ms (HZ/25).
         /// ACK at the latest after so many full segments
+        #[source = "RFC 9293 §3.8.6.3"]
         delayed_ack_segments: u32 = or_in(2, 1..=1000);
         /// ... or after this time
+        #[source = "Linux: HZ/25"]
         delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES);
         // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
         /// Receive window where it is fixed
+        #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
         receive_window: Bytes = or_in(Bytes::kb(4000), WINDOWS);
         /// The window: receive_window (fixed), half of a buffer that follows what is read (linux), or a buffer that grows in
         /// steps (freebsd, needs timestamps)
+        #[source = "Linux: tcp_rcv_space_adjust; FreeBSD"]
         receive_buffer: ReceiveBufferName = or(ReceiveBufferName::Fixed);
-        /// First buffer of linux (tcp_rmem[1]) and freebsd (recvspace)
+        /// First buffer of linux and freebsd
+        #[source = "Linux: tcp_rmem[1]; FreeBSD: recvspace"]
         receive_buffer_initial: Bytes = or_in(Bytes(131_072), WINDOWS);
-        /// Largest buffer of linux (tcp_rmem[2]; the first size for no autotuning) and freebsd (recvbuf_max)
+        /// Largest buffer of linux (the first size for no autotuning) and freebsd
+        #[source = "Linux: tcp_rmem[2]; FreeBSD: recvbuf_max"]
         receive_buffer_max: Bytes = or_in(Bytes(6_291_456), WINDOWS) => {
             let able = receive_buffer == ReceiveBufferName::Fixed || receive_buffer_max >= receive_buffer_initial;
             let message =
                 || format!("{receive_buffer_max} is below receive_buffer_initial ({receive_buffer_initial})");
             t.check(able, "receive_buffer_max", message, "");
         };
-        /// Step of freebsd (recvbuf_inc)
+        /// Step of freebsd
+        #[source = "FreeBSD: recvbuf_inc"]
         receive_buffer_step: Bytes = or_in(Bytes(16_384), WINDOWS);
-        /// Full segments that may wait above a gap, 0 for no limit (cee Table I: 200)
+        /// Full segments that may wait above a gap, 0 for no limit
+        #[source = "cee Table I: 200"]
         reassembly_limit: u32 = or_in(0, 0..=1_000_000);
-        /// Report data that came twice (RFC 2883); needs sack
+        /// Report data that came twice; needs sack
+        #[source = "RFC 2883"]
         dsack: bool = or(false);
         /// Rate at which the application reads
         read_rate: Option<BitRate> = optional("none: at once") => {
@@ -147,10 +191,13 @@ table! {
         };
         /// Where data wait until they are acknowledged: without limit, or in a buffer that grows with the window (linux); what
         /// fills it is pushed
+        #[source = "Linux: tcp_sndbuf_expand"]
         send_buffer: SendBufferName = or(SendBufferName::Unlimited);
-        /// First send buffer of linux (tcp_wmem[1])
+        /// First send buffer of linux
+        #[source = "Linux: tcp_wmem[1]"]
         send_buffer_initial: Bytes = or_in(Bytes(16_384), SEND_BUFFERS);
-        /// Largest send buffer of linux (tcp_wmem[2])
+        /// Largest send buffer of linux
+        #[source = "Linux: tcp_wmem[2]"]
         send_buffer_max: Bytes = or_in(Bytes(4_194_304), SEND_BUFFERS) => {
             let able = send_buffer == SendBufferName::Unlimited || send_buffer_max >= send_buffer_initial;
             let message = || format!("{send_buffer_max} is below send_buffer_initial ({send_buffer_initial})");
@@ -158,21 +205,29 @@ table! {
         };
         /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
         /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
+        #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
-        /// A socket keeps no more in the queues of its host than it sends in about a millisecond (TCP small queues)
+        /// A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues
+        #[source = "Linux: tcp_small_queue_check"]
         small_queues: bool = or(false);
-        /// Timestamps option: 12 bytes on every segment (RFC 7323)
+        /// Timestamps option: 12 bytes on every segment
+        #[source = "RFC 7323"]
         timestamps: bool = or(false);
         /// Three-way handshake for every flow
+        #[source = "RFC 9293 §3.5"]
         handshake: bool = or(true);
-        /// End connections with FIN and its ACK (RFC 9293 §3.6); else they vanish
+        /// End connections with FIN and its ACK; else they vanish
+        #[source = "RFC 9293 §3.6"]
         fin: bool = or(false);
         /// What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also the
         /// congestion window (cee)
+        #[source = "RFC 9040; Linux: tcp_metrics.c"]
         cache: CacheName = or(CacheName::None);
-        /// SYN retransmissions before giving up (Linux: 6)
+        /// SYN retransmissions before giving up
+        #[source = "Linux: tcp_syn_retries"]
         syn_retries: u32 = or_in(6, 0..=255);
-        /// Consecutive timeouts before giving up (Linux: 15)
+        /// Consecutive timeouts before giving up
+        #[source = "Linux: tcp_retries2"]
         retries: u32 = or_in(15, 0..=255);
     }
     pub fn read(t, reorders: Option<&str>, given: &mut Option<u8>);

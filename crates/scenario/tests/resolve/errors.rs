@@ -68,6 +68,20 @@ fn a_key_of_another_table_is_sent_home() {
 }
 
 #[test]
+fn a_key_of_another_kind_says_of_which() {
+    let text = "[switch.buffer]\nkind = \"x\"\nalpha = 2.0\n[switch.scheduler]\npolicy = \"strict\"\n";
+    let spoilt = GOOD.replace("hosts = 4\n", "hosts = 4\nk = 4\n").replace("size", "fan_in = 3\nsize");
+    assert_eq!(
+        errors_of(&format!("{spoilt}{text}"), &[]),
+        "s.toml:6: topology.k: unknown key; it goes with kind = fat_tree\n\
+         s.toml:10: workload.0.fan_in: unknown key; it goes with kind = incast\n\
+         s.toml:13: switch.buffer.kind: unknown key; did you mean \"policy\"?\n\
+         s.toml:14: switch.buffer.alpha: unknown key; it goes with policy = shared\n\
+         s.toml:16: switch.scheduler.policy: unknown key; did you mean \"kind\"?"
+    );
+}
+
+#[test]
 fn units_are_asked_for() {
     let text = "[topology.link]\nrate = 10\ndelay = \"1 usec\"\n[switch]\nbuffer = \"225\"\n";
     assert_eq!(
@@ -377,4 +391,31 @@ fn problems_have_their_parts() {
         (problem.place.as_str(), problem.hint.as_str()),
         ("dir/s.toml:11", "did you mean \"9000 B\"?")
     );
+}
+
+/// Jobs share no place: each alone would fit, both together do not, and the run would say so only when it is built.
+#[test]
+fn applications_need_places_for_all_their_ranks() {
+    let text = r#"[topology]
+kind = "star"
+hosts = 3
+[[workload]]
+kind = "application"
+pattern = "stencil"
+ranks = 3
+size = "1 KB"
+[[workload]]
+kind = "application"
+pattern = "stencil"
+ranks = 3
+size = "1 KB"
+"#;
+    assert_eq!(
+        errors_of(text, &[]),
+        "s.toml:9: workload.1: needs 3 places on hosts; 0 are free; give it fewer ranks, or several on a host \
+         (ranks_per_host), or the fabric more hosts"
+    );
+    let first = text.split_inclusive("[[workload]]").take(2).collect::<String>();
+    let alone = first.trim_end_matches("[[workload]]");
+    assert!(resolve_as("s.toml", alone, &[], None).is_ok(), "one of them has room");
 }

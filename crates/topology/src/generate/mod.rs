@@ -21,7 +21,7 @@ pub use fat_tree::fat_tree;
 pub use jellyfish::{Jellyfish, expand_jellyfish, jellyfish};
 pub use leaf_spine::leaf_spine;
 pub use line::line;
-pub use named::{FAMILIES, NamedError, named};
+pub use named::{NamedError, families, named};
 pub use ring::ring;
 pub use star::star;
 pub use torus::torus;

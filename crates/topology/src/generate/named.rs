@@ -27,20 +27,50 @@ pub enum NamedError {
     Generate(#[from] GenerateError),
 }
 
-/// The families and their parameters, for help texts.
-pub const FAMILIES: [(&str, &str); 11] = [
-    ("fat_tree", "k"),
-    ("xgft", "m, w (lists: m=4x4,w=1x2)"),
-    ("pgft", "m, w, p (lists: m=4x4,w=1x2,p=1x2)"),
-    ("leaf_spine", "leaves, spines, hosts_per_leaf"),
-    ("jellyfish", "switches, network_ports (or ports, of all kinds), hosts_per_switch, seed = 1"),
-    ("torus", "lengths (a list: lengths=4x4), hosts_per_switch = 1"),
-    ("dragonfly", "p, a, h, g"),
-    ("dumbbell", "left, right"),
-    ("star", "hosts"),
-    ("line", "switches, hosts_per_switch"),
-    ("ring", "switches, hosts_per_switch"),
+/// Builds a family from the parameters that were given, with the links at hosts and between switches.
+type Build = fn(&mut Parameters, Channel, Channel) -> Result<Topology, NamedError>;
+
+/// The families: name, parameters as help texts show them, and how one is built.
+static FAMILIES: [(&str, &str, Build); 11] = [
+    ("fat_tree", "k", |given, host, fabric| Ok(fat_tree(given.take("k")?, host, fabric)?)),
+    ("xgft", "m, w (lists: m=4x4,w=1x2)", |given, host, fabric| {
+        Ok(xgft(&given.list("m")?, &given.list("w")?, host, fabric)?)
+    }),
+    ("pgft", "m, w, p (lists: m=4x4,w=1x2,p=1x2)", |given, host, fabric| {
+        Ok(pgft(&given.list("m")?, &given.list("w")?, &given.list("p")?, host, fabric)?)
+    }),
+    ("leaf_spine", "leaves, spines, hosts_per_leaf", |given, host, fabric| {
+        let (leaves, spines) = (given.take("leaves")?, given.take("spines")?);
+        Ok(leaf_spine(leaves, spines, given.take("hosts_per_leaf")?, host, fabric)?)
+    }),
+    (
+        "jellyfish",
+        "switches, network_ports (or ports, of all kinds), hosts_per_switch, seed = 1",
+        |given, host, fabric| Ok(jellyfish(jellyfish_size(given)?, given.or("seed", 1)?, host, fabric)?),
+    ),
+    ("torus", "lengths (a list: lengths=4x4), hosts_per_switch = 1", |given, host, fabric| {
+        Ok(torus(&given.list("lengths")?, given.or("hosts_per_switch", 1)?, host, fabric)?)
+    }),
+    ("dragonfly", "p, a, h, g", |given, host, fabric| {
+        let [p, a, h, g] = [given.take("p")?, given.take("a")?, given.take("h")?, given.take("g")?];
+        Ok(dragonfly(Dragonfly { p, a, h, g }, host, fabric)?)
+    }),
+    ("dumbbell", "left, right", |given, host, fabric| {
+        Ok(dumbbell(given.take("left")?, given.take("right")?, host, fabric)?)
+    }),
+    ("star", "hosts", |given, host, _| Ok(star(given.take("hosts")?, host)?)),
+    ("line", "switches, hosts_per_switch", |given, host, fabric| {
+        Ok(line(given.take("switches")?, given.take("hosts_per_switch")?, host, fabric)?)
+    }),
+    ("ring", "switches, hosts_per_switch", |given, host, fabric| {
+        Ok(ring(given.take("switches")?, given.take("hosts_per_switch")?, host, fabric)?)
+    }),
 ];
+
+/// The names of the families, each with its parameters, for help texts.
+pub fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FAMILIES.iter().map(|&(name, keys, _)| (name, keys))
+}
 
 /// Builds the family that `text` names.
 ///
@@ -49,50 +79,20 @@ pub const FAMILIES: [(&str, &str); 11] = [
 pub fn named(text: &str) -> Result<Topology, NamedError> {
     let (family, rest) = text.split_once(':').unwrap_or((text, ""));
     let family = family.trim();
-    if !FAMILIES.iter().any(|(name, _)| *name == family) {
-        let names = FAMILIES.map(|(name, _)| name.to_owned());
+    let Some(&(_, _, build)) = FAMILIES.iter().find(|(name, ..)| *name == family) else {
+        let names: Vec<String> = families().map(|(name, _)| name.to_owned()).collect();
         let near = did_you_mean(family, names.iter());
         let all = names.join(", ");
         return Err(NamedError::Text(format!("there is no family {family:?}{near}; there are {all}")));
-    }
+    };
     let mut given = Parameters::parse(family, rest)?;
     let rate = given.or("rate", BitRate::gbps(10))?;
     let delay = given.or("delay", Span::from_us(1))?;
     let host = Channel { rate, delay };
     let fabric = Channel { rate: given.or("fabric_rate", rate)?, delay: given.or("fabric_delay", delay)? };
-    let topology = build(family, &mut given, host, fabric)?;
+    let topology = build(&mut given, host, fabric)?;
     given.finish()?;
     Ok(topology)
-}
-
-fn build(
-    family: &str,
-    given: &mut Parameters,
-    host: Channel,
-    fabric: Channel,
-) -> Result<Topology, NamedError> {
-    Ok(match family {
-        "fat_tree" => fat_tree(given.take("k")?, host, fabric)?,
-        "xgft" => xgft(&given.list("m")?, &given.list("w")?, host, fabric)?,
-        "pgft" => pgft(&given.list("m")?, &given.list("w")?, &given.list("p")?, host, fabric)?,
-        "leaf_spine" => leaf_spine(
-            given.take("leaves")?,
-            given.take("spines")?,
-            given.take("hosts_per_leaf")?,
-            host,
-            fabric,
-        )?,
-        "jellyfish" => jellyfish(jellyfish_size(given)?, given.or("seed", 1)?, host, fabric)?,
-        "torus" => torus(&given.list("lengths")?, given.or("hosts_per_switch", 1)?, host, fabric)?,
-        "dragonfly" => {
-            let [p, a, h, g] = [given.take("p")?, given.take("a")?, given.take("h")?, given.take("g")?];
-            dragonfly(Dragonfly { p, a, h, g }, host, fabric)?
-        }
-        "dumbbell" => dumbbell(given.take("left")?, given.take("right")?, host, fabric)?,
-        "star" => star(given.take("hosts")?, host)?,
-        "line" => line(given.take("switches")?, given.take("hosts_per_switch")?, host, fabric)?,
-        _ => ring(given.take("switches")?, given.take("hosts_per_switch")?, host, fabric)?,
-    })
 }
 
 /// `ports` are those of a switch in all; what the hosts leave is for the network.
@@ -170,7 +170,7 @@ impl Parameters {
     }
 
     fn missing(&self, key: &str) -> NamedError {
-        let all = FAMILIES.iter().find(|(name, _)| *name == self.family).map_or("", |(_, keys)| keys);
+        let all = families().find(|(name, _)| *name == self.family).map_or("", |(_, keys)| keys);
         NamedError::Text(format!("{}: {key} is missing; its parameters are {all}", self.family))
     }
 

@@ -1,7 +1,7 @@
 //! Families by text, statistics, engines by name, table budgets, failures of several links, watching.
 
 use crate::common::connected;
-use pauseframe_topology::generate::{FAMILIES, jellyfish, leaf_spine, named};
+use pauseframe_topology::generate::{families, jellyfish, leaf_spine, named};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
     ENGINES, EngineSettings, OrderPair, RoutingEngine, RoutingError, SwitchGraph, TableUse, engine,
@@ -39,7 +39,7 @@ fn families_are_the_generators() {
 
 #[test]
 fn every_family_says_what_it_misses() {
-    for (family, _) in FAMILIES {
+    for (family, _) in families() {
         let error = named(family).unwrap_err().to_string();
         assert!(error.contains("is missing; its parameters are"), "{error}");
     }

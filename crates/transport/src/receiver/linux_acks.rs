@@ -1,4 +1,4 @@
-//! When Linux 6.1 acknowledges: quick ACKs, the adaptive time-out `ato`, interactive ("pingpong") mode, ACKs of pushed
+//! When Linux 6.1 acknowledges: quick ACKs, the adaptive timeout `ato`, interactive ("pingpong") mode, ACKs of pushed
 //! data, and compressed SACKs (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_timer.c`).
 //!
 //! The kernel measures gaps between segments in jiffies; here they are exact, only the expiry of the delayed ACK falls
@@ -19,7 +19,7 @@ const DELAY_MAX: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxAcks {
-    /// Time-out of the delayed ACK, and where it begins (`TCP_ATO_MIN`).
+    /// Timeout of the delayed ACK, and where it begins (`TCP_ATO_MIN`).
     ato: Span,
     least: Span,
     /// When data last came, once some did.
@@ -179,7 +179,7 @@ impl LinuxAcks {
         self.compressed = 0;
     }
 
-    /// `tcp_event_data_sent`: a reply within the time-out.
+    /// `tcp_event_data_sent`: a reply within the timeout.
     pub(super) fn on_data_sent(&mut self, now: Time) {
         if self.last_data.is_some_and(|last| now.saturating_since(last) < self.ato) {
             self.pingpong = true;

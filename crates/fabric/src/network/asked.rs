@@ -1,0 +1,95 @@
+//! What a network may be asked before it starts: to record, to look for deadlocks, to let links fail and damage frames.
+
+use super::Network;
+use crate::cell::Cell;
+use crate::failures::{Failure, Failures};
+use crate::settings::Watchdog;
+use crate::watch::deadlock::Detector;
+use crate::watch::pause_tree::PauseLog;
+use crate::watch::sampler::{SamplePlan, Sampler};
+use crate::watch::states::StateLog;
+use crate::wire::capture::Capture;
+use crate::wire::damage::ErrorModel;
+use crate::wire::watched::Watchdogs;
+use pauseframe_units::{PortId, Span, Time};
+use std::sync::Arc;
+
+impl Network {
+    /// Takes samples as `plan` says, from the first event on.
+    pub fn sample(&mut self, plan: SamplePlan) {
+        if plan.every > Span::ZERO {
+            self.sampler = Some(Sampler::new(plan, 1 << self.plan.class_bits));
+        }
+    }
+
+    /// Captures up to `limit` frames that these ports send.
+    pub fn capture(&mut self, ports: &[PortId], limit: u64) {
+        let mut wanted = vec![false; self.plan.topology.port_count()];
+        for port in ports {
+            wanted[port.0 as usize] = true;
+        }
+        self.capture_left = limit;
+        for room in &mut self.rooms {
+            room.cell.ports.capture = Capture::new(wanted.clone(), limit);
+            room.cell.near.hot.tapped = true;
+        }
+    }
+
+    /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
+    /// twice for a retransmission.
+    pub fn capture_once(&mut self) {
+        self.rooms.iter_mut().for_each(|room| room.cell.ports.capture.once = true);
+    }
+
+    /// Records up to `limit` changes, looking at queues and links once in `every`.
+    pub fn record_states(&mut self, every: Span, limit: usize) {
+        self.state_log = Some(StateLog::new(every, limit, self.plan.lanes()));
+        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.find_fullest());
+    }
+
+    /// Records up to `limit` pause intervals.
+    pub fn record_pauses(&mut self, limit: usize) {
+        let lanes = self.plan.lanes();
+        self.pause_log = Some(PauseLog::new(limit, lanes));
+        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.name_pauses(lanes));
+    }
+
+    /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
+    pub fn detect_deadlocks(&mut self, after: Span, stops: bool) {
+        self.detector = Some(Detector::new(after, stops));
+    }
+
+    /// Lets links and nodes fail as planned; routes follow each change after `convergence`.
+    pub fn fail(&mut self, plan: Vec<Failure>, convergence: Span) {
+        if plan.is_empty() {
+            return;
+        }
+        let links = self.plan.topology.links().len();
+        self.failures = Some(Failures::new(plan, convergence, links, Arc::clone(&self.routes)));
+        self.each_cell(|Cell { ports, near, .. }| ports.expect_failures(near));
+    }
+
+    /// Damages what these ports send, before `stop` if there is one.
+    ///
+    /// # Panics
+    /// If a probability is outside 0 to 1.
+    pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
+        let stop = stop.unwrap_or(Time::MAX);
+        self.each_cell(|cell| {
+            for (port, model) in ports {
+                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near);
+            }
+        });
+    }
+
+    /// Guards the lossless queues of all switches.
+    pub fn guard(&mut self, watchdog: Watchdog) {
+        self.guarded = true;
+        let lanes = self.plan.lanes();
+        self.each_cell(|cell| {
+            cell.ports.watchdogs = Watchdogs::new(watchdog, lanes);
+            cell.near.hot.can_refuse = true;
+            cell.near.expect_losses();
+        });
+    }
+}

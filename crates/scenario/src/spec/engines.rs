@@ -1,0 +1,223 @@
+//! The engines that plan forwarding tables, and tables from a file: which there are, and the keys of each. Keys that several engines
+//! have are declared once, a table each, and read in the engine's order.
+
+use super::planned::{Fabric, Planned, known_switch, load_tables, planned};
+use super::source::{Source, source};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::Choice;
+use pauseframe_schema::{choices, table};
+use pauseframe_topology::routing::tables_io::{self, TableFormat};
+use pauseframe_topology::routing::{
+    Auto, Dfsssp, Effort, Lash, OrderPair, Packing, ShortestPath, SpanningTrees, UpDown,
+};
+use std::path::Path;
+
+/// Reads the keys of an engine and has it plan.
+pub(super) type Engine = fn(&mut Table, &Fabric) -> Option<Planned>;
+
+/// The engines by their names.
+pub(super) const ENGINES: &[(&str, Engine)] = &[
+    ("auto", auto),
+    ("shortest_path", shortest_path),
+    ("up_down", up_down),
+    ("edst", edst),
+    ("order_pair", order_pair),
+    ("dfsssp", dfsssp),
+    ("lash", lash),
+    ("plan", plan_file),
+];
+
+/// IEEE 802.1Q: 0 is a priority tag, 4095 is reserved.
+pub(crate) const VLAN_MAX: u16 = 4094;
+const VLANS: std::ops::RangeInclusive<usize> = 1..=VLAN_MAX as usize;
+
+table! {
+    /// How packets find their way
+    pub struct LaneBudget as "Routing" {
+        /// Budget of virtual lanes: the most lossless priorities that the plan may use
+        lanes: usize = or_in(default, 1..=8);
+    }
+    pub fn read(t, default: usize);
+}
+
+table! {
+    /// How packets find their way
+    pub struct VlanBudget as "Routing" {
+        /// VLAN budget: sets of routes, each an 802.1Q VLAN
+        #[source = "IEEE 802.1Q"]
+        vlans: usize = or_in(default, VLANS);
+    }
+    pub fn read(t, default: usize);
+}
+
+table! {
+    /// How packets find their way
+    pub struct Search as "Routing" {
+        /// How long to look for good orders of the switches
+        effort: EffortName = or(EffortName(Effort::Normal));
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way
+    pub struct Lots as "Routing" {
+        /// Draws the plan; it does not follow the seed of the scenario
+        seed: u64 = or(1);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way
+    pub struct Ranks as "Routing" {
+        /// Switch to rank from
+        root: Option<String> = optional("automatic: by levels, or the switch with most links");
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way
+    pub struct Trees as "Routing" {
+        /// The most trees (VLANs) of a virtual lane
+        trees_per_lane: Option<usize> = optional_in(VLANS, "automatic: as many as are found");
+        /// How edge-disjoint trees are found: Kruskal again and again, as many as there are, or as many and shallow
+        #[source = "Roskind and Tarjan 1985"]
+        packing: TreePacking = or(TreePacking::Exact);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way
+    pub struct Samples as "Routing" {
+        /// How many of the VLANs are on a random part of the links: longer routes, which cover failures
+        sampled_vlans: usize = or(0);
+        /// That part of the links, per cent
+        sample_percent: u32 = or_in(60, 1..=100);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way
+    pub struct FileFormat as "Routing" {
+        /// Format of the tables
+        format: FormatName = or_because(known, Origin::Computed("by the extension".to_owned()), "by the extension of path");
+    }
+    pub fn read(t, known: FormatName);
+}
+
+choices! {
+    /// How edge-disjoint spanning trees are found
+    pub enum TreePacking {
+        /// Kruskal on links in random order, on what is left
+        Random = "random",
+        /// As many as the graph has
+        Exact = "exact",
+        /// As many, shallow
+        HubSeeded = "hub_seeded",
+    }
+}
+
+/// A format as scenarios name it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct FormatName(TableFormat);
+
+impl Choice for FormatName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("csv", Self(TableFormat::Csv)),
+        ("json", Self(TableFormat::Json)),
+        ("opensm", Self(TableFormat::OpenSm)),
+    ];
+}
+
+/// An effort as scenarios name it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct EffortName(Effort);
+
+impl Choice for EffortName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("fast", Self(Effort::Fast)), ("normal", Self(Effort::Normal)), ("best", Self(Effort::Best))];
+}
+
+/// By the graph: what the other kinds can do for it.
+fn auto(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (LaneBudget { lanes }, VlanBudget { vlans }) = (LaneBudget::read(t, 2), VlanBudget::read(t, 16));
+    let (Search { effort }, Lots { seed }) = (Search::read(t), Lots::read(t));
+    let orders = OrderPair { lanes, vlans, effort: effort.0, seed, ..OrderPair::default() };
+    planned(t, fabric, &Auto { orders })
+}
+
+fn shortest_path(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (VlanBudget { vlans }, Lots { seed }) = (VlanBudget::read(t, 1), Lots::read(t));
+    planned(t, fabric, &ShortestPath { vlans, seed })
+}
+
+fn up_down(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (VlanBudget { vlans }, Lots { seed }) = (VlanBudget::read(t, 8), Lots::read(t));
+    let root = Ranks::read(t).root;
+    let root = known_switch(t, "root", root.as_deref(), fabric);
+    planned(t, fabric, &UpDown { vlans, root, seed })
+}
+
+fn edst(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let LaneBudget { lanes } = LaneBudget::read(t, 2);
+    let Trees { trees_per_lane, packing } = Trees::read(t);
+    let Lots { seed } = Lots::read(t);
+    let packing = match packing {
+        TreePacking::Random => Packing::RandomKruskal,
+        TreePacking::Exact => Packing::Exact,
+        TreePacking::HubSeeded => Packing::HubSeeded,
+    };
+    planned(t, fabric, &SpanningTrees { lanes, trees_per_lane, packing, seed })
+}
+
+fn order_pair(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (LaneBudget { lanes }, VlanBudget { vlans }) = (LaneBudget::read(t, 2), VlanBudget::read(t, 16));
+    let Samples { sampled_vlans, sample_percent } = Samples::read(t);
+    let (effort, Lots { seed }) = (Search::read(t).effort.0, Lots::read(t));
+    let orders =
+        OrderPair { lanes, vlans, sampled_vlans, sample_percent, effort, seed, ..OrderPair::default() };
+    planned(t, fabric, &orders)
+}
+
+fn dfsssp(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (LaneBudget { lanes }, Lots { seed }) = (LaneBudget::read(t, 8), Lots::read(t));
+    planned(t, fabric, &Dfsssp { lanes_max: lanes, seed })
+}
+
+fn lash(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let (LaneBudget { lanes }, Lots { seed }) = (LaneBudget::read(t, 8), Lots::read(t));
+    planned(t, fabric, &Lash { lanes_max: lanes, seed })
+}
+
+/// Tables from a file, or from a folder with `tables.csv`, `tables.json`, `tables.parquet` or a file for each Linux bridge.
+/// What is no text (Parquet, bridges) is taken as CSV from here on.
+fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
+    let doc = "Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder";
+    let source = source(t, fabric.base_dir, doc, |path| load_tables(path, fabric));
+    let guess = |source: &Source| {
+        let by_text = if source.text.starts_with('{') { TableFormat::Json } else { TableFormat::Csv };
+        let by_name = TableFormat::of(Path::new(&source.name));
+        by_name.filter(|format| *format != TableFormat::Parquet).unwrap_or(by_text)
+    };
+    let known = FormatName(source.as_ref().map_or(TableFormat::Csv, guess));
+    let FileFormat { format } = FileFormat::read(t, known);
+    let (source, graph) = (source?, fabric.graph?);
+    match tables_io::read(&source.name, &source.text, format.0, graph, fabric.labels) {
+        Ok(import) => {
+            for note in &import.notes {
+                t.ledger.warn(format!("{}: {note}", source.name));
+            }
+            Some(import.tables)
+        }
+        Err(error) => {
+            let key = if t.has("path") { "path" } else { "text" };
+            t.check(false, key, || error.to_string(), "");
+            None
+        }
+    }
+}
