@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
 
-.PHONY: help build demo test check docs dist generate notices bench calibrate pitfalls recount clean
+.PHONY: help build demo test check docs dist generate notices bench calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
@@ -23,6 +23,7 @@ help:
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
 	@echo "make recount  docs/validation/papers.md, after new verdicts"
+	@echo "make switches  what claims hang on: the runs of .ci/switches.toml that are not kept yet"
 	@echo "make bench   speed and memory, instructions per packet hop"
 
 build: $(STAMP)/core
@@ -61,6 +62,9 @@ bench: build
 
 recount: $(STAMP)/dev
 	$(BIN)/python .ci/recount.py
+
+switches: $(STAMP)/dev
+	$(BIN)/python .ci/switches.py
 
 pitfalls: $(STAMP)/dev
 	$(BIN)/python .ci/pitfalls.py

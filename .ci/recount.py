@@ -7,7 +7,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from pauseframe._text import format_number
@@ -16,6 +16,9 @@ from pauseframe.reproduce.expected import Known
 from pauseframe.reproduce.judge import VERDICTS, Verdict
 from pauseframe.reproduce.report import scan_state
 from pauseframe.reproduce.spec import Claim, Experiment, find_experiments, shipped_experiments
+
+sys.path.insert(0, str(Path(__file__).parent))
+import switches
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
@@ -28,35 +31,55 @@ PAPERS = {
     "repro": "DCTCP on a testbed",
     "dctcp": "DCTCP (SIGCOMM 2010), recalled",
 }
-Judged = tuple[Experiment, Claim, Known | None]
+HANGING = """
+## What they hang on
+
+Experiments again with a key changed, medians of the same seeds with and without it: the parts of the claims in
+question, and every other part of the experiment that has another verdict then. `pauseframe reproduce EXPERIMENT
+--set KEY=VALUE` does the same; `make switches` runs the list (`.ci/switches.toml`).
+"""
+Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
 # Beside the papers
 
 Every claim of the papers has its bands in a table of their own (`experiments/claims.csv`), and there is [one
-rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds in its band, *shape
-only* is within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a claim
-has the verdict of its worst part. These are the verdicts at the reduced size, of the seeds 1 to 5; those of
-DCTCP's own paper rest on numbers recalled, not read.
+rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds or more in its band,
+*shape only* is within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a
+claim has the verdict of its worst part. These are the verdicts at the reduced size, of the seeds from 1 on;
+those of DCTCP's own paper rest on numbers recalled, not read.
+"""
+FULL = """
+## At the papers' size
+
+The reduced size of an experiment is the papers' where those runs are short. The others are run with `--full`,
+piece by piece.
 """
 
 
 def judged() -> list[Judged]:
     """Every claim with what is known of it."""
     known = expected.read(shipped_experiments())
-    return [
-        (one, claim, known.get(claim.id, {}).get("quick")) for one in find_experiments() for claim in one.spec.claims
-    ]
+    return [(one, claim, known.get(claim.id, {})) for one in find_experiments() for claim in one.spec.claims]
 
 
 def page(claims: list[Judged]) -> str:
     """The whole page."""
-    parts = [HEAD, *counts(claims), *scanned(), *differing(claims), *edges(claims), *loosened(claims)]
+    parts = [
+        HEAD,
+        *counts(claims, "quick"),
+        *full_size(claims),
+        *differing(claims),
+        *hanging(),
+        *scanned(),
+        *edges(claims),
+        *loosened(claims),
+    ]
     return "\n".join(parts) + "\n"
 
 
 def readme_line(claims: list[Judged]) -> str:
     """What README says of it."""
-    tally = Counter(map(verdict, claims))
+    tally = Counter(verdict(one) for one in claims)
     waiting = f", and {tally['not run']} are not recorded yet" if tally["not run"] else ""
     return (
         f"Of {len(claims)} claims of the papers {tally['reproduced']} are reproduced and {tally['shape only']} have "
@@ -65,39 +88,92 @@ def readme_line(claims: list[Judged]) -> str:
     )
 
 
-def verdict(one: Judged) -> Verdict:
+def verdict(one: Judged, size: str = "quick") -> Verdict:
     """Of a claim; what was never recorded was not run."""
-    return "not run" if one[2] is None else one[2]["verdict"]
+    return one[2][size]["verdict"] if size in one[2] else "not run"
 
 
-def counts(claims: list[Judged]) -> Iterator[str]:
+def counts(claims: list[Judged], size: str) -> Iterator[str]:
     """A row for each paper."""
     yield f"\n| paper | claims | {' | '.join(VERDICTS)} | reproduced | or in shape |"
     yield "|---|" + "---|" * (len(VERDICTS) + 3)
     for key, name in PAPERS.items():
-        yield _counted(name, (one for one in claims if one[0].key == key))
-    yield _counted("all", claims)
+        yield _counted(name, [verdict(one, size) for one in claims if one[0].key == key])
+    yield _counted("all", [verdict(one, size) for one in claims])
 
 
-def _counted(name: str, claims: Iterable[Judged]) -> str:
-    tally = Counter(map(verdict, claims))
-    total = sum(tally.values())
-    shares = tally["reproduced"] / total, (tally["reproduced"] + tally["shape only"]) / total
-    numbers = [total, *(tally[one] for one in VERDICTS), *(f"{share:.0%}" for share in shares)]
+def _counted(name: str, verdicts: list[Verdict]) -> str:
+    """The shares are of those that were run."""
+    tally = Counter(verdicts)
+    run = len(verdicts) - tally["not run"]
+    right = tally["reproduced"], tally["reproduced"] + tally["shape only"]
+    numbers = [len(verdicts), *(tally[one] for one in VERDICTS), *(f"{one / run:.0%}" if run else "-" for one in right)]
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
+def full_size(claims: list[Judged]) -> Iterator[str]:
+    """The same counts at the papers' size, what is another verdict there, and what was not run."""
+    yield FULL.rstrip("\n")
+    yield from counts(claims, "full")
+    waiting = Counter(one[0].id for one in claims if "full" not in one[2])
+    if waiting:
+        names = (f"`{name}` ({count} {'claim' if count == 1 else 'claims'})" for name, count in waiting.items())
+        yield f"\nNot run at that size yet: {', '.join(names)}."
+    changed = [one for one in claims if "full" in one[2] and verdict(one) != verdict(one, "full")]
+    if changed:
+        yield "\n| claim | reduced size | | papers' size | |\n|---|---|---|---|---|"
+        for one in changed:
+            yield f"| {one[1].id} {_cell(one[1].text)} | {' | '.join(_at(one, size) for size in ('quick', 'full'))} |"
+
+
+def _at(one: Judged, size: str) -> str:
+    """The verdict, and the parts that have another one at the other size."""
+    other = one[2]["full" if size == "quick" else "quick"]["parts"]
+    rows = zip(one[1].parts, one[2][size]["parts"], other, strict=False)
+    moved = [
+        f"{_cell(part.title)}: {_number(here['median'])}"
+        for part, here, there in rows
+        if here["verdict"] != there["verdict"]
+    ]
+    return f"{verdict(one, size)} | {'; '.join(moved)}"
+
+
 def scanned() -> Iterator[str]:
-    """How far the joint scans have come."""
+    """How far the joint scans have come, and what any setting of them gives for each part."""
     for one in find_experiments():
         if one.spec.stages:
-            yield f"\nJoint scan `{one.id}`: {scan_state(one, scan.read(one.known_scan))}"
+            rows = scan.read(one.known_scan)
+            yield f"\n## What no setting gives\n\nJoint scan `{one.id}`, {len(rows)} settings: {scan_state(one, rows)}"
+            yield from _ranges(one, [row for row in rows if row["stage"] > 1])
+
+
+def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
+    """Of the settings that have come beyond the first stage, whose single seed ranks and measures nothing."""
+    present = next((row for row in rows if row["axes"] == one.spec.present), None)
+    if not rows or present is None:
+        return
+    last = [row["counts"]["reproduced"] for row in rows if row["stage"] == max(row["stage"] for row in rows)]
+    yield (
+        f"Of {len(present['parts'])} parts the best of the last stage have {max(last)} in their bands "
+        f"({last.count(max(last))} of {len(last)} settings), this paper's present one "
+        f"{present['counts']['reproduced']} in stage {present['stage']}. Of the {len(rows)} settings with three seeds "
+        "or more:\n"
+    )
+    yield "| part | band | in the band | smallest | largest | present |\n|---|---|---|---|---|---|"
+    parts = {f"{claim.id}.{n}": p for of in one.scored for claim in of.claims for n, p in enumerate(claim.parts, 1)}
+    for name, part in parts.items():
+        numbers = [value for row in rows if (value := row["numbers"][name]) is not None]
+        held = sum(row["parts"][name] == "reproduced" for row in rows)
+        shown = map(_number, (min(numbers, default=None), max(numbers, default=None), present["numbers"][name]))
+        yield f"| {name} {_cell(part.title)} | {part.band_text} | {held} of {len(rows)} | {' | '.join(shown)} |"
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
-    """What is not reproduced, and why."""
-    yield "\n## What is not reproduced, and why\n\n| claim | paper | here | verdict | why |\n|---|---|---|---|---|"
-    for _, claim, known in claims:
+    """What is not reproduced, and why; by the papers' size where that was run."""
+    yield "\n## What is not reproduced, and why\n\nWith the numbers of the papers' size where there are any.\n"
+    yield "| claim | paper | here | verdict | why |\n|---|---|---|---|---|"
+    for _, claim, sizes in claims:
+        known = sizes.get("full", sizes.get("quick"))
         if known is not None and known["verdict"] != "reproduced":
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
@@ -106,17 +182,24 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             yield f"| {claim.id} {' | '.join(map(_cell, cells))} |"
 
 
+def hanging() -> Iterator[str]:
+    """What was measured by switching keys."""
+    yield HANGING
+    yield from switches.table()
+
+
 def edges(claims: list[Judged]) -> Iterator[str]:
     """Numbers that other seeds may judge otherwise."""
-    yield "\n## At the edge\n\nFive other seeds may well give these numbers another verdict.\n"
-    yield "| part | here | band |\n|---|---|---|"
-    for _, claim, known in claims:
-        pairs = zip(claim.parts, known["parts"] if known is not None else [], strict=False)
+    yield "\n## At the edge\n\nAs many other seeds may well give these numbers of the reduced size another verdict.\n"
+    yield "| part | here | seeds | band |\n|---|---|---|---|"
+    for _, claim, sizes in claims:
+        pairs = zip(claim.parts, sizes["quick"]["parts"] if "quick" in sizes else [], strict=False)
         for number, (part, found) in enumerate(pairs, start=1):
             if found["at_edge"]:
                 low, high = found["interval"] or (None, None)
                 here = f"{_number(found['median'])} ({_number(low)} to {_number(high)})"
-                yield f"| {claim.id}.{number} {_cell(part.title)} | {here} | {part.band_text} |"
+                cells = f"{claim.id}.{number} {part.title}", here, str(len(found["by_seed"])), part.band_text
+                yield f"| {' | '.join(map(_cell, cells))} |"
 
 
 def loosened(claims: list[Judged]) -> Iterator[str]:

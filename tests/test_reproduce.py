@@ -286,9 +286,13 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
     changed = cli(*seeded)
     assert changed.returncode == 1
     assert changed.stderr.startswith("T-1.1: was differs (7.5), is now reproduced (")
-    assert cli(*arguments, "--full", "--record").returncode == 0
-    known = json.loads((folder / "verdicts.json").read_text())
-    assert list(known["T-1"]) == ["quick", "full"]
+    assert list(known["T-1"]) == ["quick", "full"], "its reduced size is the paper's"
+    two = folder / "tiny" / "two.toml"
+    two.write_text(two.read_text().replace("[metrics.fct]", '[quick]\nset = { stop = "1 s" }\n[metrics.fct]'))
+    (folder / "verdicts.json").unlink()
+    for size, recorded in (("--quick", ["quick"]), ("--full", ["quick", "full"])):
+        assert cli(*arguments, size, "--record").returncode == 0
+        assert list(json.loads((folder / "verdicts.json").read_text())["T-1"]) == recorded
 
 
 def test_what_a_parameter_decides(folder, tmp_path):
@@ -337,6 +341,11 @@ def test_plots_show_medians_over_seeds(folder):
     (bars,) = figure("bars")
     assert (bars["x"], bars["y"]) == (["x", "y"], [2.0, 20.0])
     (line,) = figure("time")
+    logarithmic = Plot(metric="m", variants=["a"], x="bin", kind="bars", log_y=True)
+    axis = plots.figure(experiment, logarithmic, PLOT_POINTS)["layout"]["yaxis"]
+    assert axis["span"] == [min(one.value for one in PLOT_POINTS), max(one.value for one in PLOT_POINTS)], (
+        "intervals fit"
+    )
     assert (line["x"], line["y"]) == ([0.0, 1.0], [20.0, 2.0])
     (cdf,) = figure("cdf")
     assert (cdf["x"][0], cdf["x"][-1], cdf["y"][-1]) == (1.0, 30.0, 1.0)
@@ -525,6 +534,17 @@ def test_the_recount_is_that_of_the_verdicts():
     assert recount["readme_line"](claims) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_switches_are_of_claims_that_there_are():
+    """What was measured by switching a key is still in the list, and its row says what it shows."""
+    tool = runpy.run_path(str(ROOT / ".ci" / "switches.py"))
+    listed = tool["switches"]()
+    assert tool["kept"]().keys() == {one.key for one in listed}
+    for one in listed:
+        spec = tool["experiment_of"](one).spec
+        assert {*one.claims} <= {claim.id for claim in spec.claims}, one.key
+        assert one.text, one.key
+
+
 def test_what_differs_says_why():
     known = expected.read(ROOT / "experiments")
     experiments = find_experiments(ROOT / "experiments")
@@ -567,24 +587,26 @@ def test_every_band_is_that_of_the_table_or_says_why_not():
 
 
 def test_a_scan_halves_its_settings_and_keeps_what_it_found(folder, tmp_path):
-    """Two settings with one seed, the better one with two; the table is kept by --record and shown without a run."""
+    """Three settings with one seed, the best and the present one with two; --record keeps the table for pages."""
     scan = folder / "tiny" / "joint.toml"
     scan.write_text(
         'scenario = "two.scenario.toml"\nscores = ["two"]\npresent = { "topology.link.delay" = "1 ms" }\n'
-        '[axes]\n"topology.link.delay" = ["1 ms", "1 us"]\n[[stages]]\nseeds = 1\nkeep = 1\n[[stages]]\nseeds = 2\n'
+        '[axes]\n"topology.link.delay" = ["1 ms", "1 us", "2 ms"]\n'
+        "[[stages]]\nseeds = 1\nkeep = 1\n[[stages]]\nseeds = 2\n"
     )
     arguments = ("reproduce", "tiny/joint", "--experiments", folder, "--out", tmp_path / "out", "--quiet")
     assert cli(*arguments).returncode == 0
     assert "The scan was not run yet." in (tmp_path / "out" / "tiny.html").read_text()
     assert cli(*arguments, "--full", "--record").returncode == 0
-    best, other = json.loads((folder / "tiny" / "joint.json").read_text())
+    best, other, last = json.loads((folder / "tiny" / "joint.json").read_text())
     assert (best["stage"], best["axes"], best["parts"]) == (
         2,
         {"topology.link.delay": "1 us"},
         {"T-1.1": "reproduced"},
     )
-    assert (other["stage"], other["parts"]) == (1, {"T-1.1": "differs"})
-    assert len([*(tmp_path / "out" / "runs").rglob("manifest.json")]) == 6
+    assert (other["stage"], other["parts"]) == (2, {"T-1.1": "differs"}), "the present setting goes along"
+    assert last["stage"] == 1
+    assert len([*(tmp_path / "out" / "runs").rglob("manifest.json")]) == 10
     assert cli(*arguments).returncode == 0
     page = (tmp_path / "out" / "tiny.html").read_text()
     assert "Stage 2 of 2, finished." in page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.table import Table
 
@@ -14,7 +14,7 @@ from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.judge import VERDICTS, median
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
-from pauseframe.reproduce.spec import find_experiments, select, shipped_experiments
+from pauseframe.reproduce.spec import Size, find_experiments, select, shipped_experiments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pauseframe.reproduce.judge import Judgement
     from pauseframe.reproduce.run import Outcome
-    from pauseframe.reproduce.spec import Experiment, Size
+    from pauseframe.reproduce.spec import Experiment
 
 VERDICTS_FILE = "verdicts.json"
 COLOURS = {"reproduced": "green", "shape only": "yellow", "differs": "red", "not run": "dim"}
@@ -74,11 +74,10 @@ def run_reproduce(
 
 
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
-    """Puts the verdicts beside the experiments."""
-    judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
-    told = {claim: text for outcome in outcomes for claim, text in outcome.told.items()}
-    expected.write(folder or shipped_experiments(), judgements, outcomes[0].size, told)
+    """Puts the verdicts beside the experiments; where the reduced size is the papers', they are those of both."""
     for outcome in outcomes:
+        for size in get_args(Size) if outcome.experiment.has_one_size else (outcome.size,):
+            expected.write(folder or shipped_experiments(), outcome.judgements, size, outcome.told)
         if outcome.experiment.spec.stages and outcome.size == "full":
             scan.write(outcome.experiment.known_scan, outcome.scan)
 

@@ -46,7 +46,7 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
     for variant, pairs in plot.theirs.items():
         trace = figures._line(len(traces), f"{variant}, paper", [x for x, _ in pairs], [y for _, y in pairs], "%{y}")
         traces.append(trace | {"mode": "markers"})
-    return figures._figure(traces, _x_axis(plot, mine), _y_axis(plot))
+    return figures._figure(traces, _x_axis(plot, mine), _y_axis(plot, traces))
 
 
 def counts(plot: Plot, points: Sequence[Point]) -> str:
@@ -145,10 +145,21 @@ def _x_axis(plot: Plot, points: Sequence[Point]) -> dict[str, Any]:
     return {"title": title} | ({"type": "log"} if plot.log_x else {"rangemode": "tozero"})
 
 
-def _y_axis(plot: Plot) -> dict[str, Any]:
+def _y_axis(plot: Plot, traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if plot.kind == "cdf":
         return {"range": [0, 1.02], "tickformat": ".0%", "title": plot.y_label}
-    return {"title": plot.y_label} | ({"type": "log"} if plot.log_y else {"rangemode": "tozero"})
+    return {"title": plot.y_label} | (_log(traces) if plot.log_y else {"rangemode": "tozero"})
+
+
+def _log(traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A logarithmic axis that goes as far as the intervals do; an interval down to 0 has no end on it."""
+    ends = [value for trace in traces for value in trace["y"]]
+    for trace in traces:
+        spread = trace.get("error_y", {"array": [], "arrayminus": []})
+        ends += [value + up for value, up in zip(trace["y"], spread["array"], strict=False)]
+        ends += [value - down for value, down in zip(trace["y"], spread["arrayminus"], strict=False)]
+    known = [end for end in ends if end > 0]
+    return {"type": "log", "span": [min(known), max(known)]} if known else {"type": "log"}
 
 
 def save(drawn: Figure, title: str, path: Path) -> None:

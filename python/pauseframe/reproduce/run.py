@@ -215,6 +215,8 @@ def _halved(experiment: Experiment, size: Size, store: Store, jobs: int | None, 
         rows = scan.merged(rows if number > 1 else [], found)
         scan.write(store.root.parent / f"{experiment.key}-{experiment.name}.json", rows)
         settings = [row["axes"] for row in found[: stage.keep]]
+        if experiment.spec.present and experiment.spec.present not in settings:
+            settings.append(experiment.spec.present)  # what the best must beat is measured as well as they are
     seeds = list(range(1, 1 + max(stage.seeds for stage in stages)))
     return Outcome(experiment, size, seeds, [], [], failures, {}, rows)
 

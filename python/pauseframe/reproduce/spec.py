@@ -238,6 +238,12 @@ class Experiment:
         """What a size changes."""
         return self.spec.quick if size == "quick" else self.spec.full
 
+    @property
+    def has_one_size(self) -> bool:
+        """Whether the reduced size is the papers': the same runs, and the same taken of them."""
+        by_size = any(isinstance(metric.take, dict) for metric in self.spec.metrics.values())
+        return self.spec.quick == self.spec.full and not (by_size or self.spec.function or self.spec.stages)
+
     def settings_of(self, variant: str, size: Size) -> Settings:
         """What is changed in the scenario; the variant goes before the size, the size before the experiment."""
         return self.spec.set | self.size(size).set | self.spec.variants[variant]

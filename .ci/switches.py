@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What claims hang on: experiments again with a key changed (.ci/switches.toml), kept in .ci/switches.json.
+
+`make switches` runs what is not there yet; `make recount` shows it on docs/validation/papers.md. A row of the list has
+`experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are shown whatever comes out; others where their
+verdict is another one) and `text`, what it shows.
+"""
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TypedDict
+
+from pauseframe.reproduce import expected
+from pauseframe.reproduce.expected import Verdicts
+from pauseframe.reproduce.judge import verdict_of
+from pauseframe.reproduce.parts import Part
+from pauseframe.reproduce.run import reproduce
+from pauseframe.reproduce.spec import Experiment, Settings, find_experiments, select, shipped_experiments
+
+LIST = Path(__file__).with_suffix(".toml")
+KEPT = Path(__file__).with_suffix(".json")
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A row of the list."""
+
+    experiment: str
+    set: Settings
+    text: str
+    seeds: int = 5
+    claims: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """By which its results are kept."""
+        return f"{self.experiment} {json.dumps(self.set, sort_keys=True)} {self.seeds}"
+
+
+class Moved(TypedDict):
+    """A part with and without the change, medians of the same seeds."""
+
+    part: str
+    title: str
+    before: float | None
+    after: float
+    verdicts: tuple[str, str]
+
+
+Kept = dict[str, dict[str, dict[str, float]]]
+"""By switch and part, the number of each seed."""
+
+
+def switches() -> list[Switch]:
+    """The list."""
+    return [Switch(**row) for row in tomllib.loads(LIST.read_text(encoding="utf-8"))["switch"]]
+
+
+def kept() -> Kept:
+    """What was run."""
+    return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
+
+
+def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
+    """The numbers of all parts of its experiment, by seed."""
+    (experiment,) = select(find_experiments(), switch.experiment)
+    (outcome,) = reproduce([experiment], out, seeds=switch.seeds, changes=switch.set, jobs=1, progress=False)
+    if outcome.failures:
+        sys.exit(f"{switch.key}: {outcome.failures[0]}")
+    return {
+        f"{judgement.claim.id}.{number}": {str(seed): float(f"{value:.4g}") for seed, value in part.by_seed.items()}
+        for judgement in outcome.judgements
+        for number, part in enumerate(judgement.parts, start=1)
+    }
+
+
+def moved(switch: Switch, numbers: dict[str, dict[str, float]], known: Verdicts) -> Iterator[Moved]:
+    """Parts of its claims, and all others that have another verdict with the same seeds."""
+    for name, part in _parts(switch).items():
+        claim, _, number = name.rpartition(".")
+        after = numbers.get(name, {})
+        before = known.get(claim, {}).get("quick", {"parts": []})["parts"]
+        same = before[int(number) - 1]["by_seed"] if before else {}
+        seeds = [seed for seed in after if seed in same]
+        if not after:
+            continue
+        then = median(same[seed] for seed in seeds) if seeds else None
+        now = median(after.values())
+        verdicts = "not run" if then is None else verdict_of(part, then), verdict_of(part, now)
+        if claim in switch.claims or verdicts[0] != verdicts[1]:
+            yield Moved(part=name, title=part.title, before=then, after=now, verdicts=verdicts)
+
+
+def _parts(switch: Switch) -> dict[str, Part]:
+    (experiment,) = select(find_experiments(), switch.experiment)
+    return {f"{one.id}.{n}": part for one in experiment.spec.claims for n, part in enumerate(one.parts, start=1)}
+
+
+def experiment_of(switch: Switch) -> Experiment:
+    """The experiment that it changes."""
+    return select(find_experiments(), switch.experiment)[0]
+
+
+def table() -> Iterator[str]:
+    """Markdown: a row a part."""
+    results, known = kept(), expected.read(shipped_experiments())
+    yield "| experiment, with | part | before | with it | verdict | |\n|---|---|---|---|---|---|"
+    for switch in switches():
+        if switch.key in results:
+            yield from _rows(switch, list(moved(switch, results[switch.key], known)))
+
+
+def _rows(switch: Switch, rows: list[Moved]) -> Iterator[str]:
+    change = ", ".join(f"`{key} = {_shown(value)}`" for key, value in switch.set.items())
+    head, text = f"`{switch.experiment}`, {change}", switch.text
+    if not rows:
+        yield f"| {head} | no part | | | all as before | {text} |"
+    for row in rows:
+        verdict = row["verdicts"][1] if row["verdicts"][0] == row["verdicts"][1] else " → ".join(row["verdicts"])
+        before = "-" if row["before"] is None else f"{row['before']:.3g}"
+        yield f"| {head} | {row['part']} {row['title']} | {before} | {row['after']:.3g} | {verdict} | {text} |"
+        head, text = "", ""
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_shown(one)}" for key, one in value.items()) + " }"
+    return json.dumps(value)
+
+
+def main() -> int:
+    """Runs what is not kept, keeps each as soon as it is there; what is not in the list any more goes."""
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "switches"
+    results = {switch.key: numbers for switch in switches() if (numbers := kept().get(switch.key)) is not None}
+    for switch in switches():
+        if switch.key not in results:
+            sys.stderr.write(f"{switch.key}\n")
+            results[switch.key] = run(switch, out)
+        lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(numbers)}" for key, numbers in results.items())
+        KEPT.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
