@@ -179,8 +179,8 @@ def shares(rows: list[Row]) -> str:
         f"**{inside} of {len(rows)} figures ({inside / len(rows):.1%}) are inside; {spanned} "
         f"({spanned / len(rows):.1%}) are inside or in range.** Of the {len(steady)} that are no single draw "
         "(a given round of an incast, who of several flows got more) "
-        f"{settled} ({settled / len(steady):.1%}) are inside. Against the kernel's reference run alone, one draw where chance "
-        f"enters, {alone} ({alone / len(rows):.1%}) are inside."
+        f"{settled} ({settled / len(steady):.1%}) are inside. Against the kernel's reference run alone, one draw "
+        f"where chance enters, {alone} ({alone / len(rows):.1%}) are inside."
     )
 
 

@@ -1,8 +1,8 @@
 """Ours against the kernel's, row by row.
 
-A run is one draw: where chance enters (jitter) ours are several seeds, and so are the kernel's where the laboratory made more
-runs (`linux/seeds.csv`); medians are compared. Outside the band but between the extremes of the other side is `in range`.
-Rows known to be outside stand with their reasons in `known.toml`.
+A run is one draw: where chance enters (jitter) ours are several seeds, and so are the kernel's where the laboratory
+made more runs (`linux/seeds.csv`); medians are compared. Outside the band but between the extremes of the other side
+is `in range`. Rows known to be outside stand with their reasons in `known.toml`.
 """
 
 from __future__ import annotations

@@ -52,6 +52,21 @@ def test_known_rows_exist():
         assert len(entry["reason"]) > 20
 
 
+def test_the_median_of_the_kernels_runs_counts_and_what_they_span_is_in_range():
+    from verdict import Row, compare, kernel_seeds
+
+    alone = Row("f", "completion p50", 100.0, 120.0, 118.0, 122.0)
+    assert (alone.kernel, alone.standing) == (100.0, "outside")
+    three = Row("f", "completion p50", 100.0, 120.0, 118.0, 122.0, others=(119.0, 124.0))
+    assert (three.kernel, three.standing, three.is_inside_reference) == (119.0, "inside", False)
+    wide = Row("f", "completion p50", 100.0, 120.0, 118.0, 122.0, others=(101.0, 140.0))
+    assert (wide.kernel, wide.spread, wide.standing) == (101.0, (100.0, 140.0), "in range")
+    assert Row("f", "completion p50", 100.0, 150.0, 149.0, 151.0, others=(101.0, 140.0)).standing == "outside"
+    key = ("f_incast_cubic_rto5ms", "probes 32 x 64000 B")
+    assert len(kernel_seeds()[key]) >= 2
+    assert compare(key[0], {key[1]: 7.0}, [{key[1]: 2.0}])[0].others == kernel_seeds()[key]
+
+
 def test_bands():
     from figures import Band, band
 
