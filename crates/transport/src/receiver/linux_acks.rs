@@ -147,11 +147,15 @@ impl LinuxAcks {
     /// `tcp_send_delayed_ack`.
     pub(super) fn delay(&self, config: &Config, rtt: &Rtt) -> Span {
         let least = config.delayed_ack.timeout;
+        // `tcp_delack_max` (Linux 6.7, and the 6.1.192 of the reference runs behaves like it): a tick less than the minimum of the
+        // RTO, or a peer with the same minimum would time out first.
+        let tick = config.rto.granularity.max(Span(1));
+        let below_rto = Span(config.rto.min.0.saturating_sub(tick.0)).max(tick);
         if self.ato <= least {
-            return self.ato;
+            return self.ato.min(below_rto);
         }
         let most = DELAY_MAX[usize::from(!self.pingpong && self.pushed == 0)];
-        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least))))
+        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least)))).min(below_rto)
     }
 
     /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data. (The end of SACK compression has a timer of its
