@@ -272,7 +272,7 @@ impl Scoreboard {
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
                     delivery.bytes += self.weigh(segment.end - start);
-                    delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                    delivery.note_sacked(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
                 }
             }
             start = segment.end;

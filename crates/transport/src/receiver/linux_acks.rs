@@ -147,8 +147,8 @@ impl LinuxAcks {
     /// `tcp_send_delayed_ack`.
     pub(super) fn delay(&self, config: &Config, rtt: &Rtt) -> Span {
         let least = config.delayed_ack.timeout;
-        // `tcp_delack_max` (Linux 6.7, and the 6.1.192 of the reference runs behaves like it): a tick less than the minimum of the
-        // RTO, or a peer with the same minimum would time out first.
+        // `tcp_delack_max` of Linux 6.7: a tick less than the minimum of the RTO, or a peer with the same minimum would time out first.
+        // 6.1's source has no such bound, but its peers do not probe either (docs/models/stacks.md).
         let tick = config.rto.granularity.max(Span(1));
         let below_rto = Span(config.rto.min.0.saturating_sub(tick.0)).max(tick);
         if self.ato <= least {

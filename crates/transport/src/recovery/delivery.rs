@@ -16,6 +16,10 @@ pub(crate) struct Delivery {
     pub(crate) min_rtt: Span,
     /// When the segment sent last among the delivered was sent, and its end.
     pub(crate) latest: Option<(Time, u64)>,
+    /// When the first segment was sent that SACK newly reports, of those that were sent once (Linux `first_sackt`).
+    pub(crate) first_sacked: Option<Time>,
+    /// What SACK reports restarts the timer.
+    pub(crate) restarts_timer: bool,
     /// Bytes delivered, duplicates (by D-SACK) included.
     pub(crate) bytes: u64,
     /// A segment sent once, before the last timeout, was delivered.
@@ -35,6 +39,7 @@ impl Delivery {
     pub(crate) fn begin(&mut self, now: Time, high_ack: u64, recover: u64) {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
+        (self.first_sacked, self.restarts_timer) = (None, false);
         (self.original, self.reordered, self.loss, self.dsack, self.probe_dsack) =
             (false, false, false, false, false);
     }
@@ -58,6 +63,15 @@ impl Delivery {
         if self.latest.is_none_or(|(at, highest)| sent_at > at || (sent_at == at && end > highest)) {
             self.latest = Some((sent_at, end));
         }
+    }
+
+    /// SACK newly reports a segment; see [`Self::note`].
+    #[inline]
+    pub(crate) fn note_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+        if !ambiguous {
+            self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
+        }
+        self.note(sent_at, start, end, ambiguous);
     }
 }
 

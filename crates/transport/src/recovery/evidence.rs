@@ -7,7 +7,8 @@ use super::frto::Frto;
 use super::settings::RtoGrowth;
 use crate::cc::AckSample;
 use crate::config::Config;
-use crate::segment::{Options, Segment};
+use crate::mechanisms::Mechanism;
+use crate::segment::{Options, Segment, clock};
 use crate::sender::Sender;
 use crate::stats::Stats;
 use pauseframe_units::{Span, Time};
@@ -24,6 +25,32 @@ impl Sender {
         refined.delivery.begin(now, high_ack, self.recover);
         if to > self.snd_una {
             self.scoreboard.survey(self.snd_una, to, &mut refined.delivery);
+        }
+    }
+
+    /// The round-trip time of an ACK whose cumulative part gives none, for it stands still or covers a retransmission (Karn's rule): of
+    /// the first segment that SACK newly reports, else by the echoed timestamp, in whole milliseconds (Linux `tcp_ack_update_rtt`).
+    /// It ends the back-off.
+    pub(super) fn sample_otherwise(&mut self, segment: &Segment, advanced: bool, now: Time, config: &Config) {
+        if !self.scoreboard.counts_packets() || self.snd_una == self.snd_nxt && !advanced {
+            return;
+        }
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        let sacked = refined.delivery.first_sacked.filter(|_| config.has(Mechanism::RttOfSack));
+        let echo = segment.stamps.echo;
+        if let Some(sent_at) = sacked {
+            self.rtt.sample(now.saturating_since(sent_at), &config.rto);
+            // `tcp_clean_rtx_queue`: not where the segment was sent after the head, or the timeout would be put off without end.
+            let older = self.scoreboard.head_sent_at().is_some_and(|head| sent_at < head);
+            refined.delivery.restarts_timer = !advanced && older;
+        } else if advanced && config.timestamps && echo != 0 && config.has(Mechanism::RttOfTimestamp) {
+            let ticks = clock(now).wrapping_sub(echo).max(1);
+            self.rtt.sample(Span::from_ms(1) * u64::from(ticks), &config.rto);
+        } else {
+            return;
+        }
+        if (advanced && self.snd_una < self.snd_nxt) || refined.delivery.restarts_timer {
+            self.rto_deadline = self.rtt.deadline(now, &config.rto);
         }
     }
 
@@ -118,6 +145,7 @@ impl Sender {
     pub(super) fn finish_ack(&mut self, advanced: bool, detected: Detected, now: Time, config: &Config) {
         let Some(refined) = self.refined.as_deref() else { return };
         let (bytes, loss, was) = (refined.delivery.bytes, refined.delivery.loss, refined.was_special);
+        let restarted = advanced || refined.delivery.restarts_timer;
         if self.uses_rack(config) && config.limited_transmit && matches!(self.phase, Phase::Open | Phase::Cwr)
         {
             // What was sacked makes room for new data (RFC 3042, without end as in Linux).
@@ -126,10 +154,10 @@ impl Sender {
         if config.recovery.prr && matches!(self.phase, Phase::Cwr | Phase::Recovery) {
             self.reduce_proportionally(bytes, advanced && !loss);
         }
-        if !advanced {
+        if !restarted {
             self.restore_special(was);
         }
-        self.arm_after_ack(advanced, detected.wait, was, now, config);
+        self.arm_after_ack(restarted, detected.wait, was, now, config);
     }
 
     /// What an ACK of `acked` bytes delivers: in packets where they are counted, without those that SACK had reported (Linux

@@ -52,6 +52,9 @@ impl Sender {
         let news = self.on_sack_option(segment);
         self.dup_acks = 0;
         if self.refined.is_some() {
+            if sample.rtt == Span::ZERO {
+                self.sample_otherwise(segment, true, now, config);
+            }
             self.weigh_evidence(segment, true, sample.ece, now, config, stats);
         }
         if self.phase == Phase::Loss {
@@ -149,6 +152,7 @@ impl Sender {
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
         if self.refined.is_some() {
+            self.sample_otherwise(segment, false, now, config);
             self.weigh_evidence(segment, false, ece, now, config, stats);
             self.weigh_duplicate(duplicate);
         }
