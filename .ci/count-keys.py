@@ -1,7 +1,7 @@
 """Counts what adding costs: the files that name a key, and the circles of files within a crate.
 
 python .ci/count-keys.py [KEY ...]: without keys the twenty below. Exits with 1 where a key is named in more than three
-files or a circle of a crate or of the Python package has more than five (or than it is known to have).
+files or a circle of a crate or of the Python package has more than five.
 
 Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the core's
 border and the Python package. Not counted: tests, generated files (they say so in their first lines), the rows of
@@ -24,9 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/pauseframe"
 FILES_MAX = 3
 CIRCLE_MAX = 5
-# A network's parts are methods of one struct over many files, a connection's too: each calls the others. They must not
-# grow; whoever cuts them lowers the number.
-KNOWN_CIRCLES = {"transport": 12}
 # One or two of every table, by names that are no words of other things.
 KEYS = [
     "wire_jitters",
@@ -63,7 +60,7 @@ def main() -> None:
     found = {crate.name: circles(crate) for crate in sorted((ROOT / "crates").iterdir())}
     for name, several in (found | {"pauseframe": python_circles()}).items():
         circle = max(several, key=len, default=[])
-        failed |= len(circle) > KNOWN_CIRCLES.get(name, CIRCLE_MAX)
+        failed |= len(circle) > CIRCLE_MAX
         print(f"{len(circle)}  circle in {name}: {', '.join(circle)}")
     sys.exit(failed)
 

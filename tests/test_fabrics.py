@@ -1,8 +1,10 @@
 """Topologies, routes and flow level from Python and the command line."""
 
+import base64
 import contextlib
 import io
 import json
+import math
 import os
 import signal
 import sys
@@ -15,7 +17,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.cli import main
-from pauseframe.draw import arrange, draw
+from pauseframe.draw import arrange, draw, to_html
 from pauseframe.reproduce import fig14
 from pauseframe.reproduce.fig14 import jellyfish, throughput
 
@@ -121,6 +123,7 @@ def test_drawings(tmp_path):
     assert sum("10 Gb" in text and "µs" in text for text in told) == 48, "each link says its ports and its rate"
     names = [trace["text"] for trace in traces if "text" in trace["mode"]]
     assert names == [[name for name, _, _ in pf.load_topology("fat_tree:k=4").nodes()]]
+    assert "<h1>a fat tree</h1>" in page, "where a long one breaks"
     large = arrange(pf.load_topology("jellyfish:switches=40,ports=20,hosts_per_switch=10"), "auto")
     assert (len(large.places), {large.hosts_at[name] for name in large.places}) == (40, {10})
     with pytest.raises(pf.FabricError, match="no levels"):
@@ -449,6 +452,30 @@ def test_failures_of_groups_and_pairs(tmp_path):
     groups.write_text("group,port\nduct,s0:eth99\n")
     wrong = cli("route", "check", fabric, plan, "--what-if-groups", groups)
     assert (wrong.returncode, "line 2" in wrong.stderr) == (2, True)
+
+
+def test_captions_of_arrows_stand_beside_their_links(tmp_path):
+    """Not on the nodes, whose names they covered."""
+    ring = pf.load_topology("ring:switches=5,hosts_per_switch=1")
+    drawing = arrange(ring, "auto", {"s0:eth2": "s0:eth2, lane 0"})
+    page = to_html(drawing)
+    written = page.rpartition("Plotly.newPlot(")[2]
+    _, end = json.JSONDecoder().raw_decode(written, written.index("["))
+    layout, _ = json.JSONDecoder().raw_decode(written, written.index("{", end))
+    (caption,) = [one for one in layout["annotations"] if one["text"]]
+    assert caption["showarrow"] is False
+    assert all(math.dist((caption["x"], caption["y"]), place) > 0.05 for place in drawing.places.values())
+
+
+def test_pictures_in_a_notebook():
+    fabric = pf.load_topology("fat_tree:k=4")
+    text = 'topology = { kind = "fat_tree", k = 4 }\nworkload = { kind = "permutation", size = "1 MB" }\n'
+    scenario = pf.Scenario.from_toml(text)
+    for html in (fabric._repr_html_(), scenario._repr_html_()):
+        encoded = html.partition("base64,")[2].partition('"')[0]
+        root = ET.fromstring(base64.b64decode(encoded))
+        assert sum(element.tag.endswith("circle") for element in root.iter()) == 36
+    assert "fat_tree" in scenario._repr_html_()
 
 
 def test_a_tree_is_drawn_with_arrows(tmp_path):

@@ -264,6 +264,14 @@ def test_lines_are_linked_between_runs(folders, tmp_path):
     assert [trace["name"] for trace in only["parts"][0][1]["data"]] == ["edge0:7/p3"]
 
 
+def test_equal_values_of_two_runs_are_both_seen(folders):
+    run = from_folder(folders["dctcp"])
+    table = data.percentiles_by(data.finished_flows(run), "bin")
+    under, over = figures.percentile_figure([(0, "A", table), (1, "B", table)], "p50", str)["data"]
+    assert under["y"] == over["y"]
+    assert under["marker"]["size"] > over["marker"]["size"]
+
+
 def test_lossless_beside_lossy_is_said(folders, tmp_path):
     lossless = synthetic.write_folder(tmp_path / "bolt", synthetic.make_frames(lossless=True))
     toml = lossless / "scenario.resolved.toml"

@@ -212,6 +212,8 @@ def test_tables_have_the_axes(done):
     assert summaries.height == 8
     assert summaries["flows_finished"].sum() == 16
     assert {"transport.rto_min", "seed", "fct_us.p99", "fingerprint"} <= set(summaries.columns)
+    assert "8 of 8 runs finished" in done._repr_html_()
+    assert "transport.rto_min" in done._repr_html_(), "an axis is a column"
     assert done.ports.filter(pl.col("switch.pfc")).collect().height > 0
 
 

@@ -87,6 +87,20 @@ def test_unfinished_flows_are_told(done, tmp_path):
     assert tables.note(compare([cut.folder], metrics=["drops"])).startswith("2 of 2 runs left flows unfinished")
 
 
+def test_syns_that_markers_dropped_are_told(tmp_path):
+    """Their flows wait for a timer of a second, which no table of FCTs explains."""
+    base = 'stop = "5 ms"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
+    base += 'transport.preset = "dctcp"\nswitch.marker.k = "5 KB"\n'
+    base += 'workload = [{ kind = "n_to_1", size = "1 MB", senders = 2 }, '
+    base += '{ kind = "n_to_1", size = "1 MB", start = "1 ms" }]\n'
+    lost = pf.sweep(base, seeds=2, out=tmp_path / "lost")
+    dropped = lost.summaries["syn_drops_not_ect"].sum()
+    assert dropped > 0
+    assert f"in all runs: {dropped}. Each is sent again" in tables.note(compare([lost.folder], metrics=["drops"]))
+    kept = pf.sweep(base, seeds=2, set={"transport.ect_on_syn": True}, out=tmp_path / "kept")
+    assert "SYN" not in tables.note(compare([kept.folder], metrics=["drops"]))
+
+
 def test_by_another_axis(done):
     comparison = compare([done.folder], by="switch.latency", metrics=["fct_us.p50"])
     assert list(comparison.axes) == ["transport.preset", "workload.arrivals.load"]

@@ -195,6 +195,19 @@ def test_keys_flows_and_clicks(pages, visit):
     assert page.inner_text("#details h2").startswith("port ")
 
 
+def test_a_page_that_is_not_shown_says_nothing(pages, visit):
+    """It has no size then; drawing on that was an error on the console. Shown again, it is drawn."""
+    page = visit(pages("folded", storm_text()))
+    page.get_by_role("button", name="most pauses").click()
+    before = ink(page)
+    fold = "(display) => { document.body.style.display = display; dispatchEvent(new Event('resize')); }"
+    page.evaluate(fold, "none")
+    page.evaluate("player.seek(300)")
+    page.evaluate(fold, "")
+    page.get_by_role("button", name="most pauses").click()
+    assert ink(page) == before > 1000
+
+
 def test_a_deadlock_shows_its_circle(pages, visit):
     page = visit(pages("ring", RING))
     page.get_by_role("button", name="first pause").click()

@@ -200,6 +200,8 @@ class Topology:
         end to the other."""
     def ports(self) -> list[tuple[str, str]]:
         """The names of the two ports of each link, as tables and reports have them: "leaf0:eth3"."""
+    def _repr_html_(self) -> str:
+        """The picture that notebooks show."""
     def statistics(self) -> TopologyStatistics:
         """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
         bisection, problems."""

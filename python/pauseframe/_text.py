@@ -191,7 +191,8 @@ def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str
     return (
         f"Not the same memory: the fullest switch held {held}.\n"
         "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
-        "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size."
+        "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size, "
+        'as in switch.buffer = { policy = "shared", size = "9 MB" }.'
     )
 
 

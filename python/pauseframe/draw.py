@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
 
@@ -28,6 +29,14 @@ SIZE = 1000
 HALO = {"paint-order": "stroke", "stroke": "white", "stroke-width": "3", "stroke-linejoin": "round"}
 LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#7fa8cc", "#3a78b5"
 NAMES_DRAWN = 60
+# The title is not Plotly's, which does not break lines.
+PAGE = """
+body { display: flex; flex-direction: column; height: 100vh; margin: 0; }
+body > div { flex: 1; min-height: 0; }
+text { paint-order: stroke; stroke: white; stroke-width: 3; }
+h1 { font: 600 1.1rem system-ui, sans-serif; margin: 1rem 1.25rem 0; overflow-wrap: anywhere; }
+@media (prefers-color-scheme: dark) { h1 { color: #e8eaed; } }
+"""
 DARK = """
 @media (prefers-color-scheme: dark) {
   :root { background: #14171c; }
@@ -85,6 +94,14 @@ def draw(
         path.write_text(to_html(drawing, title), encoding="utf-8")
     else:
         raise _core.FabricError(f"{path}: drawings are .svg or .html")
+
+
+def picture(topology: _core.Topology) -> str:
+    """The drawing for a notebook: an image, so that its style does not reach the notebook."""
+    from base64 import b64encode
+
+    svg = b64encode(to_svg(arrange(topology, "auto"), repr(topology)).encode()).decode()
+    return f'<img alt="{escape(repr(topology))}" style="max-width: 40em" src="data:image/svg+xml;base64,{svg}">'
 
 
 def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] | Mapping[str, str] = ()) -> Drawing:
@@ -262,7 +279,10 @@ def to_html(drawing: Drawing, title: str = "") -> str:
         for arrow in arrows:
             (x1, y1), (x2, y2) = (drawing.places[end] for end in ((b, a) if arrow.backwards else (a, b)))
             head = {"x": (x1 + 2 * x2) / 3, "y": (y1 + 2 * y2) / 3, "ax": x1, "ay": y1, "axref": "x", "ayref": "y"}
-            figure.add_annotation(**head, text=arrow.caption, arrowhead=2, arrowcolor=MARKED, arrowwidth=2)
+            figure.add_annotation(**head, text="", arrowhead=2, arrowcolor=MARKED, arrowwidth=2)
+            # Before its head, so that those of two directions stand apart.
+            x, y = x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4
+            figure.add_annotation(x=x, y=y, text=arrow.caption, showarrow=False, yshift=9)
     for kind, colour, size in (("host", HOST, 6), ("switch", SWITCH, 10)):
         names = [name for name, own in drawing.kinds.items() if own == kind]
         if names:
@@ -291,10 +311,11 @@ def to_html(drawing: Drawing, title: str = "") -> str:
     if note := _hidden(drawing):
         title = f"{title} ({note})"
     clear = {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)"}
-    margin = {"l": 20, "r": 20, "t": 70, "b": 30}
-    figure.update_layout(title=title, showlegend=False, xaxis=hidden, yaxis=hidden, margin=margin, **clear)
+    margin = {"l": 20, "r": 20, "t": 30, "b": 30}
+    figure.update_layout(showlegend=False, xaxis=hidden, yaxis=hidden, margin=margin, **clear)
     page = str(figure.to_html(include_plotlyjs=True, full_html=True))
-    return page.replace("</head>", f"<style>{DARK}{NARROW}</style></head>", 1)
+    page = page.replace("</head>", f"<style>{PAGE}{DARK}{NARROW}</style></head>", 1)
+    return page.replace("<body>", f"<body><h1>{escape(title)}</h1>", 1) if title else page
 
 
 def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[go.Scattergl]:

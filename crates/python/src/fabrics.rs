@@ -134,6 +134,10 @@ impl Topology {
         self.graph.links().ids().map(|id| (name(id, 0), name(id, 1))).collect()
     }
 
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pauseframe.draw")?.call_method1("picture", (slf,))
+    }
+
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let graph = Arc::clone(&self.graph);
         let statistics = compute_or_stop(py, None, move |_| Statistics::of(&graph))?;

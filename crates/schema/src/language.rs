@@ -45,6 +45,23 @@ impl Language {
         self.order.iter().position(|known| *known == section).unwrap_or(self.order.len())
     }
 
+    /// The choices under which the table at `path` has a key that it does not have as it stands, as a hint, or "".
+    pub fn kinds_with(&'static self, path: &str, key: &str) -> String {
+        let here = format!("{path}.{key}");
+        let mut choices: Vec<&str> = self
+            .options()
+            .iter()
+            .filter(|option| is_place(&option.path, &here))
+            .filter_map(|option| option.when.rsplit(" and ").next()?.rsplit('.').next())
+            .filter(|choice| !choice.is_empty())
+            .collect();
+        choices.dedup();
+        match choices.len() {
+            1..=3 => format!("it goes with {}", choices.join(" or ")),
+            _ => String::new(),
+        }
+    }
+
     /// Where a key that is unknown here belongs, as a hint, or "".
     pub fn home_of(&'static self, key: &str) -> String {
         let mut homes: Vec<&str> = self
@@ -61,4 +78,14 @@ impl Language {
             _ => String::new(),
         }
     }
+}
+
+/// Whether a path of the reference, such as "workload.size" or "transports.NAME.ecn", is about a path of a document, such as
+/// "workload.0.size".
+fn is_place(documented: &str, path: &str) -> bool {
+    let documented: Vec<&str> = documented.split('.').map(|segment| segment.trim_end_matches("[]")).collect();
+    let is_number = |segment: &str| segment.bytes().all(|byte| byte.is_ascii_digit());
+    let found: Vec<&str> = path.split('.').filter(|segment| !is_number(segment)).collect();
+    let mut both = documented.iter().zip(&found);
+    documented.len() == found.len() && both.all(|(known, found)| *known == "NAME" || known == found)
 }

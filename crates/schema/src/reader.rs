@@ -26,11 +26,16 @@ pub struct Table<'a, 'd> {
     /// The choices under which the keys of this table exist, for the reference.
     pub(crate) when: String,
     pub(crate) known: Vec<&'static str>,
-    /// The kind that [`Table::variant`] found, or "".
+    /// The key that [`Table::variant`] asked for, or "".
+    selector: &'static str,
+    /// The kind that it found, or "".
     chosen: &'static str,
     /// Unknown keys are not judged: the kind that would say which are known is missing, or names are free.
     lenient: bool,
 }
+
+/// What people write for the key that says which kind a table is.
+const SELECTORS: [&str; 3] = ["kind", "type", "policy"];
 
 #[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
 impl<'a, 'd> Table<'a, 'd> {
@@ -61,6 +66,7 @@ impl<'a, 'd> Table<'a, 'd> {
             origin,
             when,
             known: Vec::new(),
+            selector: "",
             chosen: "",
             lenient: !is_table,
         }
@@ -352,6 +358,7 @@ impl<'a, 'd> Table<'a, 'd> {
         doc: &str,
     ) -> Option<R> {
         self.known.push(key);
+        self.selector = key;
         let (path, type_name) = (self.at(key), format!("one of {}", names(registry)));
         let rule = default.as_ref().map_or("required", |(_, _, rule)| rule);
         let all: Vec<&'static str> = registry.iter().map(|(name, _)| *name).collect();
@@ -469,8 +476,16 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// What a key may have been meant for.
     fn suggestion(&self, key: &str) -> String {
+        if !self.selector.is_empty() && SELECTORS.contains(&key) {
+            return format!("did you mean {:?}?", self.selector);
+        }
+        let language = self.ledger.language;
+        let of_other_kinds = language.kinds_with(&self.path, key);
+        if !of_other_kinds.is_empty() {
+            return of_other_kinds;
+        }
         let near = misspelt(key, self.known.iter().copied());
-        if near.is_empty() { self.ledger.language.home_of(key) } else { near }
+        if near.is_empty() { language.home_of(key) } else { near }
     }
 
     /// Every key that was not asked for is a mistake.

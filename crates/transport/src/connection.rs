@@ -437,12 +437,12 @@ impl Connection {
 
     /// Tail loss probes sent.
     pub fn loss_probes(&self) -> u32 {
-        self.sender.refined_counts().0
+        self.sender.refined.as_deref().map_or(0, |refined| refined.loss_probes)
     }
 
     /// Window reductions taken back as needless.
     pub fn undone(&self) -> u32 {
-        self.sender.refined_counts().1
+        self.sender.refined.as_deref().map_or(0, |refined| refined.undone)
     }
 
     /// Bytes sent and not acknowledged.

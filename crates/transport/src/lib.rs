@@ -20,7 +20,7 @@ mod sequence;
 mod small_queue;
 mod stats;
 mod super_packets;
-mod writing;
+mod writer;
 
 pub use cache::Metrics;
 pub use cc::*;

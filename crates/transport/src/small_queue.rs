@@ -5,9 +5,7 @@
 //! The kernel counts the bytes of the socket that have not left the host. Here the socket reckons them: what it has sent leaves at the rate of
 //! the line. Frames of other sockets of the host, and pauses, it does not see. Left out: the check before retransmissions (twice the limit).
 
-use crate::config::Config;
-use crate::sender::Sender;
-use crate::writing::SKB_OVERHEAD;
+use crate::writer::SKB_OVERHEAD;
 use pauseframe_units::{Span, Time};
 
 /// `sk_pacing_shift`: so much of a second's data.
@@ -26,49 +24,31 @@ pub(crate) struct SmallQueue {
     busy_until: Time,
 }
 
-impl Sender {
-    /// A full segment takes `frame` on the line of this host.
-    pub(crate) fn set_frame_time(&mut self, frame: Span, config: &Config) {
-        if let Some(refined) = self.refined.as_deref_mut().filter(|_| config.small_queues) {
-            refined.small_queue.frame = frame;
+impl SmallQueue {
+    /// The limit is on: a full segment takes `frame` on the line.
+    pub(crate) fn set_frame_time(&mut self, frame: Span) {
+        self.frame = frame;
+    }
+
+    /// `len` bytes of data went out, a full segment being `mss`.
+    #[inline]
+    pub(crate) fn add(&mut self, len: u64, mss: u64, now: Time) {
+        if self.frame > Span::ZERO {
+            let time = if len == mss { self.frame } else { self.frame * (len + HEADERS) / (mss + HEADERS) };
+            self.busy_until = self.busy_until.max(now).saturating_add(time);
         }
     }
 
-    /// `len` bytes of data went out.
+    /// Whether more than the two segments that are always allowed are in the host.
     #[inline]
-    pub(crate) fn note_on_line(&mut self, len: u32, now: Time) {
-        let mss = u64::from(self.window.mss);
-        let Some(refined) = self.refined.as_deref_mut() else { return };
-        let queue = &mut refined.small_queue;
-        if queue.frame > Span::ZERO {
-            let time = if u64::from(len) == mss {
-                queue.frame
-            } else {
-                queue.frame * (u64::from(len) + HEADERS) / (mss + HEADERS)
-            };
-            queue.busy_until = queue.busy_until.max(now).saturating_add(time);
-        }
+    pub(crate) fn exceeds_two(&self, now: Time) -> bool {
+        self.busy_until > now + self.frame * 2
     }
 
-    /// Whether `len` new bytes wait until less of the socket is in the host; then the timer is set for that. With nothing or one buffer
-    /// in flight (`single`) nothing waits.
-    #[inline]
-    pub(crate) fn is_throttled(&mut self, len: u64, single: bool, now: Time, config: &Config) -> bool {
-        let Some(refined) = self.refined.as_deref() else { return false };
-        let queue = refined.small_queue;
-        // Two segments are always allowed.
-        queue.busy_until > now + queue.frame * 2 && !single && self.is_over_limit(queue, len, now, config)
-    }
-
-    #[cold]
-    fn is_over_limit(&mut self, queue: SmallQueue, len: u64, now: Time, config: &Config) -> bool {
-        let rate = self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT);
+    /// When `len` more bytes have room; `None`: now. `rate`: bytes that the socket may keep in the host by its pacing rate.
+    pub(crate) fn room_at(&self, rate: u64, len: u64, mss: u64, now: Time) -> Option<Time> {
         let bytes = rate.max(2 * (len + SKB_OVERHEAD)).min(MOST);
-        let limit = queue.frame * bytes / (u64::from(self.window.mss) + SKB_OVERHEAD);
-        let over = queue.busy_until.saturating_since(now) > limit;
-        if over {
-            self.wake_at(Time(queue.busy_until.0 - limit.0));
-        }
-        over
+        let limit = self.frame * bytes / (mss + SKB_OVERHEAD);
+        (self.busy_until.saturating_since(now) > limit).then(|| Time(self.busy_until.0 - limit.0))
     }
 }

@@ -77,11 +77,16 @@ def percentile_figure(
         known = [key for key in bins if key in table and table[key][statistic] is not None]
         y = [table[key][statistic] * scale for key in known]
         trace = _line(number, label, [name(key) for key in known], short(y), hover)
-        traces.append(trace | {"mode": "lines+markers"})
+        traces.append(trace | _dots(number, len(columns)))
     categories = [name(key) for key in bins]
     x_axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
     y_axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
     return _figure(traces, x_axis, y_axis)
+
+
+def _dots(number: int, runs: int) -> dict[str, Any]:
+    """Lines with dots, those of the first runs larger: equal values of two runs are both seen."""
+    return {"mode": "lines+markers", "marker": {"size": 7 + 3 * max(0, min(runs, 4) - 1 - number)}}
 
 
 def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic: str) -> Figure:
@@ -90,7 +95,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
     for number, label, table in columns:
         hover = "%{y:.3~g}× ideal<br>around %{x:.3s}B, %{customdata} flows"
         trace = _line(number, label, short(table["size"].to_list()), short(table[statistic].to_list()), hover)
-        traces.append(trace | {"mode": "lines+markers", "customdata": table["n"].to_list()})
+        traces.append(trace | _dots(number, len(columns)) | {"customdata": table["n"].to_list()})
     return _figure(
         traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"}
     )

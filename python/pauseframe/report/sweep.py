@@ -91,7 +91,7 @@ def _x_axis(comparison: Comparison) -> str | None:
 def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str | None, relative: bool) -> Figure:
     categories = comparison.variants if x_name is None else comparison.axes[x_name]
     numeric = x_name is not None and all(map(tables.is_number, categories))
-    scale, suffix = (1e-6, "s") if "_us" in metric and not relative else (1.0, "×" if relative else "")
+    scale, suffix = _unit(metric, relative)
     places = [float(one) for one in categories] if numeric else list(map(float, range(len(categories))))
     step = min((abs(b - a) for a, b in itertools.pairwise(sorted(places)) if a != b), default=1.0)
     traces = []
@@ -112,6 +112,15 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
     return figures._figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
 
 
+def _unit(metric: str, relative: bool) -> tuple[float, str]:
+    """What values are multiplied by for the plot, and the unit that they have then."""
+    if relative:
+        return 1.0, "×"
+    if "_us" in metric:
+        return 1e-6, "s"
+    return 1.0, "B" if metric.endswith("_bytes") else ""
+
+
 def _trace(
     number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str
 ) -> dict[str, Any]:
@@ -120,6 +129,7 @@ def _trace(
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
         "mode": "lines+markers",
+        "cliponaxis": False,  # a median of 0 is a whole dot
         "error_y": {
             "type": "data",
             "symmetric": False,

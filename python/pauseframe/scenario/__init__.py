@@ -76,6 +76,19 @@ class Scenario(ScenarioKeys):
 
         return explain_table(self.resolve(seed=seed, set=set))
 
+    def _repr_html_(self) -> str:
+        """Its file beside a picture of its topology, for a notebook; only the file while there are mistakes in it."""
+        from html import escape
+
+        from pauseframe.draw import picture
+
+        file = f"<pre>{escape(self.to_toml())}</pre>"
+        try:
+            topology = _core.Topology.of_scenario(self.resolve())
+        except ValueError:
+            return file
+        return f"{picture(topology)}{file}"
+
 
 def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""

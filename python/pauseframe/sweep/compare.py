@@ -100,6 +100,8 @@ class Comparison:
     runs: int
     cut_short: int
     """Runs that left flows unfinished, which flatters their FCTs."""
+    syns_dropped: int
+    """SYNs that markers dropped because they are not ECN-capable, in all runs."""
     level: float
     folders: list[Path]
     memory: list[tuple[str, bool, str, float | None]]
@@ -165,6 +167,7 @@ def compare(
         if (cell := _cell(name, setting, variant, variants[0], table, level)) is not None
     ]
     cut = sum(one.values["unfinished"] > 0 for one in observations)
+    syns = sum(int(one.values.get("syn_drops_not_ect", 0)) for one in observations)
     labels = {axis: list(dict.fromkeys(setting[i] for setting in settings)) for i, axis in enumerate(rest)}
     return Comparison(
         by,
@@ -174,6 +177,7 @@ def compare(
         cells,
         len(observations),
         cut,
+        syns,
         level,
         [Path(f) for f in folders],
         _memory(table, variants),

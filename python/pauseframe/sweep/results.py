@@ -146,6 +146,12 @@ class Sweep:
             f"{len(self.finished)} of {len(self.planned)} runs finished{failed}>"
         )
 
+    def _repr_html_(self) -> str:
+        """What it is, and the summaries of its runs, for a notebook."""
+        from html import escape
+
+        return f"<p>{escape(repr(self))}</p>{self.summaries._repr_html_()}"
+
 
 def load_sweep(folder: str | Path) -> Sweep:
     """Reads a sweep's folder. Raises FileNotFoundError if it is none, RunError if it is damaged.

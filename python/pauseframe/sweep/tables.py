@@ -112,6 +112,11 @@ def note(comparison: Comparison) -> str:
             f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
             f"their FCTs look better than they are. {text}"
         )
+    if comparison.syns_dropped:
+        text = (
+            f"SYNs that a marker dropped, not being ECN-capable, in all runs: {comparison.syns_dropped}. Each is sent "
+            f"again only after transport.rto_initial: transport.ect_on_syn = true spares them. {text}"
+        )
     seedless = {(cell.setting, cell.variant) for cell in comparison.cells if cell.seedless}
     if seedless:
         every = len({(cell.setting, cell.variant) for cell in comparison.cells})

@@ -180,8 +180,10 @@ impl Marker {
     /// None.
     pub const NONE: Marker = Marker::NoMarker(NoMarker {});
 
-    /// Whether packets that are not ECN-capable are dropped where others are marked, lossless ones excepted.
+    /// Whether packets that are not ECN-capable are dropped where others are marked, lossless ones excepted. One that is
+    /// picked as it leaves has had its wait, and goes on.
     pub fn drops_not_ect(&self) -> bool {
-        self.not_ect() == NotEct::Drop
+        let picks_arrivals = !matches!(self.asked(), Asked::Departures | Asked::CountedDepartures);
+        picks_arrivals && self.not_ect() == NotEct::Drop
     }
 }

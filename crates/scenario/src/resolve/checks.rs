@@ -187,9 +187,9 @@ pub(crate) fn transports(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
             )),
-            (Some(backlog), EcnName::Off) => ledger.warn(format!(
-                "transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"
-            )),
+            (Some(backlog), EcnName::Off) if !spec.lossless && marker.drops_not_ect() => ledger.warn(
+                format!("transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"),
+            ),
             _ => {}
         }
     }

@@ -68,6 +68,20 @@ fn a_key_of_another_table_is_sent_home() {
 }
 
 #[test]
+fn a_key_of_another_kind_says_of_which() {
+    let text = "[switch.buffer]\nkind = \"x\"\nalpha = 2.0\n[switch.scheduler]\npolicy = \"strict\"\n";
+    let spoilt = GOOD.replace("hosts = 4\n", "hosts = 4\nk = 4\n").replace("size", "fan_in = 3\nsize");
+    assert_eq!(
+        errors_of(&format!("{spoilt}{text}"), &[]),
+        "s.toml:6: topology.k: unknown key; it goes with kind = fat_tree\n\
+         s.toml:10: workload.0.fan_in: unknown key; it goes with kind = incast\n\
+         s.toml:13: switch.buffer.kind: unknown key; did you mean \"policy\"?\n\
+         s.toml:14: switch.buffer.alpha: unknown key; it goes with policy = shared\n\
+         s.toml:16: switch.scheduler.policy: unknown key; did you mean \"kind\"?"
+    );
+}
+
+#[test]
 fn units_are_asked_for() {
     let text = "[topology.link]\nrate = 10\ndelay = \"1 usec\"\n[switch]\nbuffer = \"225\"\n";
     assert_eq!(

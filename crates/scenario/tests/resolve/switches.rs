@@ -131,6 +131,20 @@ fn warnings_are_about_the_marker_of_the_transports_own_class() {
     assert_eq!(good(own, &[]).warnings, [""; 0]);
 }
 
+/// A packet without ECN is dropped by a marker only as it comes, only if the marker does not queue it, and only if it is lossy.
+#[test]
+fn a_marker_that_drops_nothing_is_not_said_to_drop() {
+    let told = |addition: &[(&str, &str)]| {
+        let newreno = [("switch.marker.k", "20 KB"), ("transport.preset", "newreno")];
+        good("", &[&newreno[..], addition].concat()).warnings
+    };
+    let drops = "transport \"default\" has no ECN: switch.marker drops its packets above a backlog of 20 KB";
+    assert_eq!(told(&[]), [drops]);
+    assert_eq!(told(&[("switch.marker.not_ect", "queue")]), [""; 0]);
+    assert_eq!(told(&[("switch.marker.at", "dequeue")]), [""; 0]);
+    assert_eq!(told(&[("transport.lossless", "true")]), [""; 0]);
+}
+
 #[test]
 fn mistakes_are_named() {
     let text = "[switch]\nmodel = \"g8265\"\nqueue = \"lifo\"\npriority_of_dscp = [[64, 1]]\n\

@@ -5,11 +5,7 @@
 //!
 //! Left out: RFC 7661's pipeACK, which Linux does not have either.
 
-use super::Phase;
-use super::settings::IdleRestart;
-use crate::config::Config;
-use crate::sender::Sender;
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 
 /// How much of the window was used lately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,59 +24,35 @@ impl Default for Usage {
     }
 }
 
-impl Sender {
-    /// Shrinks the window if nothing was in flight and nothing sent for more than an RTO. Call before sending.
-    pub(super) fn restart_after_idle(&mut self, now: Time, config: &Config) {
-        let kind = config.recovery.idle_restart;
-        if kind == IdleRestart::Off || self.flight_size() > 0 || self.is_done() {
-            return;
-        }
-        let rto = self.rtt.rto(&config.rto);
-        let Some(refined) = self.refined.as_deref_mut() else { return };
-        let mut idle = now.saturating_since(refined.usage.last_sent);
+impl Usage {
+    /// How long nothing was sent, if that is more than `rto`; then the books begin anew.
+    pub(super) fn end_idle(&mut self, rto: Span, now: Time) -> Option<Span> {
+        let idle = now.saturating_since(self.last_sent);
         if idle <= rto {
-            return;
+            return None;
         }
-        refined.usage = Usage { last_sent: now, since: now, used: 0 };
-        let floor = config.initial_window.max(u64::from(self.window.mss)).min(self.window.cwnd);
-        if kind == IdleRestart::Rfc5681 {
-            self.window.cwnd = floor;
-            return;
-        }
-        self.window.ssthresh = self.current_ssthresh();
-        let mut cwnd = self.window.cwnd;
-        while idle > rto && cwnd > floor {
-            idle -= rto;
-            cwnd = self.scoreboard.whole(cwnd / 2);
-        }
-        self.window.cwnd = cwnd.max(floor);
+        *self = Usage { last_sent: now, since: now, used: 0 };
+        Some(idle)
     }
 
     /// Data were sent.
-    pub(super) fn validate_window(&mut self, now: Time, config: &Config) {
-        let limited = self.is_cwnd_limited();
-        let Some(refined) = self.refined.as_deref_mut() else { return };
-        let usage = &mut refined.usage;
-        usage.last_sent = now;
-        if config.recovery.idle_restart != IdleRestart::Linux {
-            return;
+    pub(super) fn note_sent(&mut self, now: Time) {
+        self.last_sent = now;
+    }
+
+    /// The window is full.
+    pub(super) fn note_full(&mut self, now: Time) {
+        (self.since, self.used) = (now, 0);
+    }
+
+    /// `flight` bytes of the window are used; the most of the last `rto`, once that is over.
+    pub(super) fn note_part(&mut self, flight: u64, rto: Span, now: Time) -> Option<u64> {
+        self.used = self.used.max(flight);
+        if now.saturating_since(self.since) < rto {
+            return None;
         }
-        if limited {
-            (usage.since, usage.used) = (now, 0);
-            return;
-        }
-        let flight = self.scoreboard.flight(self.snd_nxt - self.snd_una);
-        let rto = self.rtt.rto(&config.rto);
-        usage.used = usage.used.max(flight);
-        if now.saturating_since(usage.since) < rto {
-            return;
-        }
-        let used = usage.used.max(config.initial_window);
-        (usage.since, usage.used) = (now, 0);
-        // A writer that waits for room in the send buffer (SOCK_NOSPACE) is not what leaves the window unused.
-        if self.phase == Phase::Open && used < self.window.cwnd && !self.is_writer_waiting() {
-            self.window.ssthresh = self.current_ssthresh();
-            self.window.cwnd = self.scoreboard.whole(self.window.cwnd.midpoint(used));
-        }
+        let used = self.used;
+        self.note_full(now);
+        Some(used)
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! The states are Linux's. What differs between SACK (RFC 6675, in `sack.rs`) and plain NewReno (RFC 6582, in
 //! `new_reno.rs`) is how a duplicate ACK counts and what a partial ACK does; the rest is common and stands here.
-//! What goes beyond these is optional and stands in files of its own: losses found by time (`rack.rs`), the tail loss probe
-//! (`tlp.rs`), proportional rate reduction (`prr.rs`), the undoing of needless reductions (`undo.rs`, `frto.rs`), the
-//! window after idle (`idle.rs`), pacing (`pacing.rs`); `refined.rs` joins them to the path here.
+//! What goes beyond these is optional. Its state and arithmetic stand in files that know no sender: losses found by time
+//! (`rack.rs`), the tail loss probe (`tlp.rs`), proportional rate reduction (`prr.rs`), the undoing of needless reductions
+//! (`undo.rs`, `frto.rs`), the window after idle (`idle.rs`), pacing (`pacing.rs`), all in the box of `refined.rs`. The sender meets
+//! them at an ACK (`evidence.rs`), at a reduction (`reduction.rs`), where the timer is set (`timer.rs`) and where it sends
+//! (`turns.rs`).
 
 mod delivery;
+mod evidence;
 mod frto;
 mod idle;
 mod new_reno;
@@ -14,10 +17,13 @@ mod pacing;
 mod phase;
 mod prr;
 mod rack;
+mod reduction;
 mod refined;
 mod sack;
 mod settings;
+mod timer;
 mod tlp;
+mod turns;
 mod undo;
 
 pub(crate) use delivery::{Delivery, Detected};
@@ -25,9 +31,8 @@ pub(crate) use phase::Phase;
 pub(crate) use refined::Refined;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
-use crate::cc::{AckSample, Algorithm, Congestion, Window};
+use crate::cc::{AckSample, Algorithm, Congestion};
 use crate::config::Config;
-use crate::mechanisms::Mechanism;
 use crate::segment::Segment;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
@@ -185,33 +190,6 @@ impl Sender {
             let hidden = config.recovery.ecn_hides_loss && self.phase == Phase::Cwr;
             self.dup_acks >= config.dup_thresh && self.new_reno_may_enter() && !hidden
         }
-    }
-
-    /// The window that a loss leaves. In a window that ECE reduced already, half of the one before that: a window of data
-    /// shrinks once, by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE
-    /// can be slight). Linux: the cut for ECE stands, but DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
-    pub(super) fn reduce_for_loss(&mut self, config: &Config) -> u64 {
-        let mut struck = self.window;
-        if self.phase == Phase::Cwr && config.recovery.count_packets && config.has(Mechanism::DctcpLoss) {
-            let reduced = self.cc.loss_after_ecn(&struck);
-            return self.scoreboard.whole(reduced).max(u64::from(self.window.mss));
-        }
-        if self.phase == Phase::Cwr {
-            struck.cwnd = self.prior_cwnd;
-            return self.reduced(struck, Congestion::Loss).min(self.window.ssthresh);
-        }
-        // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window. Under PRR cwnd, as
-        // Linux: the reduction is a proportion of it.
-        if !config.recovery.prr {
-            struck.cwnd = self.scoreboard.flight(self.flight_size()).min(self.window.cwnd);
-        }
-        self.reduced(struck, Congestion::Loss)
-    }
-
-    /// What congestion control makes of the window `struck`, in whole segments where they are counted.
-    pub(super) fn reduced(&mut self, struck: Window, cause: Congestion) -> u64 {
-        let reduced = self.cc.reduced(&struck, cause);
-        self.scoreboard.whole(reduced).max(u64::from(self.window.mss))
     }
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).

@@ -10,9 +10,7 @@
 //! taken back under ECE a window of one or two stands against many more in flight, and while every ACK has ECE each reduction of
 //! Linux then keeps what is in flight: its proportion is one.
 
-use crate::config::Config;
-use crate::mechanisms::Mechanism;
-use crate::sender::Sender;
+use crate::cc::Window;
 
 /// Counters of one reduction, bytes, or with `count_packets` as if every segment were full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,46 +20,33 @@ pub(crate) struct Prr {
     /// Delivered since it began.
     delivered: u64,
     /// Sent since it began.
-    pub(crate) out: u64,
+    pub(super) out: u64,
 }
 
-impl Sender {
-    /// A reduction to ssthresh begins. One that is under way goes on.
-    pub(super) fn begin_proportional(&mut self, config: &Config) {
-        let in_flight = self.scoreboard.flight(self.flight_size()) - self.scoreboard.sacked();
-        let of_window = self.scoreboard.counts_packets() && config.has(Mechanism::PrrFromWindow);
-        self.prior_cwnd = self.window.cwnd;
-        if let Some(refined) = self.refined.as_deref_mut() {
-            // RFC 9937 §6.1: with what this ACK delivers.
-            let from = if of_window { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
-            refined.prr = Prr { from, ..Prr::default() };
-        }
+impl Prr {
+    /// A reduction begins, of a window or a flight of `from` bytes.
+    pub(super) fn begin(from: u64) -> Prr {
+        Prr { from, ..Prr::default() }
     }
 
-    /// Sets cwnd after an ACK that delivered `delivered` bytes. `clean`: `snd_una` moved on and nothing was newly lost.
-    pub(super) fn reduce_proportionally(&mut self, delivered: u64, clean: bool) {
-        if delivered == 0 {
-            return;
-        }
-        let pipe = self.pipe();
-        let mss = u64::from(self.window.mss);
-        let ssthresh = self.window.ssthresh;
-        let Some(refined) = self.refined.as_deref_mut() else { return };
-        let prr = &mut refined.prr;
-        prr.delivered += delivered;
-        let due = prr.delivered.saturating_sub(prr.out);
+    /// cwnd after an ACK that delivered `delivered` bytes and left `pipe` in flight. `clean`: `snd_una` moved on and nothing was
+    /// newly lost.
+    pub(super) fn cwnd(&mut self, delivered: u64, clean: bool, pipe: u64, window: &Window) -> u64 {
+        let (mss, ssthresh) = (u64::from(window.mss), window.ssthresh);
+        self.delivered += delivered;
+        let due = self.delivered.saturating_sub(self.out);
         let mut send = if pipe > ssthresh {
             // Whole segments, rounded up, as Linux counts.
-            let share = u128::from(ssthresh) * u128::from(prr.delivered);
-            let whole = share.div_ceil(u128::from(prr.from.max(1)) * u128::from(mss));
-            (whole as u64 * mss).saturating_sub(prr.out)
+            let share = u128::from(ssthresh) * u128::from(self.delivered);
+            let whole = share.div_ceil(u128::from(self.from.max(1)) * u128::from(mss));
+            (whole as u64 * mss).saturating_sub(self.out)
         } else {
             (ssthresh - pipe).min(due.max(delivered) + if clean { mss } else { 0 })
         };
-        if prr.out == 0 {
+        if self.out == 0 {
             // The fast retransmit itself.
             send = send.max(mss);
         }
-        self.window.cwnd = (pipe + send).max(mss);
+        (pipe + send).max(mss)
     }
 }

@@ -4,10 +4,7 @@
 //! As in Linux the reordering window is a quarter of the minimum RTT, zero while no reordering was seen and three
 //! segments are sacked or recovery is on. Left out: the minimum RTT forgets nothing (Linux: five minutes).
 
-use super::Phase;
-use super::delivery::{Delivery, Detected};
-use crate::config::Config;
-use crate::sender::Sender;
+use super::delivery::Delivery;
 use pauseframe_units::{Span, Time};
 
 /// RFC 8985 §6.2 step 4: so many recoveries without D-SACK shrink the reordering window again.
@@ -17,8 +14,8 @@ const PERSIST: u8 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rack {
     /// When the segment sent last among all delivered ones was sent, and its end.
-    latest: (Time, u64),
-    rtt: Span,
+    pub(super) latest: (Time, u64),
+    pub(super) rtt: Span,
     reordering_seen: bool,
     reo_wnd_mult: u32,
     reo_wnd_persist: u8,
@@ -67,38 +64,17 @@ impl Rack {
         }
     }
 
+    /// What is lost once it is as old as this (§6.2 steps 4 and 5). `srtt`: `None` before the first sample.
+    pub(super) fn age(&self, hurry: bool, min_rtt: Span, srtt: Option<Span>) -> Span {
+        self.rtt + self.reo_wnd(hurry, min_rtt, srtt.unwrap_or(self.rtt))
+    }
+
     /// §6.2 step 4. `hurry`: in recovery, or `DupThresh` segments are sacked.
     fn reo_wnd(&self, hurry: bool, min_rtt: Span, srtt: Span) -> Span {
         if hurry && !self.reordering_seen {
             return Span::ZERO;
         }
         (min_rtt / 4 * u64::from(self.reo_wnd_mult)).min(srtt)
-    }
-}
-
-impl Sender {
-    /// Whether losses are found by time.
-    pub(super) fn uses_rack(&self, config: &Config) -> bool {
-        config.recovery.rack && self.sack && config.fast_retransmit
-    }
-
-    /// §6.2 step 5: marks what is lost by now.
-    pub(super) fn detect_by_time(&mut self, now: Time, config: &Config) -> Detected {
-        let Some(refined) = self.refined.as_deref_mut() else { return Detected::default() };
-        let hurry = matches!(self.phase, Phase::Recovery | Phase::Loss)
-            || self.scoreboard.has_sacked(config.dup_thresh);
-        let rack = &refined.rack;
-        let srtt = self.rtt.srtt().unwrap_or(rack.rtt);
-        let age = rack.rtt + rack.reo_wnd(hurry, refined.delivery.min_rtt, srtt);
-        let detected = self.scoreboard.mark_older(rack.latest, age, now, self.snd_una);
-        refined.delivery.loss |= detected.loss;
-        detected
-    }
-
-    /// What a timeout need not take for lost: it was sent less than a round trip ago (Linux).
-    pub(super) fn rack_rtt(&self, config: &Config) -> Option<Span> {
-        let refined = self.refined.as_deref()?;
-        (self.uses_rack(config) && refined.rack.rtt > Span::ZERO).then_some(refined.rack.rtt)
     }
 }
 

@@ -82,8 +82,10 @@ class FabricMap {
     }
   }
 
+  // A page that is not shown, in a folded frame or a window being made, has a map of no size, which no canvas takes.
   draw(state, theme, shown) {
-    const { pen } = this;
+    const { pen, canvas } = this;
+    if (!canvas.width || !canvas.height) return;
     this.gather(state);
     this.theme = theme;
     pen.clearRect(0, 0, this.width, this.height);

@@ -1,0 +1,241 @@
+//! Whose turn it is to be sent where refinements are on: the probe, what the pacer and the host let through, new data alone
+//! after a timeout (F-RTO); and the books of each transmission.
+
+use super::Phase;
+use super::frto::Frto;
+use super::pacing::UNPACED;
+use super::settings::IdleRestart;
+use crate::config::Config;
+use crate::sender::{Kind, Outgoing, Sender};
+use crate::small_queue::PACING_SHIFT;
+use crate::stats::Stats;
+use pauseframe_units::{Span, Time};
+
+impl Sender {
+    /// The next segment where refinements are on: the probe, what the pacer lets through, and the books of both.
+    #[cold]
+    pub(crate) fn next_refined(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        self.end_pacing_wait();
+        self.restart_after_idle(now, config);
+        let offloads = self.offloads();
+        let (outgoing, probes) = if offloads {
+            self.next_offloaded(now, config, stats)?
+        } else {
+            self.next_in_turn(now, config, stats)?
+        };
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
+            if outgoing.kind == Kind::Retransmission && !probes {
+                refined.undo.count_retransmission();
+            }
+        }
+        if outgoing.kind == Kind::New {
+            if outgoing.len < self.window.mss {
+                self.note_small();
+            }
+            if offloads {
+                self.note_super_packet();
+            }
+            self.arm_after_sending(now, config);
+        }
+        self.note_sent(now);
+        self.note_on_line(outgoing.len, now);
+        self.charge_pacer(outgoing.len, now, config);
+        self.validate_window(now, config);
+        Some(outgoing)
+    }
+
+    /// The probe, or what else is next; whether it is the probe.
+    #[inline(always)]
+    fn next_in_turn(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+        match self.next_probe(now, config, stats) {
+            Some(probe) => Some((probe, true)),
+            None if self.is_held_back(now, config) => None,
+            None => self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false)),
+        }
+    }
+
+    /// The same with super-packets: one that leaves goes first, and where none may leave the application may write.
+    #[cold]
+    #[inline(never)]
+    fn next_offloaded(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+        if self.is_leaving() {
+            return self.next_of_super_packet(now, config).map(|outgoing| (outgoing, false));
+        }
+        if let Some(next) = self.next_in_turn(now, config, stats) {
+            return Some(next);
+        }
+        if self.is_held_back(now, config) || !self.writes_more() {
+            return None;
+        }
+        self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false))
+    }
+
+    /// The probe, if one is due (RFC 8985 §7.3): new data if the peer's window has room, else the last segment.
+    #[inline(always)]
+    fn next_probe(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        let refined = self.refined.as_deref_mut()?;
+        if !refined.probe.take_due() || self.snd_una == self.snd_nxt {
+            return None;
+        }
+        let outgoing = if let Some(len) = self.fits_peer() {
+            self.transmit_new(len, Kind::New, self.pipe(), now, config)
+        } else {
+            let last = self.scoreboard.last(self.snd_una)?;
+            self.scoreboard.probed(last, now);
+            stats.retransmits += 1;
+            Outgoing { offset: last.offset, len: last.len, kind: Kind::Retransmission }
+        };
+        let refined = self.refined.as_deref_mut()?;
+        refined.probe.sent(self.snd_nxt, outgoing.kind == Kind::Retransmission);
+        refined.loss_probes += 1;
+        Some(outgoing)
+    }
+
+    #[inline(always)]
+    fn next_unprobed(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+        if self.is_new_only() {
+            let new = self.next_in_frto(now, config);
+            if new.is_some() || self.is_new_only() {
+                return new;
+            }
+        }
+        self.next_plain(now, config, stats)
+    }
+
+    /// Whether only new data may go out now.
+    fn is_new_only(&self) -> bool {
+        self.phase == Phase::Loss
+            && self.refined.as_deref().is_some_and(|refined| refined.frto == Frto::NewOnly)
+    }
+
+    /// The next new segment; if there never was one, recovery goes on as ever from here.
+    fn next_in_frto(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+        let outgoing = self.next_new(now, config);
+        if outgoing.is_none() && self.snd_nxt == self.recover {
+            self.set_frto(Frto::Off);
+        }
+        outgoing
+    }
+
+    /// `tcp_update_pacing_rate`, bytes a second, whether or not segments are paced; `None`: nothing was measured yet.
+    pub(crate) fn pacing_rate(&self, config: &Config) -> Option<u64> {
+        let srtt = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO)?;
+        let window = self.window.cwnd.max(self.scoreboard.flight(self.flight_size()));
+        let percent = u128::from(config.recovery.pacing.percent(&self.window));
+        let second = u128::from(Span::from_secs(1).0);
+        Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
+    }
+
+    /// Whether the pacer holds back what could be sent; then its timer is set.
+    fn is_held_back(&mut self, now: Time, config: &Config) -> bool {
+        if !config.recovery.pacing.on || self.must_retransmit() {
+            return false;
+        }
+        let waiting = !self.is_all_sent() || self.scoreboard.has_lost();
+        let Some(next) = self.refined.as_deref().map(|refined| refined.pacer.next) else { return false };
+        let held = waiting && now < next;
+        if held {
+            self.wake_at(next);
+        }
+        held
+    }
+
+    /// `len` bytes were sent.
+    fn charge_pacer(&mut self, len: u32, now: Time, config: &Config) {
+        let pacing = &config.recovery.pacing;
+        if !pacing.on || self.snd_nxt <= UNPACED * u64::from(self.window.mss) {
+            return;
+        }
+        let Some(srtt) = self.rtt.srtt() else { return };
+        let window = self.window.cwnd.max(self.flight_size());
+        let rate = u128::from(window) * u128::from(pacing.percent(&self.window).max(1));
+        let span = (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64;
+        let ends = self.offloads().then(|| !self.is_leaving());
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.pacer.charge(Span(span), pacing.burst, ends, now);
+        }
+    }
+
+    /// A full segment takes `frame` on the line of this host.
+    pub(crate) fn set_frame_time(&mut self, frame: Span, config: &Config) {
+        if let Some(refined) = self.refined.as_deref_mut().filter(|_| config.small_queues) {
+            refined.small_queue.set_frame_time(frame);
+        }
+    }
+
+    /// `len` bytes of data went out.
+    #[inline]
+    fn note_on_line(&mut self, len: u32, now: Time) {
+        let mss = u64::from(self.window.mss);
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.small_queue.add(u64::from(len), mss, now);
+        }
+    }
+
+    /// Whether `len` new bytes wait until less of the socket is in the host; then the timer is set for that. With nothing or one buffer
+    /// in flight (`single`) nothing waits.
+    #[inline]
+    pub(crate) fn is_throttled(&mut self, len: u64, single: bool, now: Time, config: &Config) -> bool {
+        let Some(refined) = self.refined.as_deref() else { return false };
+        refined.small_queue.exceeds_two(now) && !single && self.is_over_limit(len, now, config)
+    }
+
+    #[cold]
+    fn is_over_limit(&mut self, len: u64, now: Time, config: &Config) -> bool {
+        let rate = self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT);
+        let mss = u64::from(self.window.mss);
+        let room =
+            self.refined.as_deref().and_then(|refined| refined.small_queue.room_at(rate, len, mss, now));
+        if let Some(at) = room {
+            self.wake_at(at);
+        }
+        room.is_some()
+    }
+
+    /// Shrinks the window if nothing was in flight and nothing sent for more than an RTO. Call before sending.
+    fn restart_after_idle(&mut self, now: Time, config: &Config) {
+        let kind = config.recovery.idle_restart;
+        if kind == IdleRestart::Off || self.flight_size() > 0 || self.is_done() {
+            return;
+        }
+        let rto = self.rtt.rto(&config.rto);
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        let Some(mut idle) = refined.usage.end_idle(rto, now) else { return };
+        let floor = config.initial_window.max(u64::from(self.window.mss)).min(self.window.cwnd);
+        if kind == IdleRestart::Rfc5681 {
+            self.window.cwnd = floor;
+            return;
+        }
+        self.window.ssthresh = self.current_ssthresh();
+        let mut cwnd = self.window.cwnd;
+        while idle > rto && cwnd > floor {
+            idle -= rto;
+            cwnd = self.scoreboard.whole(cwnd / 2);
+        }
+        self.window.cwnd = cwnd.max(floor);
+    }
+
+    /// Data were sent.
+    fn validate_window(&mut self, now: Time, config: &Config) {
+        let limited = self.is_cwnd_limited();
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        refined.usage.note_sent(now);
+        if config.recovery.idle_restart != IdleRestart::Linux {
+            return;
+        }
+        if limited {
+            refined.usage.note_full(now);
+            return;
+        }
+        let flight = self.scoreboard.flight(self.snd_nxt - self.snd_una);
+        let rto = self.rtt.rto(&config.rto);
+        let Some(used) = refined.usage.note_part(flight, rto, now) else { return };
+        let used = used.max(config.initial_window);
+        // A writer that waits for room in the send buffer (SOCK_NOSPACE) is not what leaves the window unused.
+        if self.phase == Phase::Open && used < self.window.cwnd && !self.is_writer_waiting() {
+            self.window.ssthresh = self.current_ssthresh();
+            self.window.cwnd = self.scoreboard.whole(self.window.cwnd.midpoint(used));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! When the sender lets a super-packet out, and how much goes into it. What one is, and those that wait or are in flight:
+//! `super_packets.rs`.
+
+use super::{Kind, Outgoing, Sender};
+use crate::config::Config;
+use crate::mechanisms::Mechanism;
+use crate::recovery::Phase;
+use crate::super_packets::{SuperPackets, Waiting};
+use pauseframe_units::{Span, Time};
+
+/// `tcp_tso_win_divisor`: so much of a window is worth sending.
+const WINDOW_DIVISOR: u64 = 3;
+/// `tcp_tso_should_defer`: nobody waits after a pause.
+const RECENT: Span = Span::from_ms(1);
+/// ... nor for an ACK that is further away than this, or half a round trip.
+const FAR: Span = Span::from_ms(1);
+
+impl Sender {
+    fn supers(&self) -> Option<&SuperPackets> {
+        self.refined.as_deref()?.supers.as_deref()
+    }
+
+    fn supers_mut(&mut self) -> Option<&mut SuperPackets> {
+        self.refined.as_deref_mut()?.supers.as_deref_mut()
+    }
+
+    /// Whether frames of a super-packet are still to leave: nothing goes between them.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.supers().is_some_and(|supers| self.snd_nxt < supers.leaving)
+    }
+
+    /// What has not left stays.
+    pub(super) fn end_super_packet(&mut self) {
+        let nxt = self.snd_nxt;
+        if let Some(supers) = self.supers_mut() {
+            supers.end(nxt);
+        }
+    }
+
+    /// The `sk_buff`s that wait.
+    fn survey_waiting(&mut self) -> Option<Waiting> {
+        let (nxt, end) = (self.snd_nxt, self.data_end());
+        let (mss, window) = (u64::from(self.window.mss), u64::from(self.snd_wnd));
+        Some(self.supers_mut()?.survey(nxt, end, mss, window))
+    }
+
+    /// For the writer: bytes in the last `sk_buff` that waits, and in a full one.
+    pub(super) fn last_waiting(&mut self) -> Option<(u64, u64)> {
+        let nxt = self.snd_nxt;
+        let waiting = self.survey_waiting()?;
+        Some((waiting.last(nxt), waiting.goal))
+    }
+
+    /// The `sk_buff`s that hold data, in flight or waiting.
+    pub(super) fn count_super_packets(&mut self) -> Option<u64> {
+        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        let waiting = self.survey_waiting()?.count(nxt);
+        Some(self.supers_mut()?.in_flight(una) + waiting)
+    }
+
+    /// New data went out.
+    pub(crate) fn note_super_packet(&mut self) {
+        let nxt = self.snd_nxt;
+        if let Some(supers) = self.supers_mut() {
+            supers.note_sent(nxt);
+        }
+    }
+
+    /// Whether the frame that ends with the byte before `end` is the last of several.
+    #[cold]
+    pub(super) fn ends_super_packet(&self, end: u64) -> bool {
+        self.supers().is_some_and(|supers| supers.has_push(end))
+    }
+
+    /// A segment of the super-packet that leaves, or of the next if it may leave now. There are data to send.
+    #[cold]
+    pub(crate) fn next_of_super_packet(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+        let mss = u64::from(self.window.mss);
+        let supers = self.supers()?;
+        let (leaving, began) = (supers.leaving, supers.began);
+        if self.snd_nxt < leaving {
+            let len = (leaving - self.snd_nxt).min(mss);
+            return Some(self.transmit_new(len, Kind::New, self.pipe(), began, config));
+        }
+        let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
+        let (flight, pipe) = (self.scoreboard.flight(self.flight_size()), self.pipe());
+        let (in_flight, cwnd) = (pipe.div_ceil(mss), (self.window.cwnd / mss).max(1));
+        if in_flight >= cwnd {
+            self.note_usage(true, flight);
+            return None;
+        }
+        if (self.snd_end - self.snd_nxt).min(mss) > room {
+            return self.next_in_small_window(room, now, config);
+        }
+        let len = self.cut_super_packet(room, in_flight, cwnd, now, config)?;
+        let single = self.supers().is_none_or(|supers| supers.is_single_in_flight(self.snd_una));
+        if self.is_throttled(len, single, now, config) {
+            return None;
+        }
+        let mut end = self.snd_nxt + len;
+        if self.fin && end == self.data_end() {
+            end = self.snd_end;
+        }
+        self.supers_mut()?.begin(end, len > mss && config.has(Mechanism::TsoPush), now);
+        Some(self.transmit_new((end - self.snd_nxt).min(mss), Kind::New, pipe, now, config))
+    }
+
+    /// Bytes of the next super-packet, if it is not better to wait (`tcp_write_xmit`). `room`: in the peer's window; `in_flight` and
+    /// `cwnd` in segments.
+    fn cut_super_packet(
+        &mut self,
+        room: u64,
+        in_flight: u64,
+        cwnd: u64,
+        now: Time,
+        config: &Config,
+    ) -> Option<u64> {
+        let mss = u64::from(self.window.mss);
+        let Waiting { first_end, end, .. } = self.survey_waiting()?;
+        let waiting = first_end.saturating_sub(self.snd_nxt);
+        if waiting <= mss {
+            return Some(waiting);
+        }
+        let most = self.most_segments(config);
+        let cong_win = (cwnd - in_flight) * mss;
+        let may_wait = config.has(Mechanism::TsoDefer);
+        if may_wait && self.defers(waiting, first_end == end, [cong_win, room, most * mss], now) {
+            if cong_win < room && cong_win <= waiting {
+                self.note_usage(true, self.scoreboard.flight(self.flight_size()));
+            }
+            return None;
+        }
+        // `tcp_cwnd_test`: so that there are two super-packets in flight. `tcp_mss_split_point`: whole segments.
+        let half = if config.has(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
+        let quota = half.min(cwnd - in_flight);
+        let allowed = quota.min(most) * mss;
+        let needed = waiting.min(room);
+        if allowed <= needed {
+            return Some(allowed);
+        }
+        let partial = needed % mss;
+        let held = partial > 0 && first_end == end && self.holds_back(partial);
+        Some(if held { needed - partial } else { needed })
+    }
+
+    /// `tcp_tso_should_defer`: whether a super-packet of what the congestion window and the peer's hold is too small to be
+    /// worth it, and an ACK that will open them more is near. `waiting`: bytes of the `sk_buff`; `last`: nothing waits behind it.
+    fn defers(&self, waiting: u64, last: bool, [cong_win, send_win, full]: [u64; 3], now: Time) -> bool {
+        if matches!(self.phase, Phase::Recovery | Phase::Loss)
+            || now.saturating_since(self.last_sent) > RECENT
+        {
+            return false;
+        }
+        let limit = cong_win.min(send_win);
+        let enough = u64::from(self.snd_wnd).min(self.window.cwnd) / WINDOW_DIVISOR;
+        if limit >= full || (!last && limit >= waiting) || limit >= enough {
+            return false;
+        }
+        let Some(head) = self.scoreboard.head_sent_at() else { return false };
+        let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
+        if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(FAR) {
+            // The next ACK is likely to be far.
+            return false;
+        }
+        limit <= waiting || !(last && self.fin)
+    }
+
+    /// The most segments of a super-packet.
+    fn most_segments(&self, config: &Config) -> u64 {
+        let Some(supers) = self.supers() else { return 1 };
+        let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());
+        let rate = self.pacing_rate(config).filter(|_| config.has(Mechanism::TsoAutosize));
+        supers.most_segments(rate, least_rtt, u64::from(self.window.mss))
+    }
+}
