@@ -5,7 +5,7 @@ use crate::max_min::{mean_rate, permutation};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{self, Jellyfish};
 use pauseframe_topology::routing::{
-    Dependencies, DependencyGraph, Dfsssp, ForwardingTables, Lash, NextHops, OrderPair, Packing,
+    Auto, Dependencies, DependencyGraph, Dfsssp, ForwardingTables, Lash, NextHops, OrderPair, Packing,
     RoutingEngine, RoutingError, SpanningTrees, SwitchGraph, UpDown, VlanSets, pack_spanning_trees,
 };
 use pauseframe_units::LinkId;
@@ -206,6 +206,38 @@ fn tree_like_fabrics_need_one_lane() {
         assert_eq!(u32::from(sets.length(far.0, far.1).unwrap()) + 2, hops.distance(far.0, far.1));
         assert_eq!(assert_sound(&up_down(3), &topology, hops.graph()).lanes(), 1);
     }
+}
+
+/// All links of two edge switches but one each, so that no core switch sees both.
+fn fat_tree_with_a_pair_apart() -> (Topology, Vec<LinkId>) {
+    let topology = generate::fat_tree(8, LINK, LINK).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let ends = [graph.attachments()[0], *graph.attachments().last().unwrap()];
+    let failed = ends.iter().enumerate().flat_map(|(kept, edge)| {
+        let arcs = graph.arcs(*edge).iter().enumerate();
+        arcs.filter(move |(i, _)| *i != kept).map(|(_, arc)| arc.port.link())
+    });
+    let failed = failed.collect();
+    (topology, failed)
+}
+
+#[test]
+fn levels_stay_where_a_pair_has_no_way_up_and_then_down() {
+    let (topology, failed) = fat_tree_with_a_pair_apart();
+    let graph = SwitchGraph::without(&topology, &failed).unwrap();
+    let auto = Auto { orders: order_pair(2, 16) };
+    let tables = assert_sound(&auto, &topology, &graph);
+    assert_eq!(tables.lanes(), 1);
+    assert!(
+        tables.notes().iter().any(|note| note.contains("the switches have levels")),
+        "{:?}",
+        tables.notes()
+    );
+    assert!(
+        tables.notes().iter().any(|note| note.starts_with("2 pairs of switches")),
+        "{:?}",
+        tables.notes()
+    );
 }
 
 #[test]
