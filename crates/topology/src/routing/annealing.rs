@@ -42,16 +42,17 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500.
+    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500. A move costs
+    /// words in proportion to the pairs, so up to 150 switches, where that still is seconds, `Normal` follows these.
     fn work(self, switches: usize) -> u64 {
         let switches = switches as u64;
         let scale = switches.max((8 * switches).min(500));
-        scale
-            * match self {
-                Effort::Fast => 500_000,
-                Effort::Normal => 5_000_000,
-                Effort::Best => 50_000_000,
-            }
+        let pairs = if switches <= 150 { (switches * switches / 7).min(1500) } else { 0 };
+        match self {
+            Effort::Fast => 500_000 * scale,
+            Effort::Normal => 5_000_000 * scale.max(pairs),
+            Effort::Best => 50_000_000 * scale,
+        }
     }
 }
 

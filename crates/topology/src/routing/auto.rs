@@ -29,16 +29,18 @@ impl RoutingEngine for Auto {
         let mut plan = self.orders.plan_watched(topology, graph, watch)?;
         let leveled = rank_by_level(topology, graph).is_some();
         if plan.lanes() == 1 {
-            let why = match leveled {
-                true => "the switches have levels, which one lane suffices for",
-                false => "one lane gives every pair a shortest route",
+            let why = if leveled {
+                "the switches have levels, which one lane suffices for"
+            } else {
+                "one lane gives every pair a shortest route"
             };
             plan.note(format!("auto chose order_pair: {why}"));
             return Ok(plan);
         }
-        let levels = match leveled {
-            true => "too many pairs have only long ways up and down the levels, or none",
-            false => "there are no levels",
+        let levels = if leveled {
+            "too many pairs have only long ways up and down the levels, or none"
+        } else {
+            "there are no levels"
         };
         if graph.len() * graph.port_count() > LASH_MAX {
             plan.note(format!("auto chose order_pair: {levels}, and the graph is too large to try lash too"));
