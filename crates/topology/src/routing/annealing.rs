@@ -5,10 +5,11 @@
 //! switch between two of its neighbours in one order; a worse result is kept with the probability of Metropolis et al.
 //! (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
 //!
-//! Trees to 64 destinations at a time grow level by level in the bits of a word, and a move is dropped at the level
-//! where its cost is too high. Work is counted in words, not seconds, so a seed gives the same orders everywhere.
+//! Trees grow level by level in bits ([`super::reach`]), and a move is dropped at the level where its cost is too high.
+//! Work is counted in words, not seconds, so a seed gives the same orders everywhere.
 
 use super::SwitchGraph;
+use super::reach::{Reach, words_for};
 use super::{RoutingError, bound_parameter};
 use crate::watch::Watch;
 use rand::seq::SliceRandom;
@@ -41,16 +42,17 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500.
+    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500. A move costs
+    /// words in proportion to the pairs, so up to 150 switches, where that still is seconds, `Normal` follows these.
     fn work(self, switches: usize) -> u64 {
         let switches = switches as u64;
         let scale = switches.max((8 * switches).min(500));
-        scale
-            * match self {
-                Effort::Fast => 500_000,
-                Effort::Normal => 5_000_000,
-                Effort::Best => 50_000_000,
-            }
+        let pairs = if switches <= 150 { (switches * switches / 7).min(1500) } else { 0 };
+        match self {
+            Effort::Fast => 500_000 * scale,
+            Effort::Normal => 5_000_000 * scale.max(pairs),
+            Effort::Best => 50_000_000 * scale,
+        }
     }
 }
 
@@ -87,18 +89,6 @@ struct Sample {
     sources: Vec<u32>,
 }
 
-/// What the trees of one lane have reached, level by level: (level x switches + switch) x words.
-#[derive(Clone, Default)]
-struct Reach {
-    placed: Vec<u64>,
-    levels: usize,
-    /// The last level, in two kinds: next hop down (or the destination itself), next hop up.
-    down: Vec<u64>,
-    up: Vec<u64>,
-    next_down: Vec<u64>,
-    next_up: Vec<u64>,
-}
-
 impl<'a> Search<'a> {
     /// A search from `ranks`, one a lane, that leaves the first `fixed` lanes alone.
     pub(crate) fn new(graph: &'a SwitchGraph, ranks: &[Vec<u32>], fixed: usize, seed: u64) -> Search<'a> {
@@ -117,9 +107,25 @@ impl<'a> Search<'a> {
         self.cost
     }
 
-    /// The mean detour, as a part of the mean distance.
+    /// The mean detour, as a part of the mean distance; a pair without a route counts as far as the longest one.
     pub(crate) fn stretch(&self) -> f64 {
-        self.cost as f64 / self.sample.distance().max(1) as f64
+        let detours = self.cost - self.missing() * self.penalty();
+        detours as f64 / self.sample.distance().max(1) as f64
+    }
+
+    /// The part of the pairs that no lane has a route for.
+    pub(crate) fn unserved(&self) -> f64 {
+        self.missing() as f64 / (self.sample.sources.len() * self.sample.destinations.len()).max(1) as f64
+    }
+
+    fn missing(&self) -> u64 {
+        let deepest = self.lanes.iter().map(Reach::levels).max().unwrap_or(1) - 1;
+        self.sample.missing(self.graph, &self.lanes[0], self.lanes[1..].iter(), deepest)
+    }
+
+    /// What a pair without a route costs.
+    fn penalty(&self) -> u64 {
+        UNSERVED * self.graph.len() as u64
     }
 
     /// The ranks of every lane.
@@ -213,7 +219,7 @@ impl<'a> Search<'a> {
     fn look_again(&mut self) {
         for lane in 0..self.keys.len() {
             let mut reach = std::mem::take(&mut self.lanes[lane]);
-            reach.start(self.graph, &self.sample);
+            reach.start(self.graph, &self.sample.destinations, self.sample.words);
             while reach.advance(self.graph, &self.keys[lane], self.sample.words) {}
             self.lanes[lane] = reach;
         }
@@ -229,17 +235,17 @@ impl<'a> Search<'a> {
         let Search { graph, sample, .. } = self;
         // A visit of a link costs as much as two words.
         let words_a_level = (graph.edges().len() * 2 * (sample.words + 2)) as u64;
-        reach.start(graph, sample);
+        reach.start(graph, &sample.destinations, sample.words);
         let others =
             || self.lanes.iter().enumerate().filter(move |(other, _)| *other != lane).map(|(_, reach)| reach);
-        let deepest = others().map(|reach| reach.levels).max().unwrap_or(1);
+        let deepest = others().map(Reach::levels).max().unwrap_or(1);
         let (mut cost, mut level, mut growing) = (0, 0, true);
         loop {
             let missing = sample.missing(graph, reach, others(), level);
             cost += missing - sample.beyond.get(level).copied().unwrap_or(0).min(missing);
             let done = !growing && level + 1 >= deepest;
             if done {
-                cost += missing * UNSERVED * graph.len() as u64;
+                cost += missing * self.penalty();
             }
             let work = words_a_level * (level as u64 + 1);
             if cost as f64 > limit {
@@ -265,7 +271,7 @@ impl Sample {
             destinations.shuffle(rng);
             destinations.truncate(most);
         }
-        let words = destinations.len().div_ceil(64).next_power_of_two();
+        let words = words_for(destinations.len());
         let mut sample =
             Sample { destinations, words, beyond: Vec::new(), sources: graph.attachments().to_vec() };
         sample.measure(graph);
@@ -306,8 +312,8 @@ impl Sample {
         level: usize,
     ) -> u64 {
         let size = graph.len() * self.words;
-        let at = |reach: &'r Reach| &reach.placed[level.min(reach.levels - 1) * size..][..size];
-        let mine = &own.placed[level.min(own.levels - 1) * size..][..size];
+        let at = |reach: &'r Reach| reach.by_level(level, size);
+        let mine = own.by_level(level, size);
         let others: Vec<&[u64]> = others.map(at).collect();
         let mut reached = 0;
         for source in &self.sources {
@@ -318,73 +324,6 @@ impl Sample {
             }
         }
         (self.sources.len() * self.destinations.len()) as u64 - reached
-    }
-}
-
-impl Reach {
-    fn start(&mut self, graph: &SwitchGraph, sample: &Sample) {
-        let size = graph.len() * sample.words;
-        self.levels = 1;
-        for bits in [&mut self.placed, &mut self.down, &mut self.up, &mut self.next_down, &mut self.next_up] {
-            bits.clear();
-            bits.resize(size, 0);
-        }
-        for (bit, to) in sample.destinations.iter().enumerate() {
-            let word = *to as usize * sample.words + bit / 64;
-            self.placed[word] |= 1 << (bit % 64);
-            self.down[word] |= 1 << (bit % 64);
-        }
-    }
-
-    /// One more level; false if nothing was left to reach, and then there is none.
-    fn advance(&mut self, graph: &SwitchGraph, keys: &[f64], words: usize) -> bool {
-        match words {
-            1 => self.advance_by::<1>(graph, keys),
-            2 => self.advance_by::<2>(graph, keys),
-            _ => self.advance_by::<4>(graph, keys),
-        }
-    }
-
-    fn advance_by<const WORDS: usize>(&mut self, graph: &SwitchGraph, keys: &[f64]) -> bool {
-        let size = graph.len() * WORDS;
-        let last = (self.levels - 1) * size;
-        self.placed.resize(last + 2 * size, 0);
-        let (before, after) = self.placed[last..].split_at_mut(size);
-        let (down, _) = self.down.as_chunks::<WORDS>();
-        let (up, _) = self.up.as_chunks::<WORDS>();
-        let (next_down, _) = self.next_down.as_chunks_mut::<WORDS>();
-        let (next_up, _) = self.next_up.as_chunks_mut::<WORDS>();
-        let (before, _) = before.as_chunks::<WORDS>();
-        let (after, _) = after.as_chunks_mut::<WORDS>();
-        let mut any = 0;
-        for at in 0..graph.len() {
-            let (mut by_down, mut by_up, own) = ([0; WORDS], [0; WORDS], keys[at]);
-            for arc in graph.arcs(at as u32) {
-                let there = arc.to as usize;
-                // A packet that comes down must go on down; one that goes up may do as it likes.
-                let upward = if keys[there] < own { 0 } else { u64::MAX };
-                for word in 0..WORDS {
-                    by_down[word] |= down[there][word] & !upward;
-                    by_up[word] |= (down[there][word] | up[there][word]) & upward;
-                }
-            }
-            for word in 0..WORDS {
-                let placed = before[at][word];
-                by_down[word] &= !placed;
-                by_up[word] &= !(placed | by_down[word]);
-                any |= by_down[word] | by_up[word];
-                after[at][word] = placed | by_down[word] | by_up[word];
-            }
-            (next_down[at], next_up[at]) = (by_down, by_up);
-        }
-        if any == 0 {
-            self.placed.truncate(last + size);
-            return false;
-        }
-        std::mem::swap(&mut self.down, &mut self.next_down);
-        std::mem::swap(&mut self.up, &mut self.next_up);
-        self.levels += 1;
-        true
     }
 }
 

@@ -27,29 +27,35 @@ impl RoutingEngine for Auto {
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         let mut plan = self.orders.plan_watched(topology, graph, watch)?;
+        let leveled = rank_by_level(topology, graph).is_some();
         if plan.lanes() == 1 {
-            let why = match rank_by_level(topology, graph) {
-                Some(_) => "the switches have levels, which one lane suffices for",
-                None => "one lane gives every pair a shortest route",
+            let why = if leveled {
+                "the switches have levels, which one lane suffices for"
+            } else {
+                "one lane gives every pair a shortest route"
             };
             plan.note(format!("auto chose order_pair: {why}"));
             return Ok(plan);
         }
+        let levels = if leveled {
+            "too many pairs have only long ways up and down the levels, or none"
+        } else {
+            "there are no levels"
+        };
         if graph.len() * graph.port_count() > LASH_MAX {
-            plan.note(
-                "auto chose order_pair: the graph has no levels, and is too large to try lash too".to_owned(),
-            );
+            plan.note(format!("auto chose order_pair: {levels}, and the graph is too large to try lash too"));
             return Ok(plan);
         }
         let detour = detour(&plan);
         if detour == 0.0 {
             plan.note(format!(
-                "auto chose order_pair: there are no levels, and {} orders give every pair a shortest route",
+                "auto chose order_pair: {levels}, and {} orders give every pair a shortest route",
                 plan.lanes()
             ));
             return Ok(plan);
         }
-        let orders = format!("{} orders cost a mean detour of {:.2} %", plan.lanes(), detour * 100.0);
+        let orders =
+            format!("{levels}, and {} orders cost a mean detour of {:.2} %", plan.lanes(), detour * 100.0);
         let lash = Lash { lanes_max: self.orders.lanes, seed: self.orders.seed };
         match lash.plan_within(topology, graph, self.orders.lanes, watch) {
             Ok(mut lash) => {

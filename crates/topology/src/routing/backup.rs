@@ -216,6 +216,28 @@ pub(crate) fn add_detours(
     Ok(())
 }
 
+/// Adds routes for these pairs (source row, destination row), which the rules of the lanes leave without one, to `vlans` as
+/// far as their turns close no cycle with those in use.
+///
+/// # Errors
+/// If there are too many turns to keep.
+pub(crate) fn add_missing(
+    tables: &mut ForwardingTables,
+    pairs: &[(u32, u32)],
+    vlans: Range<usize>,
+) -> Result<(), RoutingError> {
+    let graph = tables.graph().clone();
+    let mut lanes = used_turns(tables)?;
+    for vlan in vlans {
+        let Some(Some(turns)) = lanes.get_mut(usize::from(tables.lane(vlan))) else { continue };
+        for (from, to) in pairs {
+            let ends = [from, to].map(|row| graph.attachments()[*row as usize]);
+            turns.add_route(&graph, tables.tree_mut(vlan, *to), ends, |_| true);
+        }
+    }
+    Ok(())
+}
+
 /// The turns that the routes of each lane take; none for a lane whose turns hold a cycle.
 pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
     let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;

@@ -19,6 +19,7 @@ mod layers;
 mod levels;
 mod order_pair;
 mod ordered_trees;
+mod reach;
 mod shortest_path;
 mod spanning_trees;
 mod switch_graph;

@@ -15,9 +15,9 @@
 //! in VLANs that nobody sends in. This scheme is our own; it has no paper.
 
 use super::annealing::{Effort, Search};
-use super::backup::{self, Cuts, Protect, add_detours};
+use super::backup::{self, Cuts, Protect, add_detours, add_missing};
 use super::levels::rank_by_level;
-use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
+use super::ordered_trees::{Growth, TreeGrower, Uses, rank_from_root};
 use super::turn_order::TurnOrder;
 use super::up_down::widest_switch;
 use super::{ForwardingTables, RoutingEngine, RoutingError, SwitchGraph};
@@ -32,7 +32,8 @@ use rand_pcg::Pcg64;
 /// How many random orders are compared to begin with.
 const CANDIDATES: usize = 4;
 
-/// The mean detour up to which the levels of a Clos network with failed links do in one lane.
+/// The mean detour up to which the levels of a Clos network with failed links do in one lane, and the part of the pairs
+/// that may have no way up and then down any more.
 const DETOUR_MAX: f64 = 0.02;
 
 /// The order-pair planner.
@@ -134,7 +135,8 @@ impl OrderPair {
         let by_level = rank_by_level(topology, graph);
         let rooted = rank_from_root(graph, widest_switch(graph));
         for (rank, detour) in by_level.iter().map(|rank| (rank, DETOUR_MAX)).chain([(&rooted, 0.0)]) {
-            if Search::new(graph, std::slice::from_ref(rank), 0, self.seed).stretch() <= detour {
+            let search = Search::new(graph, std::slice::from_ref(rank), 0, self.seed);
+            if search.stretch() <= detour && search.unserved() <= detour {
                 return Ok(Orders { ranks: vec![rank.clone()], down_first: true });
             }
         }
@@ -213,11 +215,11 @@ impl OrderPair {
             orders.ranks.iter().map(|rank| TurnOrder::of_ranks(graph, rank)).collect();
         let lanes = (0..self.vlans).map(|vlan| (vlan % rules.len()) as u8).collect();
         let mut tables = ForwardingTables::new(graph, lanes)?;
-        let mut grower = TreeGrower::new(graph);
+        let usual = self.vlans - self.backup_vlans();
+        let mut grower = TreeGrower::new(graph).counting(uses(graph, orders, usual));
         let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x706c_616e);
         let links = graph.port_count() / 2;
         let mut rows: Vec<u32> = (0..graph.attachments().len() as u32).collect();
-        let usual = self.vlans - self.backup_vlans();
         for vlan in 0..usual {
             let growth = if vlan == 0 && orders.down_first { Growth::DownFirst } else { Growth::Nearest };
             let sampled = vlan + self.sampled_vlans >= usual;
@@ -236,8 +238,17 @@ impl OrderPair {
                 grower.grow(rule, to, growth, may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
             }
         }
-        if let Some((from, to)) = first_unserved(&tables) {
-            return Err(unreachable(topology, graph, from, to));
+        let mut left = unserved(&tables);
+        if detours && !left.is_empty() {
+            let pairs = left.len();
+            add_missing(&mut tables, &left, 0..usual)?;
+            left = unserved(&tables);
+            tables.note(format!(
+                "{pairs} pairs of switches have no way that the orders allow: they got routes of their own"
+            ));
+        }
+        if let Some((from, to)) = left.first() {
+            return Err(unreachable(topology, graph, *from, *to));
         }
         self.add_backups(&mut tables, &rules, &mut grower, &mut rng, detours, watch)?;
         Ok(tables)
@@ -266,7 +277,7 @@ impl OrderPair {
         let graph = tables.graph().clone();
         let mut avoided = vec![false; graph.port_count()];
         // The last one of each lane is for what the rules do not allow.
-        let last = if detours { rules.len().min(backups.len() / 2) } else { 0 };
+        let last = if detours && !cuts.is_empty() { rules.len().min(backups.len() / 2) } else { 0 };
         let ruled = backups.start..backups.end - last;
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
@@ -293,6 +304,15 @@ impl OrderPair {
     }
 }
 
+/// Which of the first `vlans` senders will use.
+fn uses(graph: &SwitchGraph, orders: &Orders, vlans: usize) -> Uses {
+    let lanes = orders.lanes();
+    let vlans_of = |lane: usize| (vlans + lanes - 1 - lane) / lanes;
+    let lanes: Vec<(&[u32], u16)> =
+        orders.ranks.iter().enumerate().map(|(lane, rank)| (&rank[..], vlans_of(lane) as u16)).collect();
+    Uses::of(graph, &lanes)
+}
+
 fn random_rank(switches: usize, rng: &mut Pcg64) -> Vec<u32> {
     let mut rank: Vec<u32> = (0..switches as u32).collect();
     rank.shuffle(rng);
@@ -304,12 +324,12 @@ fn reversed(rank: &[u32]) -> Vec<u32> {
     rank.iter().map(|r| highest - r).collect()
 }
 
-/// A pair (source row, destination row) that no VLAN serves.
-fn first_unserved(tables: &ForwardingTables) -> Option<(u32, u32)> {
+/// The pairs (source row, destination row) that no VLAN serves.
+fn unserved(tables: &ForwardingTables) -> Vec<(u32, u32)> {
     let sources = tables.graph().attachments().len();
     let lengths = tables.lengths();
     let pairs = sources * sources;
-    let served = |pair: &usize| (0..tables.vlans()).any(|vlan| lengths[vlan * pairs + pair] != u16::MAX);
-    let missing = (0..pairs).find(|pair| !served(pair))?;
-    Some(((missing % sources) as u32, (missing / sources) as u32))
+    let served = |pair: usize| (0..tables.vlans()).any(|vlan| lengths[vlan * pairs + pair] != u16::MAX);
+    let missing = (0..pairs).filter(|pair| !served(*pair));
+    missing.map(|pair| ((pair % sources) as u32, (pair / sources) as u32)).collect()
 }

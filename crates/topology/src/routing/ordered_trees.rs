@@ -2,6 +2,7 @@
 //! destination, so the routes to it form an in-tree.
 
 use super::SwitchGraph;
+use super::reach::depths;
 use super::turn_order::TurnOrder;
 use crate::routing::ecmp::mix;
 use pauseframe_units::PortId;
@@ -20,12 +21,16 @@ pub(crate) enum Growth {
 #[derive(Debug)]
 pub(crate) struct TreeGrower<'a> {
     graph: &'a SwitchGraph,
-    /// Pairs of hosts whose route uses a port, over all trees grown.
+    /// Pairs of hosts whose route uses a port, over all trees grown, times [`WHOLE`].
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// For a switch without a place, the best port so far: (leads up, load, tie break, port).
+    /// For a switch without a place, the best port so far: (leads up, load of the way, tie break, port).
     best: Vec<Option<(bool, u64, u64, PortId)>>,
+    /// What the ports on the way of a placed switch carry, in sum.
+    cost: Vec<u64>,
     levels: Vec<Vec<u32>>,
+    /// Which routes senders will use; without, all.
+    uses: Option<Uses>,
     /// How many switches have no place yet.
     waiting: usize,
 }
@@ -37,9 +42,17 @@ impl<'a> TreeGrower<'a> {
             load: vec![0; graph.port_count()],
             routes: vec![0; graph.len()],
             best: vec![None; graph.len()],
+            cost: vec![0; graph.len()],
             levels: Vec::new(),
+            uses: None,
             waiting: 0,
         }
+    }
+
+    /// Counts routes as often as senders will use them.
+    pub(crate) fn counting(mut self, uses: Uses) -> TreeGrower<'a> {
+        self.uses = Some(uses);
+        self
     }
 
     /// Writes into `tree`, which holds no port yet, the next hops towards switch `to` over the links that
@@ -78,6 +91,7 @@ impl<'a> TreeGrower<'a> {
         salt: u64,
         tree: &mut [PortId],
     ) {
+        self.cost[to as usize] = 0;
         let mut level = 0;
         let mut found: Vec<u32> = Vec::new();
         while level < self.levels.len() && self.waiting > 0 {
@@ -94,7 +108,7 @@ impl<'a> TreeGrower<'a> {
                     }
                     let place = (
                         !order.is_down(port),
-                        self.load[port.0 as usize],
+                        self.load[port.0 as usize] + self.cost[*at as usize],
                         mix(salt ^ u64::from(port.0)),
                         port,
                     );
@@ -112,7 +126,8 @@ impl<'a> TreeGrower<'a> {
             }
             self.waiting -= found.len();
             for from in found.drain(..) {
-                if let Some((_, _, _, port)) = self.best[from as usize].take() {
+                if let Some((_, cost, _, port)) = self.best[from as usize].take() {
+                    self.cost[from as usize] = cost;
                     tree[from as usize] = port;
                     self.levels[level + 1].push(from);
                 }
@@ -124,8 +139,11 @@ impl<'a> TreeGrower<'a> {
     /// Adds the routes of a finished tree to the load of its ports.
     fn count_routes(&mut self, to: u32, tree: &[PortId]) {
         let targets = self.graph.hosts(to).len() as u64;
-        for at in self.levels.iter().flatten() {
-            self.routes[*at as usize] = self.graph.hosts(*at).len() as u64 * targets;
+        for (level, switches) in self.levels.iter().enumerate() {
+            for at in switches {
+                let part = self.uses.as_ref().map_or(WHOLE, |uses| uses.part(to, *at, level));
+                self.routes[*at as usize] = self.graph.hosts(*at).len() as u64 * targets * part;
+            }
         }
         for at in self.levels[1..].iter().rev().flatten() {
             let (port, routes) = (tree[*at as usize], self.routes[*at as usize]);
@@ -134,6 +152,46 @@ impl<'a> TreeGrower<'a> {
                 self.routes[next as usize] += routes;
             }
         }
+    }
+}
+
+/// What a route counts that all packets of a pair take.
+const WHOLE: u64 = 1 << 12;
+
+/// Which trees senders use: those of the lanes where the route of the pair is shortest, one as often as another.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    switches: usize,
+    /// The row of every switch with hosts.
+    rows: Vec<u32>,
+    /// The depth of a switch, and how many VLANs have it there: row x switches + switch.
+    shortest: Vec<(u16, u16)>,
+}
+
+impl Uses {
+    /// Of lanes with these ranks and so many VLANs each.
+    pub(crate) fn of(graph: &SwitchGraph, lanes: &[(&[u32], u16)]) -> Uses {
+        let switches = graph.len();
+        let mut shortest = vec![(u16::MAX, 0); graph.attachments().len() * switches];
+        for (rank, vlans) in lanes {
+            depths(graph, rank, |row, switch, depth| {
+                let (least, count) = &mut shortest[row * switches + switch];
+                if depth < *least {
+                    (*least, *count) = (depth, 0);
+                }
+                if depth == *least {
+                    *count += vlans;
+                }
+            });
+        }
+        let rows = (0..switches as u32).map(|switch| graph.attachment_row(switch).unwrap_or(0)).collect();
+        Uses { switches, rows, shortest }
+    }
+
+    /// The part of a pair's packets in one tree that has its source at this level.
+    fn part(&self, to: u32, from: u32, level: usize) -> u64 {
+        let (depth, vlans) = self.shortest[self.rows[to as usize] as usize * self.switches + from as usize];
+        if level <= usize::from(depth) { WHOLE / u64::from(vlans.max(1)) } else { 0 }
     }
 }
 

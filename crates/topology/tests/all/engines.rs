@@ -5,11 +5,12 @@ use crate::max_min::{mean_rate, permutation};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{self, Jellyfish};
 use pauseframe_topology::routing::{
-    Dependencies, DependencyGraph, Dfsssp, ForwardingTables, Lash, NextHops, OrderPair, Packing,
+    Auto, Dependencies, DependencyGraph, Dfsssp, ForwardingTables, Lash, NextHops, OrderPair, Packing,
     RoutingEngine, RoutingError, SpanningTrees, SwitchGraph, UpDown, VlanSets, pack_spanning_trees,
 };
 use pauseframe_units::LinkId;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 fn up_down(vlans: usize) -> UpDown {
     UpDown { vlans, root: None, seed: 3 }
@@ -209,6 +210,58 @@ fn tree_like_fabrics_need_one_lane() {
 }
 
 #[test]
+fn trees_are_balanced_towards_their_destination_too() {
+    // A packet has a choice on its way up only; which way down that leads to counts as much.
+    let topology = generate::leaf_spine(8, 8, 4, LINK, LINK).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let tables = order_pair(1, 16).plan(&topology, &graph).unwrap();
+    let mut down = BTreeMap::new();
+    let rows = graph.attachments().len() as u32;
+    for (vlan, to) in (0..12).flat_map(|vlan| (0..rows).map(move |to| (vlan, to))) {
+        let (tree, target) = (tables.tree(vlan, to), graph.attachments()[to as usize]);
+        for from in graph.attachments().iter().filter(|from| **from != target) {
+            let spine = graph.head(tree[*from as usize]).unwrap();
+            *down.entry((spine, target)).or_insert(0) += 1;
+        }
+    }
+    let (least, most) = (down.values().min().unwrap(), down.values().max().unwrap());
+    println!("BAL routes down a link: {least} to {most} of {}", 12 * 7);
+    assert!(down.len() == 64 && most - least <= 8, "{least} to {most}");
+}
+
+/// All links of two edge switches but one each, so that no core switch sees both.
+fn fat_tree_with_a_pair_apart() -> (Topology, Vec<LinkId>) {
+    let topology = generate::fat_tree(8, LINK, LINK).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let ends = [graph.attachments()[0], *graph.attachments().last().unwrap()];
+    let failed = ends.iter().enumerate().flat_map(|(kept, edge)| {
+        let arcs = graph.arcs(*edge).iter().enumerate();
+        arcs.filter(move |(i, _)| *i != kept).map(|(_, arc)| arc.port.link())
+    });
+    let failed = failed.collect();
+    (topology, failed)
+}
+
+#[test]
+fn levels_stay_where_a_pair_has_no_way_up_and_then_down() {
+    let (topology, failed) = fat_tree_with_a_pair_apart();
+    let graph = SwitchGraph::without(&topology, &failed).unwrap();
+    let auto = Auto { orders: order_pair(2, 16) };
+    let tables = assert_sound(&auto, &topology, &graph);
+    assert_eq!(tables.lanes(), 1);
+    assert!(
+        tables.notes().iter().any(|note| note.contains("the switches have levels")),
+        "{:?}",
+        tables.notes()
+    );
+    assert!(
+        tables.notes().iter().any(|note| note.starts_with("2 pairs of switches")),
+        "{:?}",
+        tables.notes()
+    );
+}
+
+#[test]
 fn every_engine_serves_every_family() {
     for topology in [
         generate::line(12, 1, LINK, LINK).unwrap(),
@@ -326,7 +379,8 @@ fn plans_come_as_near_to_ecmp_as_measured_before() {
     let kruskal = rate(&trees(8, Packing::RandomKruskal));
     let one_lane = rate(&trees(1, Packing::Exact));
     println!("pair {pair:.3} hubs {hubs:.3} exact {exact:.3} kruskal {kruskal:.3}, one lane {one_lane:.3}");
-    assert!(pair > 0.97 && pair < 1.03);
+    // Order pairs weigh the whole way of a packet, which hashes do not: they may come out above ECMP.
+    assert!(pair > 0.97 && pair < 1.06);
     assert!(hubs > 0.95 && hubs >= exact - 0.01 && exact >= kruskal - 0.01 && kruskal > 0.85);
     assert!(one_lane < 0.85);
 }

@@ -255,6 +255,29 @@ fn ring_with(name: &str, change: impl Fn(&str, String) -> Option<String>) -> (Pa
     (folder, read_file(&data("ring4/ring4.ibnetdiscover"), None, defaults).unwrap())
 }
 
+/// Path records as `saquery -p` prints them, with a path to a switch, LID 1, and one to LID 0 as `ibsim` has them.
+fn as_answers(records: &str) -> String {
+    let mut source = String::new();
+    let mut answers = "PathRecord dump:\n\t\tdlid....................0\n\t\tslid....................0\n\t\tsl......................0x0\n"
+        .to_owned();
+    let answer = |from: &str, to: u16, level: &str| {
+        format!(
+            "PathRecord dump:\n\t\tdlid....................{to}\n\t\tslid....................{from}\n\t\tqos_class...............0x0\n\
+             \t\tsl......................0x{level}\n\t\tmtu.....................0x83\n"
+        )
+    };
+    for line in records.lines() {
+        if let Some((_, rest)) = line.split_once("base LID ") {
+            rest.split(',').next().unwrap().clone_into(&mut source);
+            answers += &answer(&source, 1, "7");
+        } else if let Some((to, rest)) = line.strip_prefix("0x").and_then(|row| row.split_once(':')) {
+            let to = u16::from_str_radix(to.trim(), 16).unwrap();
+            answers += &answer(&source, to, rest.split(':').next().unwrap().trim());
+        }
+    }
+    answers
+}
+
 #[test]
 fn service_levels_part_the_routes_of_a_ring() {
     let judged = |name: &str, change: &dyn Fn(&str, String) -> Option<String>| {
@@ -277,6 +300,11 @@ fn service_levels_part_the_routes_of_a_ring() {
         assert!(report.can_deadlock, "{:?}", import.notes);
         assert_eq!((report.lanes, report.dependencies, report.shortest_cycle.len()), (1, 4, 4));
     }
+    // The answers of the subnet administrator say the same.
+    let (report, ..) = judged("ring-saquery", &|file, text| {
+        Some(if file.contains("path") { as_answers(&text) } else { text })
+    });
+    assert_eq!((report.is_clean(), report.vlans, report.lanes, report.dependencies), (true, 2, 2, 4));
     // Without lanes of switches a level is its lane.
     let (report, import, _) =
         judged("ring-levels", &|file, text| Some(text).filter(|_| !file.contains("sl2vl")));
@@ -317,4 +345,8 @@ fn lanes_that_cannot_be_judged_are_refused_with_their_line() {
     assert!(error.contains("discards service level 1"), "{error}");
     let error = refused("ring-record", &swap("path", "0x000D : 0 ", "0x000D : 16"));
     assert!(error.contains("opensm-path-records.dump, line 5: a row looks like"), "{error}");
+    let error = refused("ring-answer", &|file, text| {
+        Some(if file.contains("path") { as_answers(&text).replace("0x1\n", "0x1f\n") } else { text })
+    });
+    assert!(error.contains("a service level is 0 to 15"), "{error}");
 }

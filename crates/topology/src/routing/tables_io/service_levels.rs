@@ -3,7 +3,8 @@
 //! A route of `DFSSSP`, `LASH` or `Nue` is free of deadlock only in the lane that its SL leads to. The SL is a matter of source and
 //! destination: `opensm-path-records.dump`, which the plugin `dump_pr` of `OpenSM` writes if `DUMP_FULL_PATH_RECORDS` is set,
 //! lists after a head such as `Channel Adapter 0x0000000000000041, base LID 8, "node1 HCA-1", port 1` a line
-//! `0x000C : 1  : 4   : 3` (destination LID, SL, MTU, rate) for each destination. The lane is a matter of the switch:
+//! `0x000C : 1  : 4   : 3` (destination LID, SL, MTU, rate) for each destination. What `saquery -p` prints does as well: a block of
+//! `slid....11`, `dlid....12`, `sl....0x1` for each path. The lane is a matter of the switch:
 //! `opensm-sl2vl.dump` of `OpenSM` (`osm_dump.c`) lists after `Switch 0x0000000000000021, base LID 1, "spine"` a line
 //! `1   2   : 0  1  2 ...` (port in, port out, the VL of each SL) for each pair of ports (IBA specification, 7.6.6).
 //!
@@ -13,7 +14,7 @@
 use super::builder::{Builder, Lane};
 use super::opensm::guid;
 use crate::NodeKind;
-use crate::interchange::{Flaw, Labels};
+use crate::interchange::{Address, Flaw, Labels};
 use pauseframe_units::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,13 +32,61 @@ pub(super) struct ServiceLevels {
 }
 
 impl ServiceLevels {
-    /// The SLs of `opensm-path-records.dump`.
+    /// The SLs of `opensm-path-records.dump`, or of the output of `saquery -p` under that name.
     pub(super) fn of_paths(
         text: &str,
         labels: &Labels,
         builder: &Builder<'_>,
     ) -> Result<ServiceLevels, Flaw> {
         let mut levels = ServiceLevels::default();
+        if text.contains("PathRecord dump:") {
+            levels.read_answers(text, labels, builder)?;
+        } else {
+            levels.read_records(text, labels, builder)?;
+        }
+        if levels.senders.is_empty() {
+            return Err(Flaw::of_file("there is no path to a host of the topology in this file"));
+        }
+        Ok(levels)
+    }
+
+    /// A sender may reach a host and path at this SL.
+    fn add(&mut self, from: NodeId, to: Address, level: u8) {
+        let of_path = self.senders.entry((to.node, to.path)).or_default();
+        of_path.entry(level).or_default().insert(from);
+    }
+
+    /// What `saquery -p` prints; paths from or to switches are management traffic.
+    fn read_answers(&mut self, text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<(), Flaw> {
+        let host = |lid: Option<u16>| {
+            lid.and_then(|lid| labels.address(&format!("lid {lid}")))
+                .filter(|address| builder.kind(address.node) == NodeKind::Host)
+        };
+        let (mut from, mut to) = (None, None);
+        for (line, text) in numbered(text) {
+            let Some((key, value)) = text.split_once("..") else { continue };
+            let value = value.trim_start_matches('.');
+            match key.trim_end_matches('.') {
+                "slid" => from = number(value),
+                "dlid" => to = number(value),
+                "sl" => {
+                    let level = number(value).and_then(|level| u8::try_from(level).ok());
+                    let Some(level) = level.filter(|level| usize::from(*level) < LEVELS) else {
+                        return Err(Flaw::line(line, format!("a service level is 0 to 15, not {value:?}")));
+                    };
+                    let ends =
+                        (host(from.take()).and_then(|from| builder.switch_of(from.node)), host(to.take()));
+                    if let (Some(from), Some(to)) = ends {
+                        self.add(from, to, level);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_records(&mut self, text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<(), Flaw> {
         let mut from: Option<NodeId> = None;
         for (line, text) in numbered(text) {
             let flaw = |message: String| Flaw::line(line, message);
@@ -51,15 +100,11 @@ impl ServiceLevels {
                     continue;
                 };
                 if builder.kind(to.node) == NodeKind::Host {
-                    let of_path = levels.senders.entry((to.node, to.path)).or_default();
-                    of_path.entry(level).or_default().insert(from);
+                    self.add(from, to, level);
                 }
             }
         }
-        if levels.senders.is_empty() {
-            return Err(Flaw::of_file("there is no path to a host of the topology in this file"));
-        }
-        Ok(levels)
+        Ok(())
     }
 
     /// Adds the lanes of `opensm-sl2vl.dump`.
@@ -154,6 +199,14 @@ fn vlan(path: u16, level: u8) -> u16 {
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()))
+}
+
+/// A number as `OpenSM`'s tools print it, decimal or `0x`.
+fn number(text: &str) -> Option<u16> {
+    match text.trim().strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16).ok(),
+        None => text.trim().parse().ok(),
+    }
 }
 
 /// The node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.

@@ -1,0 +1,129 @@
+//! How far the trees of a lane reach, many destinations at a time.
+//!
+//! Under the rule of a lane ([`super::turn_order`]) the trees that [`super::ordered_trees`] grows have depths that no choice
+//! among equal links changes. So trees to 64 destinations grow together, level by level, in the bits of a word.
+
+use super::SwitchGraph;
+
+/// The most words a switch.
+const WORDS_MAX: usize = 4;
+
+/// Words for so many destinations, at most 256.
+pub(crate) fn words_for(destinations: usize) -> usize {
+    destinations.div_ceil(64).next_power_of_two()
+}
+
+/// What the trees of one lane have reached, level by level: (level x switches + switch) x words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    placed: Vec<u64>,
+    levels: usize,
+    /// The last level, in two kinds: next hop down (or the destination itself), next hop up.
+    down: Vec<u64>,
+    up: Vec<u64>,
+    next_down: Vec<u64>,
+    next_up: Vec<u64>,
+}
+
+impl Reach {
+    /// The trees to at most 64 times `words` destinations, with nothing but these.
+    pub(crate) fn start(&mut self, graph: &SwitchGraph, destinations: &[u32], words: usize) {
+        let size = graph.len() * words;
+        self.levels = 1;
+        for bits in [&mut self.placed, &mut self.down, &mut self.up, &mut self.next_down, &mut self.next_up] {
+            bits.clear();
+            bits.resize(size, 0);
+        }
+        for (bit, to) in destinations.iter().enumerate() {
+            let word = *to as usize * words + bit / 64;
+            self.placed[word] |= 1 << (bit % 64);
+            self.down[word] |= 1 << (bit % 64);
+        }
+    }
+
+    /// One more level; false if nothing was left to reach, and then there is none.
+    pub(crate) fn advance(&mut self, graph: &SwitchGraph, keys: &[f64], words: usize) -> bool {
+        match words {
+            1 => self.advance_by::<1>(graph, keys),
+            2 => self.advance_by::<2>(graph, keys),
+            _ => self.advance_by::<4>(graph, keys),
+        }
+    }
+
+    fn advance_by<const WORDS: usize>(&mut self, graph: &SwitchGraph, keys: &[f64]) -> bool {
+        let size = graph.len() * WORDS;
+        let last = (self.levels - 1) * size;
+        self.placed.resize(last + 2 * size, 0);
+        let (before, after) = self.placed[last..].split_at_mut(size);
+        let (down, _) = self.down.as_chunks::<WORDS>();
+        let (up, _) = self.up.as_chunks::<WORDS>();
+        let (next_down, _) = self.next_down.as_chunks_mut::<WORDS>();
+        let (next_up, _) = self.next_up.as_chunks_mut::<WORDS>();
+        let (before, _) = before.as_chunks::<WORDS>();
+        let (after, _) = after.as_chunks_mut::<WORDS>();
+        let mut any = 0;
+        for at in 0..graph.len() {
+            let (mut by_down, mut by_up, own) = ([0; WORDS], [0; WORDS], keys[at]);
+            for arc in graph.arcs(at as u32) {
+                let there = arc.to as usize;
+                // A packet that comes down must go on down; one that goes up may do as it likes.
+                let upward = if keys[there] < own { 0 } else { u64::MAX };
+                for word in 0..WORDS {
+                    by_down[word] |= down[there][word] & !upward;
+                    by_up[word] |= (down[there][word] | up[there][word]) & upward;
+                }
+            }
+            for word in 0..WORDS {
+                let placed = before[at][word];
+                by_down[word] &= !placed;
+                by_up[word] &= !(placed | by_down[word]);
+                any |= by_down[word] | by_up[word];
+                after[at][word] = placed | by_down[word] | by_up[word];
+            }
+            (next_down[at], next_up[at]) = (by_down, by_up);
+        }
+        if any == 0 {
+            self.placed.truncate(last + size);
+            return false;
+        }
+        std::mem::swap(&mut self.down, &mut self.next_down);
+        std::mem::swap(&mut self.up, &mut self.next_up);
+        self.levels += 1;
+        true
+    }
+
+    /// How many levels there are, that of the destinations included.
+    pub(crate) fn levels(&self) -> usize {
+        self.levels
+    }
+
+    /// What is reached at a level, for each switch a bit a destination; at the last one beyond.
+    pub(crate) fn by_level(&self, level: usize, size: usize) -> &[u64] {
+        &self.placed[level.min(self.levels - 1) * size..][..size]
+    }
+}
+
+/// The depths of the trees to all switches with hosts under the ranks of one lane: `each(row, switch, depth)` for every
+/// switch that finds a place.
+pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usize, usize, u16)) {
+    let keys: Vec<f64> = rank.iter().map(|rank| f64::from(*rank)).collect();
+    let mut reach = Reach::default();
+    for (chunk, destinations) in graph.attachments().chunks(WORDS_MAX * 64).enumerate() {
+        let words = words_for(destinations.len());
+        let size = graph.len() * words;
+        reach.start(graph, destinations, words);
+        while reach.advance(graph, &keys, words) {}
+        for level in 0..reach.levels() {
+            let (here, before) =
+                (reach.by_level(level, size), level.checked_sub(1).map(|level| reach.by_level(level, size)));
+            for (place, word) in here.iter().enumerate() {
+                let mut new = word & !before.map_or(0, |before| before[place]);
+                while new != 0 {
+                    let bit = place % words * 64 + new.trailing_zeros() as usize;
+                    each(chunk * WORDS_MAX * 64 + bit, place / words, level as u16);
+                    new &= new - 1;
+                }
+            }
+        }
+    }
+}
