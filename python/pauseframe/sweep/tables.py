@@ -115,7 +115,7 @@ def note(comparison: Comparison) -> str:
     if comparison.syns_dropped:
         text = (
             f"SYNs that a marker dropped, not being ECN-capable, in all runs: {comparison.syns_dropped}. Each is sent "
-            f"again only after transport.rto_initial: transport.ect_on_syn = true spares them. {text}"
+            f"again only after the initial RTO; the warnings of the runs say how to spare them. {text}"
         )
     seedless = {(cell.setting, cell.variant) for cell in comparison.cells if cell.seedless}
     if seedless:
