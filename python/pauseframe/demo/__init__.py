@@ -18,6 +18,7 @@ from pauseframe.reproduce.command import measured
 from pauseframe.reproduce.parts import variants_named
 from pauseframe.reproduce.run import STORE, Outcome, Record, plan, reproduce
 from pauseframe.reproduce.spec import Experiment, Figure, Reduced, Size, find_experiments
+from pauseframe.reproduce.why import UNKNOWN
 from pauseframe.sweep.store import Store
 
 if TYPE_CHECKING:
@@ -117,7 +118,11 @@ def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int |
         raise RunError("; ".join(failures))
     _place(plans, size, out)
     groups = _groups(out)
-    claims = [as_claim(judgement) for outcome in outcomes for judgement in outcome.judgements]
+    claims = [
+        as_claim(judgement, outcome.told[judgement.claim.id])
+        for outcome in outcomes
+        for judgement in outcome.judgements
+    ]
     return Demo(build_report(groups, path, title="TCP-Bolt and its rivals", claims=claims), groups, outcomes)
 
 
@@ -136,8 +141,8 @@ def _groups(out: Path) -> list[Group]:
     ]
 
 
-def as_claim(judgement: Judgement) -> Claim:
-    """A judgement as the report of runs shows it."""
+def as_claim(judgement: Judgement, why: str = "") -> Claim:
+    """A judgement as the report of runs shows it; `why` with its numbers, left out where the demo has none."""
     bands = "; ".join(f"{part.part.title} {part.part.band_text}" for part in judgement.parts)
     claim = judgement.claim
     return Claim(
@@ -146,7 +151,7 @@ def as_claim(judgement: Judgement) -> Claim:
         paper_value=claim.claimed,
         measured=measured(judgement),
         verdict="not measured" if judgement.verdict == "not run" else judgement.verdict,
-        why=f"Band: {bands}. {claim.why}".strip(),
+        why=f"Band: {bands}. {why if UNKNOWN not in why else ''}".strip(),
     )
 
 
