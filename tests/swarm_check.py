@@ -180,13 +180,24 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     for flow in failed:
         if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < GAVE_UP_AFTER:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
+    # pFabric probes on, however long nobody answers (SIGCOMM 2013, §4.2): to a deaf host it has no end.
+    probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}
+    endless = [flow for flow in missed if flow["transport"] in probing and deaf & {flow["src"], flow["dst"]}]
+    hopeless = failed or endless
     # What waits for one that has given up waits for ever, and an application keeps its connections.
     jobs = {work["name"] for work in resolved["workload"] if work["kind"] == "application"}
     for flow in missed:
-        if flow["status"] == "running" and not (failed and flow["workload"] in jobs):
+        waits = bool(hopeless) and flow["workload"] in jobs
+        if flow["status"] == "running" and flow not in endless and not waits:
             yield f"flow {flow['flow']} still runs, after {flow['timeouts']} timeouts"
-    if not failed:
+    if not hopeless:
         yield from _open_ends(tables, resolved)
+
+
+def _transports(resolved: Row) -> Iterator[tuple[str, Row]]:
+    """The transports of a scenario with their names in the table of flows."""
+    yield "default", resolved["transport"]
+    yield from resolved.get("transports", {}).items()
 
 
 def _open_ends(tables: Tables, resolved: Row) -> Iterator[str]:
