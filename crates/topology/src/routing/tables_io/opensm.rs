@@ -99,12 +99,13 @@ impl Sections {
             return Err(Flaw::line(line, message + "; take it anew"));
         }
         let bare = builder.switches().filter(|switch| !self.of.contains(switch));
-        let mut bare: Vec<&str> = bare.map(|switch| builder.name(switch)).collect();
-        if !bare.is_empty() && !self.of.is_empty() {
-            let count = bare.len();
-            bare.truncate(3);
-            let note = format!("{count} switches have no table in the dump: {} ...", bare.join(", "));
-            builder.notes.push(note);
+        let mut bare: Vec<String> = bare.map(|switch| builder.name(switch).to_owned()).collect();
+        if bare.len() > 4 {
+            let more = bare.split_off(3).len();
+            bare.push(format!("{more} more"));
+        }
+        if !bare.is_empty() {
+            builder.notes.push(format!("the dump has no table for {}: is it whole?", bare.join(", ")));
         }
         Ok(())
     }
