@@ -49,11 +49,12 @@ def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_s
     from pauseframe.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
+    notes = topology.notes
     if circular := loops(topology):
-        say(f"note: links from a switch to itself were left out: {', '.join(name for _, name in circular)}")
+        notes += [f"links from a switch to itself were left out: {', '.join(name for _, name in circular)}"]
         topology = topology.without([link for link, _ in circular])
     topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
-    for note in topology.notes:
+    for note in dict.fromkeys([*notes, *topology.notes]):
         say(f"note: {note}")
     return topology
 

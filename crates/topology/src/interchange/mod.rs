@@ -170,6 +170,10 @@ fn read_named(
     format: Format,
     defaults: Defaults,
 ) -> Result<Import, InterchangeError> {
+    if text.trim().is_empty() {
+        let message = "the file is empty: export the topology anew, or name another file";
+        return Err(Flaw::of_file(message).in_file(file));
+    }
     let reader = match format {
         Format::GraphMl => graphml::read,
         Format::NodeLink => node_link::read,

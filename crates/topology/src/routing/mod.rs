@@ -234,7 +234,7 @@ fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> 
 pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     if topology.hosts().next().is_none() {
         return Err(RoutingError::Nothing(
-            "the topology has no hosts; give every switch some (hosts_per_switch)",
+            "the topology has no hosts: give every switch some (--hosts-per-switch 4, in Python with_hosts(4))",
         ));
     }
     if topology.switches().next().is_none() {
