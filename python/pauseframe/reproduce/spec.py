@@ -306,7 +306,7 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
         claims = [claim.id for one in experiments for claim in one.spec.claims]
         meant = nearest(wanted, [*names, *claims])
         hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-        raise InputError(f"there is no such experiment or claim: {wanted!r} is none of {', '.join(names)}{hint}")
+        raise InputError(f"there is no such experiment or claim: {wanted!r} is not one of {', '.join(names)}{hint}")
     return chosen
 
 
@@ -387,4 +387,4 @@ def _hint(path: str, name: str, message: str, wrong: str, known: dict[str, Any])
 def _unknown(path: str, name: str, known: dict[str, Any]) -> list[Problem]:
     if name in known:
         return []
-    return [_hint(path, name, f"is none of {', '.join(known)}", name, known)]
+    return [_hint(path, name, f"is not one of {', '.join(known)}", name, known)]
