@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from pauseframe._plain import Value
     from pauseframe.view.data import Playback
 
 SEQUENCE = 1
@@ -82,13 +83,13 @@ class _Trace:
         self._builder.write_packet(packet)
         return self._tracks
 
-    def begin(self, track: int, time_us: float, name: str, notes: dict[str, Any] | None = None) -> None:
+    def begin(self, track: int, time_us: float, name: str, notes: dict[str, Value] | None = None) -> None:
         self._write(track, time_us, self._event.TYPE_SLICE_BEGIN, name, notes)
 
     def end(self, track: int, time_us: float) -> None:
         self._write(track, time_us, self._event.TYPE_SLICE_END)
 
-    def instant(self, track: int, time_us: float, name: str, notes: dict[str, Any] | None = None) -> None:
+    def instant(self, track: int, time_us: float, name: str, notes: dict[str, Value] | None = None) -> None:
         self._write(track, time_us, self._event.TYPE_INSTANT, name, notes)
 
     def count(self, track: int, time_us: float, value: float) -> None:
@@ -103,7 +104,7 @@ class _Trace:
         return packet
 
     def _write(
-        self, track: int, time_us: float, kind: Any, name: str = "", notes: dict[str, Any] | None = None
+        self, track: int, time_us: float, kind: Any, name: str = "", notes: dict[str, Value] | None = None
     ) -> None:
         packet = self._packet(track, time_us, kind)
         if name:
