@@ -56,6 +56,7 @@ pub fn families() -> impl Iterator<Item = (&'static str, String)> {
 fn parameters(family: &str) -> String {
     let shown = |key: &OptionDoc| match (&key.shape, key.default.as_str()) {
         (Shape::List(_), "required") => format!("{0} (a list: {0}=4x4)", key.path),
+        (_, "required") if key.path == "network_ports" => "network_ports (or ports, of all kinds)".to_owned(),
         (_, "required") => key.path.clone(),
         (_, default) => format!("{} = {default}", key.path),
     };

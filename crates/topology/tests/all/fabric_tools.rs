@@ -39,6 +39,9 @@ fn families_are_the_generators() {
 
 #[test]
 fn every_family_says_what_it_misses() {
+    assert!(
+        families().any(|(family, keys)| family == "jellyfish" && keys.contains("or ports, of all kinds"))
+    );
     for (family, _) in families() {
         let error = named(family).unwrap_err().to_string();
         assert!(error.contains("is missing; its parameters are"), "{error}");
