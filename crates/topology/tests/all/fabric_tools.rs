@@ -55,7 +55,7 @@ fn slips_of_the_pen_are_named() {
     assert!(error("fat_tree:k=4,rat=1 Gbps").contains("no parameter \"rat\"; did you mean \"rate\"?"));
     assert!(error("fat_tree:k").contains("not of the form parameter=value"));
     assert!(error("fat_tree:k=4,k=6").contains("given twice"));
-    assert!(error("fat_tree:k=four").contains("k: \"four\" is text; expected whole number"));
+    assert!(error("fat_tree:k=four").contains("k: \"four\" is text; expected a whole number"));
     assert!(error("xgft:m=4xx,w=1x2").contains("such as 8x2"));
     assert!(error("xgft:m=99999999999x4,w=1x2").contains("xgft: m: "));
     assert!(error("fat_tree:k=4,rate=10").contains("rate = \"10\""));
