@@ -18,9 +18,11 @@ Source = Annotated[
         metavar="TOPOLOGY", help="Scenario (.toml), file of an interchange format, or family: fat_tree:k=6."
     ),
 ]
-Format = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of the file [default: by name].")]
-Rate = Annotated[str, typer.Option("--rate", help="Rate of links, where the file does not say.")]
-Delay = Annotated[str, typer.Option("--delay", help="Delay of links, where the file does not say.")]
+Format = Annotated[
+    str | None, typer.Option("--from", metavar="FORMAT", help="Format of the topology file [default: by its name].")
+]
+Rate = Annotated[str, typer.Option("--rate", help="Rate of the links for which the file gives none.")]
+Delay = Annotated[str, typer.Option("--delay", help="Delay of the links for which the file gives none.")]
 HostsPerSwitch = Annotated[
     int, typer.Option("--hosts-per-switch", min=0, help="Hosts to give every switch, if the topology has none.")
 ]

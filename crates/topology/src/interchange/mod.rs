@@ -25,7 +25,7 @@ mod ibnetdiscover;
 mod labels;
 mod node_link;
 
-pub(crate) use draft::did_you_mean;
+pub(crate) use draft::{did_you_mean, hint};
 use guard::check_name;
 pub use guard::read_text;
 pub use labels::{Address, Labels};

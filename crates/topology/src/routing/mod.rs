@@ -143,14 +143,12 @@ pub enum RoutingError {
         most: u64,
     },
     /// There is no such engine.
-    #[error("there is no routing engine {name:?}{hint}; there are {all}")]
+    #[error("there is no routing engine {name:?}{hint}")]
     Engine {
         /// What was asked for.
         name: String,
-        /// The nearest name, or nothing.
+        /// The nearest name, and all names.
         hint: String,
-        /// All names.
-        all: String,
     },
     /// An engine does not have a setting that was given.
     #[error("the engine {engine:?} has no setting {setting:?}: leave it out")]
