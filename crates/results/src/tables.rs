@@ -49,9 +49,9 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         slowdown or null = us(flow_slowdown);
         /// Segments sent again; on a kept connection since the flow before ended
         retransmits = few(|r| r.retransmits);
-        /// Retransmission timeouts; on a kept connection since the flow before ended
+        /// Retransmission timeouts; on a kept connection not those between two flows
         timeouts = few(|r| r.timeouts);
-        /// Tail loss probes sent
+        /// Tail loss probes sent; on a kept connection not those between two flows
         loss_probes = few(|r| r.loss_probes);
         /// Window reductions taken back as needless (D-SACK, F-RTO)
         undone = few(|r| r.undone);
