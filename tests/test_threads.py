@@ -1,5 +1,13 @@
 """How many threads a run takes: no more than pay off, unless it is told to; and the results are the same."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pauseframe as pf
 
 # Two switches with hosts.
@@ -26,3 +34,22 @@ def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:
     assert len({run.summary["fingerprint"] for run in (one, two, most)}) == 1
     assert _said(two) == []
     assert "only 2 switches have hosts" in _said(most)[0]
+
+
+def test_an_interrupt_ends_all_threads_and_keeps_the_results(tmp_path: Path) -> None:
+    file, out = tmp_path / "long.toml", tmp_path / "out"
+    file.write_text(DUMBBELL.replace("100 KB", "10 TB"))
+    command = [sys.executable, "-m", "pauseframe", "run", str(file), "--threads", "2", "--divide", "--json"]
+    command += ["--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not (out / "manifest.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "kept" in stderr
+    summary = json.loads(stdout)
+    assert summary["status"] == "interrupted"
+    assert summary["threads"] == 2
+    assert pf.load(out).interrupted

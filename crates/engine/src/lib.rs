@@ -1,6 +1,7 @@
 //! Event queue, run loop, named random streams, trajectory fingerprint. Knows nothing of networks.
 
 mod fingerprint;
+pub mod memory;
 mod queue;
 mod rng;
 mod run;

@@ -12,6 +12,7 @@
 //! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
 //! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
 
+use crate::memory::bring;
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,6 +25,8 @@ const NIL: u32 = u32::MAX;
 const REVIEW_EVERY: u32 = 16_384;
 /// An event for the open bucket is put in its place there if it goes before no more than so many others.
 const CROWD: usize = 64;
+/// What lies more rings ahead than this, such as most timers, stays in the heap whatever the width.
+const RINGS_IN_REACH: u64 = 64;
 /// Of a list up to this length the first event is looked for each time.
 const FEW: u32 = 4;
 /// Up to this length a bucket is sorted as it is gathered.
@@ -76,8 +79,10 @@ pub struct EventQueue {
     /// The bucket of the first entry of `far`, `u64::MAX` if there is none: the open one if that is crowded.
     far_bucket: u64,
     now: u64,
-    /// Since the last review of the width: events, those that went to `far`, buckets that held several events, and
-    /// the events in those.
+    /// When buckets are opened ahead: a node each of the two behind the open one.
+    scouts: [u32; 2],
+    /// Since the last review of the width: events, those that went to `far` for want of width, buckets that held several
+    /// events, and the events in those.
     pushed: u32,
     went_far: u32,
     long: u32,
@@ -109,6 +114,7 @@ impl EventQueue {
             far: BinaryHeap::new(),
             far_bucket: u64::MAX,
             now: 0,
+            scouts: [NIL; 2],
             pushed: 0,
             went_far: 0,
             long: 0,
@@ -169,7 +175,7 @@ impl EventQueue {
         } else if bucket - self.open_bucket < BUCKETS {
             self.insert_ring(bucket, entry);
         } else {
-            self.went_far += 1;
+            self.went_far += u32::from(bucket - self.open_bucket < RINGS_IN_REACH * BUCKETS);
             self.far.push(Reverse(entry));
             self.far_bucket = self.far_bucket.min(bucket);
         }
@@ -316,6 +322,14 @@ impl EventQueue {
         if self.open.len() < wanted {
             self.open_ahead();
         }
+        // In a large network the nodes of a list lie in far memory, and each names the next: one is fetched each time, so that they are
+        // near when the bucket is opened.
+        for scout in &mut self.scouts {
+            if let Some(node) = self.nodes.get(*scout as usize) {
+                *scout = node.next;
+                bring(self.nodes.get(node.next as usize));
+            }
+        }
     }
 
     /// The next bucket is opened while the last events of the one before are still to come.
@@ -332,9 +346,25 @@ impl EventQueue {
         self.long += 1;
         self.gathered += self.open.len() as u32;
         self.open.append(&mut self.sooner);
+        self.send_scouts();
         if self.pushed >= REVIEW_EVERY {
             self.review_width();
         }
+    }
+
+    /// The second scout has been in the bucket that is the next now.
+    fn send_scouts(&mut self) {
+        let open = self.open_bucket;
+        let next = self.next_occupied();
+        if next == u64::MAX {
+            return;
+        }
+        self.open_bucket = next + 1;
+        let second = self.next_occupied();
+        self.open_bucket = open;
+        let head = if second == u64::MAX { NIL } else { self.heads[(second & MASK) as usize] };
+        self.scouts = [self.scouts[1], head];
+        bring(self.nodes.get(head as usize));
     }
 
     /// Opens the next bucket that holds anything, or goes on with the open one, and takes the first event.

@@ -9,18 +9,18 @@ use crate::cell::Cell;
 use crate::event::Event;
 use crate::frame::{Carried, Content};
 use crate::ids::SwitchId;
-use crate::memory::bring;
 use crate::near::Near;
 use crate::switching::Switching;
 use crate::wire::Ports;
+use pauseframe_engine::memory::bring;
 use pauseframe_units::PortId;
 
 /// How many events before its turn each step is taken.
-const STEPS: [usize; 4] = [24, 16, 9, 4];
+const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
 /// So many events are kept in order.
 pub(crate) const FORESIGHT: usize = STEPS[0] + 1;
 impl Cell {
-    /// Takes the next step for each of four events that come.
+    /// Takes the next step for each of five events that come.
     #[inline(always)]
     pub(crate) fn look_ahead(&self) {
         let event = |step: usize| self.near.queue.coming(STEPS[step]).map(Event::from_code);
@@ -31,10 +31,13 @@ impl Cell {
             self.bring_packet(event);
         }
         if let Some(event) = event(2) {
+            self.bring_way(event);
+        }
+        if let Some(event) = event(3) {
             self.bring_next_place(event);
         }
-        if let Some(Event::Arrive(port)) = event(3) {
-            self.ports.bring_tail(port, &self.switching, &self.near);
+        if let Some(Event::Arrive(port)) = event(4) {
+            self.bring_last(port);
         }
     }
 
@@ -73,9 +76,9 @@ impl Cell {
         }
     }
 
-    /// Where that packet goes, and the one behind it.
+    /// Where it is written where that packet goes; and the packet behind it.
     #[inline(always)]
-    fn bring_next_place(&self, event: Event) {
+    fn bring_way(&self, event: Event) {
         match event {
             Event::TxDone(port) => self.endpoints.bring_first_in_line(self.ports.ports[port].from_host),
             Event::Arrive(port) => {
@@ -84,17 +87,46 @@ impl Cell {
                     return;
                 };
                 bring(self.near.packets.at(packet.next));
-                if state.to_switch == SwitchId::NONE {
-                    self.endpoints.bring_host(state.to_host);
-                    if let Content::Segment(Carried { to, .. }) = packet.content {
-                        self.endpoints.bring_end(to);
-                    }
-                } else if let Some(egress) = self.ports.way_of_first(port, &self.switching, &self.near) {
-                    bring(self.ports.ports.get(egress));
-                    bring(self.ports.lanes.get(self.near.hot.lane(egress, packet.class)));
+                if state.to_switch != SwitchId::NONE {
+                    bring(self.switching.paths.place(packet.route, packet.hop));
+                    return;
+                }
+                // What a host answers leaves by the other direction of the same link.
+                self.endpoints.bring_host(state.to_host);
+                bring(self.ports.ports.get(port.reverse()));
+                bring(self.ports.lanes.get(self.near.hot.lane(port.reverse(), packet.class)));
+                if let Content::Segment(Carried { to, .. }) = packet.content {
+                    self.endpoints.bring_slot(to);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The port that it leaves by, or the connection end that it is for.
+    #[inline(always)]
+    fn bring_next_place(&self, event: Event) {
+        let Event::Arrive(port) = event else { return };
+        let state = &self.ports.ports[port];
+        let Some(packet) = state.in_flight.head().map(|head| &self.near.packets[head]) else { return };
+        if state.to_switch == SwitchId::NONE {
+            if let Content::Segment(Carried { to, .. }) = packet.content {
+                self.endpoints.bring_end(to);
+            }
+        } else if let Some(egress) = self.ports.way_of_first(port, &self.switching, &self.near) {
+            bring(self.ports.ports.get(egress));
+            bring(self.ports.lanes.get(self.near.hot.lane(egress, packet.class)));
+        }
+    }
+
+    /// The packet that it will stand behind, or what TCP knows of the packet that it acknowledges.
+    #[inline(always)]
+    fn bring_last(&self, port: PortId) {
+        let state = &self.ports.ports[port];
+        if state.to_switch != SwitchId::NONE {
+            self.ports.bring_tail(port, &self.switching, &self.near);
+        } else if let Some(to) = state.in_flight.head().and_then(|head| self.near.packets[head].to()) {
+            self.endpoints.bring_first_in_flight(to);
         }
     }
 }
@@ -127,6 +159,6 @@ impl Ports {
         let state = &self.ports[port];
         let packet = &near.packets[state.in_flight.head()?];
         let knows = state.to_switch != SwitchId::NONE && !near.hot.look_up && packet.is_data();
-        if knows { switching.paths.known_port(packet.route, packet.hop) } else { None }
+        if knows { switching.paths.place(packet.route, packet.hop).copied() } else { None }
     }
 }

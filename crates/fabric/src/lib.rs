@@ -22,7 +22,6 @@ mod hot;
 mod ideal;
 mod ids;
 mod marker;
-mod memory;
 mod near;
 mod network;
 mod order;

@@ -101,7 +101,7 @@ impl Network {
     ) -> Network {
         let has_rows = !plan.settings.spray && plan.settings.vlans.is_none();
         let stride = if has_rows { longest_path(&plan.topology, routes) } else { 0 };
-        let reaction = plan.window();
+        let reaction = plan.window;
         let count = workloads.len();
         let rows = Rows::new(stride, has_rows);
         Network {
@@ -121,7 +121,7 @@ impl Network {
             detector: None,
             failures: None,
             guarded: false,
-            audit: Audit::new(plan.lanes()),
+            audit: Audit::new(plan),
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
         }

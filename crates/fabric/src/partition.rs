@@ -13,7 +13,7 @@ const FULL_FRAME_BITS: u64 = 1_538 * 8;
 impl Plan {
     /// How many cells pay off on so many cores.
     pub fn cells_that_pay(&self, cores: usize) -> usize {
-        let bits = |port: PortId| self.topology.channel(port).rate.bytes_in(self.window()).0 * 8;
+        let bits = |port: PortId| self.topology.channel(port).rate.bytes_in(self.window).0 * 8;
         let frames = self.ports().map(bits).sum::<u64>() / FULL_FRAME_BITS;
         cores.min((frames / FRAMES_PER_CELL) as usize).clamp(1, self.cells_max())
     }

@@ -31,6 +31,8 @@ pub struct Plan {
     pub(crate) switches: Vec<NodeId>,
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) margins: Margins,
+    /// How long an application takes to learn of what has come and to act on it, and so the longest window.
+    pub(crate) window: Span,
 }
 
 impl Plan {
@@ -70,6 +72,7 @@ impl Plan {
             switches,
             hosts,
             margins: Margins::default(),
+            window: window(&topology, settings.overhead),
             topology,
             settings,
         };
@@ -100,18 +103,6 @@ impl Plan {
     /// The port and class of a lane.
     pub(crate) fn port_and_class(&self, lane: LaneId) -> (PortId, u8) {
         (PortId(lane.0 >> self.class_bits), (lane.0 & ((1 << self.class_bits) - 1)) as u8)
-    }
-
-    /// How long an application takes to learn of what has come and to act on it, and so the longest window: as long as the smallest
-    /// frame takes on the shortest and fastest of all links, a microsecond at most. No node hears of another any sooner.
-    pub(crate) fn window(&self) -> Span {
-        let overhead = self.settings.overhead;
-        let smallest = overhead.frame_size(DATAGRAM_LEAST, Priority::default()).min(Overhead::PAUSE_FRAME);
-        let of_link = |port: PortId| {
-            let channel = self.topology.channel(port);
-            channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
-        };
-        self.ports().map(of_link).fold(REACTION_MAX, Span::min).max(Span(1))
     }
 
     /// The number of a priority among those in use.
@@ -184,6 +175,17 @@ const LOOKS_AHEAD_FROM: usize = 4_096;
 const DATAGRAM_LEAST: u32 = 29;
 /// The longest that an application takes to react.
 const REACTION_MAX: Span = Span::from_us(1);
+
+/// As long as the smallest frame takes on the shortest and fastest of all links, a microsecond at most: no node hears of another any
+/// sooner.
+fn window(topology: &Topology, overhead: Overhead) -> Span {
+    let smallest = overhead.frame_size(DATAGRAM_LEAST, Priority::default()).min(Overhead::PAUSE_FRAME);
+    let of_link = |port: u32| {
+        let channel = topology.channel(PortId(port));
+        channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
+    };
+    (0..topology.port_count() as u32).map(of_link).fold(REACTION_MAX, Span::min).max(Span(1))
+}
 
 /// The priorities of everything that a network can send, ascending: its classes.
 fn priorities_in_use(settings: &Settings) -> Vec<Priority> {

@@ -47,7 +47,7 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         ideal_fct_us = f64s(records.iter().map(|r| r.ideal.as_us_f64()));
         /// fct / ideal
         slowdown or null = us(flow_slowdown);
-        /// Segments sent again; on a kept connection since the flow before ended
+        /// Segments sent again; on a kept connection not those between two flows
         retransmits = few(|r| r.retransmits);
         /// Retransmission timeouts; on a kept connection not those between two flows
         timeouts = few(|r| r.timeouts);

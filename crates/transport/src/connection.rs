@@ -368,6 +368,12 @@ impl Connection {
         self.sender.remaining()
     }
 
+    /// What the next ACK looks at first: a hint to the memory.
+    #[inline]
+    pub fn first_in_flight(&self) -> Option<&impl Sized> {
+        self.sender.scoreboard.first()
+    }
+
     /// A full segment takes `frame` on the line of this host.
     pub fn set_frame_time(&mut self, frame: Span) {
         self.sender.set_frame_time(frame, &self.config);

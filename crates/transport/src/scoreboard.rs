@@ -129,6 +129,12 @@ impl Scoreboard {
         (self.sacked + self.lost).saturating_sub(u64::from(self.doubled))
     }
 
+    /// Where the next ACK looks first.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&impl Sized> {
+        self.queue.front()
+    }
+
     /// Whether a segment waits for its retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {

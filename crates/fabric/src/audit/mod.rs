@@ -8,12 +8,16 @@
 mod agreement;
 mod recount;
 
+use crate::plan::Plan;
 use crate::watch::view::View;
 use agreement::{check_flow, check_pauses};
 use recount::Recount;
 
 /// Events between two recounts, for each lane and each place for a packet. Tests look more closely.
 const EVENTS_APART: u64 = if cfg!(debug_assertions) { 8 } else { 128 };
+
+/// So many times as many in large networks, where a look at what lies far costs more.
+const APART_IN_LARGE: u64 = 4;
 
 /// When the next recount is due.
 #[derive(Debug)]
@@ -22,9 +26,9 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// Of a network of so many lanes that has not begun.
-    pub(crate) fn new(lanes: usize) -> Audit {
-        Audit { due: lanes as u64 * EVENTS_APART }
+    /// Of a network that has not begun.
+    pub(crate) fn new(plan: &Plan) -> Audit {
+        Audit { due: events_apart(plan, plan.lanes()) }
     }
 
     pub(crate) fn is_due(&self, events: u64) -> bool {
@@ -43,8 +47,13 @@ impl Audit {
         }
         view.plan.ports().for_each(|port| check_pauses(view, port));
         view.plan.switches.iter().for_each(|switch| check_flow(view, *switch));
-        self.due = events + (view.plan.lanes() * view.rooms.len() + places) as u64 * EVENTS_APART;
+        self.due = events + events_apart(view.plan, view.plan.lanes() * view.rooms.len() + places);
     }
+}
+
+/// Events between two recounts of so many lanes and places.
+fn events_apart(plan: &Plan, counted: usize) -> u64 {
+    counted as u64 * EVENTS_APART * if plan.is_large() { APART_IN_LARGE } else { 1 }
 }
 
 #[cfg(test)]

@@ -21,11 +21,11 @@ use self::throughput::Throughput;
 use self::udp::{Sink, Stream};
 use self::vlan::VlanDraws;
 use crate::ids::{EndId, HostId};
-use crate::memory::{bring, bring_all};
 use crate::order::{Half, Order};
 use crate::plan::Plan;
 use crate::wire::Ports;
 use crate::wire::ingress::Ingress;
+use pauseframe_engine::memory::{bring, bring_all};
 use pauseframe_engine::stream;
 use pauseframe_transport::Metrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
@@ -152,6 +152,12 @@ impl Endpoints {
     #[inline(always)]
     pub(crate) fn bring_end(&self, address: u32) {
         bring_all(self.slot_at(address).and_then(|slot| self.ends.get(slot)));
+    }
+
+    #[inline(always)]
+    pub(crate) fn bring_first_in_flight(&self, address: u32) {
+        let end = self.slot_at(address).and_then(|slot| self.ends.get(slot)).and_then(Option::as_ref);
+        bring(end.and_then(|end| end.connection.first_in_flight()));
     }
 
     /// The connection end that is the first to get room in the NIC.

@@ -2,6 +2,7 @@
 //! way together.
 
 use super::{Carried, Content, OptionsId, Packet, PacketId};
+use pauseframe_engine::memory::append;
 use pauseframe_transport::{Options, Segment};
 use pauseframe_units::Id;
 
@@ -35,7 +36,7 @@ impl PacketPool {
             *place = packet;
             return index;
         }
-        self.packets.push(packet);
+        append(&mut self.packets, packet);
         PacketId::from_index(self.packets.len() - 1)
     }
 

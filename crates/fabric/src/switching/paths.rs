@@ -37,10 +37,10 @@ impl Paths {
         self.ports[route as usize + usize::from(hop)]
     }
 
-    /// The same where there may be none.
+    /// Where that is written, if it is.
     #[inline]
-    pub(crate) fn known_port(&self, route: u32, hop: u8) -> Option<PortId> {
-        self.ports.get(route as usize + usize::from(hop)).copied()
+    pub(crate) fn place(&self, route: u32, hop: u8) -> Option<&PortId> {
+        self.ports.get(route as usize + usize::from(hop))
     }
 
     /// A row for `path`.

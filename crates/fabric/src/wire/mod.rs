@@ -36,6 +36,7 @@ use crate::frame::{Content, Fifo, PacketId};
 use crate::ids::{HostId, LaneId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
+use pauseframe_engine::memory::arena;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 
@@ -288,31 +289,32 @@ impl Ports {
 
 fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
-    plan.ports()
-        .map(|port| {
-            let (channel, peer) = (topology.channel(port), topology.peer(port));
-            Port {
-                busy_until: Time::ZERO,
-                delay: channel.delay,
-                rate: LineRate::new(channel.rate),
-                in_flight: Fifo::EMPTY,
-                control: Fifo::EMPTY,
-                to_switch: plan.switch(peer).unwrap_or(SwitchId::NONE),
-                to_host: plan.host(peer).unwrap_or(HostId::NONE),
-                from_host: plan.host(topology.owner(port)).unwrap_or(HostId::NONE),
-                ready: 0,
-                paused: 0,
-                tx_pending: false,
-                in_pipeline: false,
-            }
-        })
-        .collect()
+    let port = |port| {
+        let (channel, peer) = (topology.channel(port), topology.peer(port));
+        Port {
+            busy_until: Time::ZERO,
+            delay: channel.delay,
+            rate: LineRate::new(channel.rate),
+            in_flight: Fifo::EMPTY,
+            control: Fifo::EMPTY,
+            to_switch: plan.switch(peer).unwrap_or(SwitchId::NONE),
+            to_host: plan.host(peer).unwrap_or(HostId::NONE),
+            from_host: plan.host(topology.owner(port)).unwrap_or(HostId::NONE),
+            ready: 0,
+            paused: 0,
+            tx_pending: false,
+            in_pipeline: false,
+        }
+    };
+    let mut ports = arena(topology.port_count());
+    ports.extend(plan.ports().map(port));
+    ports.into_iter().collect()
 }
 
 /// The lanes of all ports, each with the number of its switch.
 fn idle_lanes(plan: &Plan) -> IndexVec<LaneId, Lane> {
     let switch = |port: PortId| plan.switch(plan.topology.owner(port)).unwrap_or(SwitchId::NONE);
-    plan.ports()
-        .flat_map(|port| std::iter::repeat_n(Lane::idle(switch(port)), 1 << plan.class_bits))
-        .collect()
+    let mut lanes = arena(plan.lanes());
+    lanes.extend(plan.all_lanes().map(|lane| Lane::idle(switch(plan.port_and_class(lane).0))));
+    lanes.into_iter().collect()
 }

@@ -4,7 +4,7 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::Ending;
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, PortReport,
+    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, Plan, PortReport,
     SamplePlan, Settings, Step, Threshold,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
@@ -13,6 +13,7 @@ use pauseframe_transport::Config;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 const WRITE: &str = "PAUSEFRAME_WRITE_FINGERPRINTS";
 
@@ -273,6 +274,16 @@ fn fingerprints_are_those_on_record() {
         path.display(),
         differing.join("\n")
     );
+}
+
+/// What is decided before a run takes time in proportion to the ports: their square (393,216 of them) would outlast the limit of tests.
+#[test]
+fn a_fabric_of_65_536_hosts_is_divided_soon() {
+    let topology = Arc::new(fat_tree(64, wire(), wire()).unwrap());
+    let plan = Plan::new(topology, Arc::new(settings(config())));
+    assert_eq!(plan.cells_that_pay(8), 8);
+    let cell_of = plan.partition(8);
+    assert!((0..8).all(|cell| cell_of.contains(&cell)));
 }
 
 /// Pods stay whole, cells are equally large, and there are no more of them than leaf switches.
