@@ -206,6 +206,38 @@ def test_stub_is_that_of_the_module(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+BETWEEN = """
+name = "between"
+stop = { time = "2 s", when_finished = false }
+[topology]
+kind = "star"
+hosts = 2
+link = { rate = "1 Gbps", delay = "25 us" }
+[transport]
+preset = "cubic"
+stack = "linux"
+rto_min = "5 ms"
+[[workload]]
+kind = "requests"
+client = "host0"
+servers = ["host1"]
+request = "16 B"
+response = "33 KB"
+count = 20
+pause = "60 ms"
+"""
+
+
+def test_probes_between_two_exchanges_belong_to_neither():
+    """The ACK of the last, odd segment comes after 40 ms, the probe of its sender before: when the response is complete."""
+    run = pf.run(BETWEEN, progress=False)
+    flows, ports = pl.DataFrame(run.flows), pl.DataFrame(run.ports)
+    assert flows.filter(pl.col("status") == "finished").height == 20
+    assert flows.select(pl.col("loss_probes", "retransmits", "timeouts").sum()).row(0) == (0, 0, 0)
+    sent = ports.filter(pl.col("port") == "host1:0")["tx_bytes"].sum()
+    assert sent > 20 * 33_000 * 1514 / 1448 + 10 * 300  # Some of the short last segments went twice.
+
+
 def test_load_of_nothing(tmp_path):
     with pytest.raises(FileNotFoundError):
         pf.load(tmp_path)
