@@ -18,7 +18,7 @@ help:
 	@echo "make check   formatting, lints, types, stubs, notices of third parties"
 	@echo "make docs    the documentation site: site/index.html"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
-	@echo "make generate  Python classes, reference of keys, JSON Schema, after a change of a declaration of keys"
+	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
 	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
@@ -50,7 +50,7 @@ docs: $(STAMP)/dev
 dist: $(STAMP)/dev
 	.ci/dist
 
-# What follows from the declarations of keys; a test compares.
+# What follows from the declarations of keys and columns; a test compares.
 generate: $(STAMP)/dev
 	$(BIN)/python .ci/generate.py
 

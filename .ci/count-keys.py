@@ -4,10 +4,11 @@ python .ci/count-keys.py [KEY ...]: without keys twenty that are drawn by lot, a
 Exits with 1 where one of them is named in more than three files, or a circle of a crate or of the Python package has
 more than five.
 
-Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the core's
-border and the Python package. Not counted: tests, generated files (they say so in their first lines), the rows of
-presets, stacks and switch models and the experiments of papers (values, not declarations), and what is used without a
-scenario and has names of its own: the models below (fabric, transport, apps) and the settings of devices.
+Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the families of
+topologies, the core's border and the Python package. Not counted: tests, generated files (they say so in their first
+lines), the rows of presets, stacks and switch models and the experiments of papers (values, not declarations), and what
+is used without a scenario and has names of its own: the models below (fabric, transport, apps) and the settings of
+devices.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ CIRCLE_MAX = 5
 SEED = 14
 DRAWN = 20
 NOT_COUNTED = [PACKAGE / part for part in ("reproduce", "devices", "deploy", "lint/rules")]
-COUNTED = ["crates/schema", "crates/workload", "crates/results", "crates/scenario", "crates/python"]
+KNOWING = ("schema", "workload", "results", "scenario", "python")
+COUNTED = [*(f"crates/{crate}/src" for crate in KNOWING), "crates/topology/src/generate"]
 
 
 def main() -> None:
@@ -69,8 +71,8 @@ def keys() -> list[str]:
                 collect(inner)
 
     collect(json.loads((ROOT / "docs/reference/scenario.schema.json").read_text(encoding="utf-8")))
-    results = "".join(code(path) for path in (ROOT / "crates/results/src").rglob("*.rs"))
-    columns = set(re.findall(r'\("(\w+)",', results))
+    reference = (ROOT / "docs/reference/results.md").read_text(encoding="utf-8")
+    columns = set(re.findall(r"^\| (\w+) \|", reference, re.MULTILINE))
     return sorted(key for key in found - columns if "_" in key)
 
 
@@ -78,7 +80,7 @@ def keys() -> list[str]:
 def naming(key: str) -> list[str]:
     """The counted files that have `key` as a word, outside their tests."""
     word = re.compile(rf"\b{re.escape(key)}\b")
-    rust = [path for crate in COUNTED for path in (ROOT / crate / "src").rglob("*.rs")]
+    rust = [path for folder in COUNTED for path in (ROOT / folder).rglob("*.rs")]
     python = [path for path in PACKAGE.rglob("*.py") if not any(path.is_relative_to(part) for part in NOT_COUNTED)]
     found = [path for path in (*rust, *python) if word.search(code(path))]
     return sorted(str(path.relative_to(ROOT)) for path in found)

@@ -48,6 +48,41 @@ def ring():
     return pf.Topology.family("ring:switches=4,hosts_per_switch=1")
 
 
+def test_what_is_no_topology_or_no_table_ends_with_what_to_do(tmp_path):
+    node = '{"nodes": [%s], "links": [%s]}'
+    switches = '{"id": "s0", "kind": "switch"}, {"id": "s1", "kind": "switch"}'
+    hosts = '{"id": "h0", "kind": "host"}, {"id": "h1", "kind": "host"}'
+    files = {
+        "empty.graphml": "",
+        "empty.json": " \n",
+        "bare.json": node % (switches, '{"source": "s0", "target": "s1"}'),
+        "hosts.json": node % (hosts, '{"source": "h0", "target": "h1"}'),
+        "fabric.xyz": "hello",
+        "folder/notes.txt": "hello",
+        "empty.csv": "",
+        "other.csv": "node,vid,dst,out\ns0,1,h0,eth1\n",
+    }
+    (tmp_path / "folder").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    fabric = "ring:switches=4,hosts_per_switch=1"
+    for command, expected in {
+        ("plan", "empty.graphml", "-o", "out"): "the file is empty: export the topology anew, or name another file",
+        ("plan", "empty.json", "-o", "out"): "the file is empty: export the topology anew, or name another file",
+        ("plan", "bare.json", "-o", "out"): "give every switch some (--hosts-per-switch 4",
+        ("plan", "hosts.json", "-o", "out"): "hosts back to back need no tables",
+        ("plan", "fabric.xyz", "-o", "out"): "name one of graphml .graphml",
+        ("plan", "folder", "-o", "out"): "folder: this is a folder: name a file in it",
+        ("check", fabric, "empty.csv"): "there are no rows: name tables, or the folder of a plan",
+        ("check", fabric, "other.csv"): "begin with a header: switch,vlan,destination,port",
+        ("check", fabric, "folder"): "no SWITCH.json for any switch: name one that has",
+    }.items():
+        done = cli("route", *command, cwd=tmp_path)
+        assert done.returncode == 2, (command, done)
+        assert expected in done.stderr, (command, done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
 def test_families_files_and_scenarios_are_loaded(tmp_path, scenario_file):
     fabric = pf.load_topology("leaf_spine:leaves=2,spines=2,hosts_per_leaf=3,rate=25 Gbps")
     assert repr(fabric) == "Topology(6 hosts, 4 switches, 10 links)"
@@ -187,6 +222,7 @@ def test_a_link_from_a_switch_to_itself_is_left_out(tmp_path):
     done = cli("route", "plan", zoo, "--hosts-per-switch", 1, "-q", "-o", tmp_path / "plan")
     assert done.returncode == 0, done.stderr
     assert "links from a switch to itself were left out: c" in done.stderr
+    assert "links have no rate: 10 Gbps was taken" in done.stderr
 
 
 def test_budgets_that_can_not_be_met(tmp_path):

@@ -79,7 +79,7 @@ def test_mellanox_xon_size_and_generations():
     )
     assert mellanox(100_000, 40, port_mtu=9100, generation=4).terms[5].bytes == 1500
     assert mellanox(100_000, 40, port_mtu=9100, gearbox=100).terms[2].bytes == pytest.approx(2 * 100_000 * 100 / 8192)
-    with pytest.raises(ValueError, match="none of the speeds"):
+    with pytest.raises(ValueError, match="not one of the speeds"):
         mellanox(56_000, 40, port_mtu=9100)
 
 

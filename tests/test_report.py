@@ -249,9 +249,9 @@ def test_lines_are_linked_between_runs(folders, tmp_path):
     frames["series"] = frames["series"].with_columns(pl.col("value") * 3)
     other = from_folder(synthetic.write_folder(tmp_path / "other", frames))
     (backlog,) = [
-        part["parts"]
+        part.parts
         for part in figures.line_figures([from_folder(folders["tcp_bolt"]), other])
-        if part["title"].startswith("Backlog")
+        if part.title.startswith("Backlog")
     ]
     one, two = (figure for _, figure in backlog)
     for axis in ("xaxis", "yaxis"):
@@ -260,8 +260,8 @@ def test_lines_are_linked_between_runs(folders, tmp_path):
     assert colours[0] == colours[1]
     assert len(colours[0]) == 10, "those hidden at first are there"
     assert sum(trace["visible"] is True for trace in one["data"]) == figures.LINES_A_FIGURE
-    (only,) = [p for p in figures.line_figures([other], "edge0:7*") if p["title"].startswith("Backlog")]
-    assert [trace["name"] for trace in only["parts"][0][1]["data"]] == ["edge0:7/p3"]
+    (only,) = [p for p in figures.line_figures([other], "edge0:7*") if p.title.startswith("Backlog")]
+    assert [trace["name"] for trace in only.parts[0][1]["data"]] == ["edge0:7/p3"]
 
 
 def test_equal_values_of_two_runs_are_both_seen(folders):

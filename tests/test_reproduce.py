@@ -204,7 +204,7 @@ def test_lists_of_variants():
 def test_a_list_names_variants_that_there_are(folder):
     path = folder / "tiny" / "two.toml"
     path.write_text(path.read_text().replace('of = "slow"', 'of = ["slow", "nobody"]'))
-    with pytest.raises(ScenarioError, match="nobody: is none of slow, fast"):
+    with pytest.raises(ScenarioError, match="nobody: is not one of slow, fast"):
         find_experiments(folder)
 
 
@@ -357,14 +357,18 @@ def test_plots_show_medians_over_seeds(folder):
         (
             'over = "fast"',
             'over = "faster"',
-            "parts.0.variant = faster: is none of slow, fast; did you mean fast",
+            "parts.0.variant = faster: is not one of slow, fast; did you mean fast",
         ),
         ('kind = "factor"', 'kind = "faktor"', "claims.0.parts.0.kind = faktor: must be one of within, zero, factor"),
         ('kind = "factor"', 'kind = "faktor"', "did you mean factor"),
         ('kind = "factor"\n', "", "claims.0.parts.0.kind: is missing"),
         ("low = 8", "lower = 8", "claims.0.parts.0.lower: unknown key; did you mean low"),
         ("low = 8", 'low = "8"', "claims.0.parts.0.low = 8: should be a valid number"),
-        ('metric = "fct"\nof', 'metric = "fkt"\nof', "claims.0.parts.0.metric = fkt: is none of fct; did you mean fct"),
+        (
+            'metric = "fct"\nof',
+            'metric = "fkt"\nof',
+            "claims.0.parts.0.metric = fkt: is not one of fct; did you mean fct",
+        ),
         (
             'kind = "bars"',
             'kind = "bar"',
@@ -398,7 +402,7 @@ def test_all_mistakes_of_all_files_at_once(folder):
 def test_select_by_paper_experiment_and_claim(folder):
     experiments = find_experiments(folder)
     assert select(experiments, "tiny") == select(experiments, "tiny/two") == select(experiments, "T-1") == experiments
-    with pytest.raises(RunError, match="is none of tiny, tiny/two"):
+    with pytest.raises(RunError, match="is not one of tiny, tiny/two"):
         select(experiments, "fast")
 
 
@@ -449,7 +453,7 @@ def test_a_scan_judges_all_claims_at_every_setting(folder):
     assert (best["axes"], best["parts"]) == ({"topology.link.delay": "1 us"}, {"T-1.1": "reproduced"})
     assert other["counts"] == {"reproduced": 0, "shape only": 0, "differs": 1, "not run": 0}
     tmp.write_text(tmp.read_text().replace('["two"]', '["too"]'))
-    with pytest.raises(ScenarioError, match=r"scores.0 = too: is none of joint, two; did you mean two"):
+    with pytest.raises(ScenarioError, match=r"scores.0 = too: is not one of joint, two; did you mean two"):
         find_experiments(folder)
 
 

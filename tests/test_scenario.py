@@ -173,5 +173,5 @@ def test_plain_leaves_out_what_is_unset():
     assert to_plain(pf.NoMarker()) == {"kind": "none"}
     with pytest.raises(ValueError, match=r"switch: unknown key 'bufer'"):
         part_from_plain(pf.Scenario, {"topology": {"kind": "star", "hosts": 2}, "switch": {"bufer": 1}})
-    with pytest.raises(ValueError, match="none of fat_tree"):
+    with pytest.raises(ValueError, match="not one of fat_tree"):
         part_from_plain(pf.Scenario, {"topology": {"kind": "klein_bottle"}})

@@ -4,6 +4,7 @@ import csv
 import io
 import random
 import re
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -161,6 +162,24 @@ def test_report_of_a_sweep(done):
     assert "24 runs, compared by transport.preset" in html
     assert "FCT, p99.9" in html
     assert pf.load_sweep(done.folder).report(done.folder.parent / "again.html").stat().st_size > 1_000_000
+
+
+def test_a_ratio_has_no_milli(done):
+    """The ticks of a hundredth and of a thousand are those, with or without a unit that takes prefixes."""
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    page_of = pf.load_sweep(done.folder).report(done.folder.parent / "ratios.html")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(page_of.as_uri())
+        ticks = page.evaluate('["×", "", "s"].map(unit => logTicks([0.01, 1000], unit).ticktext)')
+        browser.close()
+    assert ticks[0] == ["0.01 ×", "0.1 ×", "1 ×", "10 ×", "100 ×", "1000 ×"]
+    assert ticks[1] == ["0.01", "0.1", "1", "10", "100", "1 k"]
+    assert ticks[2] == ["10 ms", "100 ms", "1 s", "10 s", "100 s", "1 ks"]
 
 
 def test_an_interval_does_not_flatten_the_rest(done):

@@ -25,7 +25,7 @@ def flaws(value: object, hint: Hint, path: str = "") -> list[str]:
         found = [flaws(value, one, path) for one in arguments]
         return [] if [] in found else found[0]
     if origin is typing.Literal:
-        return [] if value in arguments else [f"{path}: {value!r} is none of {arguments}"]
+        return [] if value in arguments else [f"{path}: {value!r} is not one of {arguments}"]
     wanted: Hint = (float, int) if hint is float else (list, tuple) if origin is tuple else origin or hint
     if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
         return [f"{path}: {value!r} is no {hint}"]

@@ -58,6 +58,15 @@ def test_the_words_of_the_field(pattern, word):
     assert found(pattern, FILES if word == "cannot" else PROSE) == [], f"write {word}"
 
 
+def test_one_word_has_one_meaning():
+    """As the glossary has it: a lane is a virtual lane (a slot is a port and a priority), a stream is one of draws."""
+    player = [path for path in FILES if ROOT / "python/pauseframe/view" in path.parents and "assets" not in path.parts]
+    assert found(r"(?i)lane", player) == []
+    docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
+    streams = found(r"\b(byte|data|datagram|packet|UDP)[- ]?streams?\b|\bstreams? of (bytes|datagrams|packets)\b", docs)
+    assert streams == []
+
+
 def test_every_paper_is_cited_and_every_key_is_listed():
     docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
     keys = re.findall(PAPERS, (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8"), re.M)

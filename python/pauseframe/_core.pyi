@@ -29,6 +29,7 @@ __all__ = [
     "Table",
     "Topology",
     "__version__",
+    "columns",
     "engines",
     "explain_transport",
     "families",
@@ -162,6 +163,9 @@ def run(
 
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if it is none, or damaged."""
+
+def columns() -> list[dict[str, str]]:
+    """Every column of the tables of a run and of a run at flow level: page of the reference, table, name, type, doc."""
 
 def options() -> list[dict[str, str]]:
     """Every key of a scenario file: path, when (the choice under which it exists, or ""), type, default, doc."""

@@ -20,7 +20,8 @@ def read_manifest(folder: Path) -> Manifest:
     """`manifest.json` of a results folder; FileNotFoundError if it has none, RunError if it is damaged."""
     path = folder / "manifest.json"
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not a results folder: it has no manifest.json")
+        what = "it has no manifest.json" if folder.is_dir() else "there is no such folder"
+        raise FileNotFoundError(f"{folder} is not a results folder: {what}")
     try:
         manifest: Manifest = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(manifest.get("summary"), dict):

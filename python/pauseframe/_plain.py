@@ -120,7 +120,7 @@ def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]
         return named[0]  # type: ignore[no-any-return]
     key = parts[0]._tag[0]
     allowed = ", ".join(part._tag[1] for part in parts)
-    raise ValueError(f"{path}.{key}: {table.get(key)!r} is none of {allowed}")
+    raise ValueError(f"{path}.{key}: {table.get(key)!r} is not one of {allowed}")
 
 
 UNITS = {"size_bytes": ("size", "B"), "start_us": ("start", "us"), "compute_us": ("compute", "us")}

@@ -37,12 +37,12 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
     """What is wrong with a name, and what was meant.
 
     >>> none_of("bolt", ["dctcp", "tcp_bolt"])
-    "'bolt' is none of dctcp, tcp_bolt; did you mean tcp_bolt?"
+    "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
     """
     names = list(known)
     meant = nearest(wrong, names)
     hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-    return f"{wrong!r} is none of {', '.join(names)}{hint}"
+    return f"{wrong!r} is not one of {', '.join(names)}{hint}"
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
@@ -206,12 +206,17 @@ def wide_console() -> Console:
 
 def summary_table(summary: Summary, title: str) -> Table:
     """`summary_rows` for a terminal."""
+    return pairs_table(summary_rows(summary), title)
+
+
+def pairs_table(rows: Iterable[tuple[str, str]], title: str) -> Table:
+    """Names and numbers in two columns, for a terminal."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(justify="right")
-    for name, value in summary_rows(summary):
+    for name, value in rows:
         table.add_row(name, value)
     return table
 

@@ -66,7 +66,7 @@ def parse_rate(text: str) -> int:
     found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].lower() if found else "?"
     if found is None or unit not in _RATES or not unit:
-        raise ValueError(f"{text!r} is no rate: write 100G, 25000M or 100 Gbps")
+        raise ValueError(f"{text!r} is not a rate: write 100G, 25000M or 100 Gbps")
     speed = float(found[1]) * _RATES[unit]
     if speed != int(speed) or not 1 <= speed <= 1_600_000:
         raise ValueError(f"{text!r}: rates are whole Mb/s, to 1.6T")

@@ -15,6 +15,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+from pauseframe._text import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_number,
+    format_rate,
+    format_us,
+    pairs_table,
+)
 from pauseframe.run import resolve
 
 if TYPE_CHECKING:
@@ -79,8 +88,6 @@ def run_flows(
 
 def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
     """The lines that people look at first."""
-    from pauseframe._text import format_bytes, format_count, format_duration, format_number, format_rate, format_us
-
     rates, use, bound = summary["rate_bps"], summary["fabric_utilisation"], summary["bound"]
     rows = [("flows", format_count(summary["flows_total"]))]
     if summary["demand"] == "workloads":
@@ -117,12 +124,4 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
 
 def summary_table(summary: FlowSummary) -> Table:
     """`summary_rows` for a terminal."""
-    from rich.table import Table
-
-    title = f"{summary['name']}, seed {summary['seed']}, {summary['demand']}"
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    for name, value in summary_rows(summary):
-        table.add_row(name, value)
-    return table
+    return pairs_table(summary_rows(summary), f"{summary['name']}, seed {summary['seed']}, {summary['demand']}")

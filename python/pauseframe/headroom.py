@@ -128,7 +128,7 @@ def mellanox(
     ValueError for a speed that the formula has no quanta for.
     """
     if speed not in QUANTA:
-        raise ValueError(f"{speed} Mb/s is none of the speeds of the formula: {', '.join(map(str, QUANTA))}")
+        raise ValueError(f"{speed} Mb/s is not one of the speeds of the formula: {', '.join(map(str, QUANTA))}")
     exact = [Fraction(str(value)) for value in (cable, mac_phy, gearbox)]
     metres, phy_kib, gearbox_ns = exact
     old = revision < 2024

@@ -17,6 +17,7 @@ import json
 import random
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from pauseframe.draw import draw
 from pauseframe.types import PlanSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pauseframe.types import (
         PlanOrder,
@@ -91,9 +92,7 @@ def write_plan(
     summary = PlanSummary(
         program="pauseframe", **(about or {}), rows=use, vlans=routes.vlans, notes=routes.notes, report=report
     )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
-    try:
+    with _whole(folder) as partial:
         rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
         kinds = [tables or ("csv" if rows <= ROWS_CSV else "parquet")] + ["json"] * json_tables
         for kind in kinds:
@@ -101,12 +100,21 @@ def write_plan(
         (partial / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    return summary
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `folder` in the end, or goes where that fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        yield partial
         partial.chmod(0o755)
         _swap(partial, folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    return summary
 
 
 def _swap(new: Path, place: Path) -> None:
@@ -139,18 +147,11 @@ def write_update(update: Update, folder: str | Path, *, force: bool = False) -> 
         raise _core.FabricError(
             f"the update was not written: old and new rows together are not right:\n{during['text']}"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
-    try:
+    with _whole(folder) as partial:
         write_plan(update["routes"], update["topology"], partial / "plan")
         _write_steps(update, partial)
         summary = _summary(update)
         (partial / "update.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        partial.chmod(0o755)
-        _swap(partial, folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     return summary
 
 

@@ -45,6 +45,8 @@ def load_topology(
     if path.is_file() or format is not None:
         return _core.Topology.read(str(path), format=format, rate=rate, delay=delay)
     name = str(source).partition(":")[0].strip()
+    if name not in _core.families() and path.is_dir():
+        raise IsADirectoryError(f"{source}: this is a folder: name a file in it, such as topology.graphml of a plan")
     if name in _core.families() or (not path.suffix and not path.parent.name):
         return _core.Topology.family(str(source))
     raise FileNotFoundError(f"{source}: there is no such file, and no family of this name")

@@ -94,7 +94,7 @@ struct Builder<'a> {
     nodes: u32,
     edges: Vec<Edge>,
     /// Sends and receives in their order.
-    streams: BTreeMap<Key, [Vec<Half>; 2]>,
+    halves: BTreeMap<Key, [Vec<Half>; 2]>,
     numbers: Vec<i32>,
     round: Round,
     /// (rank, unit, begin, end) of computation in programs that go by dependences.
@@ -118,7 +118,7 @@ pub fn critical_path(
         network,
         nodes: 1,
         edges: Vec::new(),
-        streams: BTreeMap::new(),
+        halves: BTreeMap::new(),
         numbers: Vec::new(),
         round: Round::default(),
         computing: Vec::new(),
@@ -240,13 +240,13 @@ impl Builder<'_> {
 
     fn send(&mut self, key: Key, begin: Node, bytes: u64) -> Node {
         let end = if bytes > self.options.eager_limit && key.0 != key.1 { self.node() } else { begin };
-        self.streams.entry(key).or_default()[0].push(Half { begin, end, bytes });
+        self.halves.entry(key).or_default()[0].push(Half { begin, end, bytes });
         end
     }
 
     fn receive(&mut self, key: Key, begin: Node) -> Node {
         let end = self.after(begin, Span::ZERO, Weight::Order);
-        self.streams.entry(key).or_default()[1].push(Half { begin, end, bytes: 0 });
+        self.halves.entry(key).or_default()[1].push(Half { begin, end, bytes: 0 });
         end
     }
 
@@ -280,10 +280,10 @@ impl Builder<'_> {
         at
     }
 
-    /// The n-th send of a stream meets its n-th receive.
+    /// The n-th send under a key meets its n-th receive.
     fn pair(&mut self) -> Result<(), PathError> {
-        let streams = std::mem::take(&mut self.streams);
-        for (&(from, to, context, tag), [sends, receives]) in &streams {
+        let by_key = std::mem::take(&mut self.halves);
+        for (&(from, to, context, tag), [sends, receives]) in &by_key {
             if sends.len() != receives.len() {
                 let (sends, receives) = (sends.len(), receives.len());
                 return Err(PathError::Unpaired { from, to, tag, sends, receives });
@@ -294,7 +294,7 @@ impl Builder<'_> {
                     self.order(send.begin, receive.end);
                 } else {
                     let arrival = self.transfer(send, receive);
-                    // Messages of one stream do not overtake each other.
+                    // Messages under one key do not overtake each other.
                     if let Some(before) = before.replace(arrival) {
                         self.order(before, arrival);
                     }
@@ -302,7 +302,7 @@ impl Builder<'_> {
             }
             let _ = context;
         }
-        self.streams = streams;
+        self.halves = by_key;
         Ok(())
     }
 
@@ -327,7 +327,7 @@ impl Builder<'_> {
 
     /// In programs that go by dependences, what was taken in the order of the file must have happened in it.
     fn check_order(&self, times: &Times) -> Result<(), PathError> {
-        for (&(from, to, _, tag), halves) in &self.streams {
+        for (&(from, to, _, tag), halves) in &self.halves {
             for (side, rank) in [(0, from), (1, to)] {
                 let free = !self.in_turn[rank as usize];
                 let begins = halves[side].windows(2).map(|pair| [pair[0].begin, pair[1].begin]);

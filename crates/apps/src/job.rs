@@ -1,7 +1,7 @@
 //! A job: an application whose ranks sit on hosts, with one connection for each pair of ranks that talk.
 //!
 //! The owner opens a connection when the first [`Transfer`] names it, keeps it, appends the bytes of every further one to
-//! its stream, and says when the last byte of each has come ([`Job::on_delivered`]) and, where the transfer asks for it, when all
+//! it, and says when the last byte of each has come ([`Job::on_delivered`]) and, where the transfer asks for it, when all
 //! of it has been sent ([`Job::on_sent`]). Ranks on the same host exchange messages in no time.
 
 use crate::application::Application;

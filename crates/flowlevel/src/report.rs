@@ -3,7 +3,7 @@
 use crate::Paths;
 
 /// Rates of flows and what they make of the links.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
     /// The rate of each flow, bits per second.
     pub rates: Vec<f64>,

@@ -115,3 +115,9 @@ fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, state: &State) -> 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// A value that serialises, as plain Python values.
+pub(crate) fn plain<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))?;
+    py.import("json")?.call_method1("loads", (text,))
+}

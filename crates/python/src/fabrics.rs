@@ -1,7 +1,7 @@
 //! Topologies and forwarding tables for Python. Documented in `_core.pyi`.
 
-use crate::border::{compute_or_stop, guarded};
-use crate::{Resolved, RunError, scenario_error};
+use crate::border::{compute_or_stop, guarded, plain};
+use crate::{Resolved, scenario_error};
 use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
@@ -33,12 +33,6 @@ create_exception!(
 
 pub(crate) fn wrong(error: impl Display) -> PyErr {
     FabricError::new_err(error.to_string())
-}
-
-/// A value that serialises, as plain Python values.
-pub(crate) fn plain<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let text = serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))?;
-    py.import("json")?.call_method1("loads", (text,))
 }
 
 /// A fabric: hosts, switches, links.
@@ -469,7 +463,7 @@ fn engines() -> BTreeMap<&'static str, &'static str> {
 
 /// Families by name, with their parameters.
 #[pyfunction]
-fn families() -> BTreeMap<&'static str, &'static str> {
+fn families() -> BTreeMap<&'static str, String> {
     generate::families().collect()
 }
 

@@ -8,7 +8,7 @@ mod fabrics;
 mod flows;
 mod operate;
 
-use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded};
+use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
 use pauseframe_scenario::resolve::{Explained, expanded, explained};
 use pauseframe_scenario::results::{self, RunStatus};
@@ -145,9 +145,7 @@ struct Run {
 impl Run {
     #[getter]
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.results.summary)
-            .map_err(|error| RunError::new_err(error.to_string()))?;
-        py.import("json")?.call_method1("loads", (text,))
+        plain(py, &self.results.summary)
     }
 
     #[getter]
@@ -335,6 +333,27 @@ fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     Ok(Table { batch })
 }
 
+/// Every column of the tables of a run and of a run at flow level: page, table, name, type, doc.
+#[pyfunction]
+fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let pages =
+        [("results", results::reference()), ("flow-level", pauseframe_scenario::flow_level::reference())];
+    let mut rows = Vec::new();
+    for (page, tables) in pages {
+        for (table, column) in tables.iter().flat_map(|(table, all)| all.iter().map(move |one| (table, one)))
+        {
+            let dict = PyDict::new(py);
+            dict.set_item("page", page)?;
+            dict.set_item("table", table)?;
+            dict.set_item("name", column.name)?;
+            dict.set_item("type", &column.kind)?;
+            dict.set_item("doc", column.doc)?;
+            rows.push(dict);
+        }
+    }
+    Ok(rows)
+}
+
 /// Every key of a scenario file: path, when, type, default, doc, source.
 #[pyfunction]
 fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -413,6 +432,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(read_table, module)?)?;
     module.add_function(wrap_pyfunction!(options, module)?)?;
+    module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;

@@ -1,10 +1,11 @@
 //! The tables `jobs`, `ranks` and `timeline`: applications, what their ranks did, and when.
 
+use super::column::{Columns, dictionary, f64s, optional, u32s, u64s};
 use super::rows::Names;
-use super::tables::{dictionary, f64s, optional, table, u64s};
+use crate::columns;
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
+use arrow_array::{ArrayRef, StringArray, UInt32Array};
 use pauseframe_apps::{Application, Fault, Program, Stretch, Totals};
 use pauseframe_units::{NodeId, Span, Time};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl JobResult {
 }
 
 /// The `jobs` table: a row an application.
-pub fn jobs(jobs: &[JobResult], names: &Names) -> RecordBatch {
+pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
     let us = |value: fn(&JobResult) -> Option<Span>| {
         optional(jobs.iter().map(move |job| value(job).map(Span::as_us_f64)))
     };
@@ -78,37 +79,42 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> RecordBatch {
     };
     let text =
         |value: fn(&JobResult) -> String| Arc::new(StringArray::from_iter_values(jobs.iter().map(value)));
-    table(vec![
-        ("job", dictionary(jobs, |job| job.workload, |w| names.workloads[w as usize].clone()), false),
-        ("application", text(|job| job.application.name.clone()), false),
-        (
-            "ranks",
-            Arc::new(UInt32Array::from_iter_values(jobs.iter().map(|job| job.ranks.len() as u32))),
-            false,
-        ),
-        ("start_us", f64s(jobs.iter().map(|job| job.start.as_us_f64())), false),
-        ("finish_us", optional(jobs.iter().map(|job| job.finish.map(Time::as_us_f64))), true),
-        ("time_us", us(JobResult::time), true),
-        ("ideal_us", us(|job| job.ideal), true),
-        ("slowdown", optional(jobs.iter().map(|job| ratio(job.time(), job.ideal))), true),
-        ("alone_us", us(|job| job.alone), true),
-        ("interference", optional(jobs.iter().map(|job| ratio(job.time(), job.alone))), true),
-        ("compute_us", mean(|totals| totals.compute), false),
-        ("waiting_us", mean(|totals| totals.waiting), false),
-        ("sending_us", mean(|totals| totals.sending), false),
-        ("messages", u64s(jobs.iter().map(|job| job.messages)), false),
-        ("message_bytes", u64s(jobs.iter().map(|job| job.bytes)), false),
-        (
-            "connections",
-            Arc::new(UInt32Array::from_iter_values(jobs.iter().map(|job| job.connections))),
-            false,
-        ),
-        (
-            "waits_for",
-            text(|job| job.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-            false,
-        ),
-    ])
+    columns! {
+        /// Name of the workload
+        job = dictionary(jobs, |job| job.workload, |w| names.workloads[w as usize].clone());
+        /// Its trace or pattern
+        application = text(|job| job.application.name.clone());
+        /// How many ranks it has
+        ranks = u32s(jobs.iter().map(|job| job.ranks.len() as u32));
+        /// When it began
+        start_us = f64s(jobs.iter().map(|job| job.start.as_us_f64()));
+        /// When its last rank was through
+        finish_us or null = optional(jobs.iter().map(|job| job.finish.map(Time::as_us_f64)));
+        /// finish - start
+        time_us or null = us(JobResult::time);
+        /// On ideal hardware (docs/models/applications.md)
+        ideal_us or null = us(|job| job.ideal);
+        /// time / ideal
+        slowdown or null = optional(jobs.iter().map(|job| ratio(job.time(), job.ideal)));
+        /// In this network without the other workloads, with `alone = true`
+        alone_us or null = us(|job| job.alone);
+        /// time / alone
+        interference or null = optional(jobs.iter().map(|job| ratio(job.time(), job.alone)));
+        /// How long a rank was at work, the mean over the ranks
+        compute_us = mean(|totals| totals.compute);
+        /// How long it waited for others, the mean
+        waiting_us = mean(|totals| totals.waiting);
+        /// How long it waited for its own messages to be on their way, the mean
+        sending_us = mean(|totals| totals.sending);
+        /// Messages over connections, announcements and envelopes included
+        messages = u64s(jobs.iter().map(|job| job.messages));
+        /// Their bytes
+        message_bytes = u64s(jobs.iter().map(|job| job.bytes));
+        /// Pairs of ranks that talked
+        connections = u32s(jobs.iter().map(|job| job.connections));
+        /// Of a job that did not finish: ranks, lines, and what they wait for. A trace that can finish nowhere is refused before the run
+        waits_for = text(|job| job.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    }
 }
 
 fn ratio(time: Option<Span>, reference: Option<Span>) -> Option<f64> {
@@ -123,22 +129,29 @@ struct Row<'a> {
 }
 
 /// The `ranks` table: a row a rank of each application.
-pub fn ranks(jobs: &[JobResult], names: &Names) -> RecordBatch {
+pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     let rows: Vec<Row> =
         jobs.iter().flat_map(|job| (0..job.ranks.len() as u32).map(move |rank| Row { job, rank })).collect();
     let of = |row: &Row| row.job.ranks[row.rank as usize].clone();
     let us = |value: fn(&pauseframe_apps::Totals) -> Span| {
         f64s(rows.iter().map(|row| value(&of(row).totals).as_us_f64()).collect::<Vec<_>>().into_iter())
     };
-    table(vec![
-        ("job", dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone()), false),
-        ("rank", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.rank))), false),
-        ("host", dictionary(&rows, |row| NodeId(of(row).host), |node| names.node(node)), false),
-        ("finish_us", optional(rows.iter().map(|row| of(row).finished.map(Time::as_us_f64))), true),
-        ("compute_us", us(|totals| totals.compute), false),
-        ("waiting_us", us(|totals| totals.waiting), false),
-        ("sending_us", us(|totals| totals.sending), false),
-    ])
+    columns! {
+        /// Name of the workload
+        job = dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone());
+        /// Number of the rank
+        rank = u32s(rows.iter().map(|row| row.rank));
+        /// Where it ran
+        host = dictionary(&rows, |row| NodeId(of(row).host), |node| names.node(node));
+        /// When it was through
+        finish_us or null = optional(rows.iter().map(|row| of(row).finished.map(Time::as_us_f64)));
+        /// How long it was at work; of a rank that is not through, times go to the end of the run
+        compute_us = us(|totals| totals.compute);
+        /// How long it waited for others
+        waiting_us = us(|totals| totals.waiting);
+        /// How long it waited for its own messages to be on their way
+        sending_us = us(|totals| totals.sending);
+    }
 }
 
 /// A rank did one thing for a while.
@@ -150,19 +163,26 @@ struct Slice<'a> {
 }
 
 /// The `timeline` table: a row for each stretch of time that a rank spent on one thing, rank by rank.
-pub fn timeline(jobs: &[JobTimeline], names: &Names) -> RecordBatch {
+pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
     let rows: Vec<Slice> = jobs.iter().flat_map(slices).collect();
     let lines = rows.iter().map(|row| row.program.line(row.stretch.step as usize));
     let lines: UInt32Array = lines.map(|line| (line > 0).then_some(line)).collect();
-    table(vec![
-        ("job", dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone()), false),
-        ("rank", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.rank))), false),
-        ("activity", dictionary(&rows, |row| row.stretch.activity, |it| it.name().to_owned()), false),
-        ("start_us", f64s(rows.iter().map(|row| row.stretch.start.as_us_f64())), false),
-        ("end_us", f64s(rows.iter().map(|row| row.stretch.end.as_us_f64())), false),
-        ("step", steps(&rows), false),
-        ("line", Arc::new(lines), true),
-    ])
+    columns! {
+        /// Name of the workload
+        job = dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone());
+        /// Number of the rank
+        rank = u32s(rows.iter().map(|row| row.rank));
+        /// compute, waiting (for others), sending (until its own messages are on their way)
+        activity = dictionary(&rows, |row| row.stretch.activity, |it| it.name().to_owned());
+        /// When it began with it
+        start_us = f64s(rows.iter().map(|row| row.stretch.start.as_us_f64()));
+        /// Until when; the last stretch of a rank that is not through goes to the end of the run
+        end_us = f64s(rows.iter().map(|row| row.stretch.end.as_us_f64()));
+        /// What its program says there, such as "receive from 3"
+        step = steps(&rows);
+        /// Where that stands in its trace
+        line or null = Arc::new(lines);
+    }
 }
 
 fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {

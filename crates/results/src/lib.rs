@@ -1,5 +1,6 @@
 //! What a run leaves behind: names, tables, the summary, and the results folder (docs/reference/results.md).
 
+pub mod column;
 mod error;
 mod folder;
 pub mod jobs;
@@ -7,6 +8,7 @@ mod lock;
 pub mod lossless;
 pub mod pcapng;
 mod read;
+mod reference;
 mod rows;
 mod series;
 pub mod states;
@@ -17,6 +19,7 @@ pub use error::RunError;
 pub use folder::{Manifest, PendingFile, ResultsFolder, TableWriter};
 pub use jobs::{JobResult, JobTimeline, RankResult};
 pub use read::read_table;
+pub use reference::reference;
 pub use rows::{DropsByReason, Names};
 pub use series::Series;
 pub use summary::percentile;

@@ -1,8 +1,9 @@
 //! The `series` table, filled while the run goes on: at its end there is little left to do, however long it is.
 
+use super::column::Columns;
 use super::rows::{Names, metric_name};
-use super::tables::table;
 use super::{ResultsFolder, RunError, TableWriter};
+use crate::columns;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray};
 use pauseframe_fabric::{Entity, Metric, Sample};
@@ -57,12 +58,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
-    ///
-    /// # Errors
-    /// If the file cannot be begun.
-    pub fn begin(folder: Option<&ResultsFolder>, names: &Names, limit: usize) -> Result<Series, RunError> {
-        let mut series = Series {
+    /// Keeps up to `limit` rows.
+    pub fn in_memory(limit: usize) -> Series {
+        Series {
             time_us: Vec::new(),
             metric: Vec::new(),
             entity: Vec::new(),
@@ -72,7 +70,15 @@ impl Series {
             limit,
             full: None,
             file: None,
-        };
+        }
+    }
+
+    /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
+    ///
+    /// # Errors
+    /// If the file cannot be begun.
+    pub fn begin(folder: Option<&ResultsFolder>, names: &Names, limit: usize) -> Result<Series, RunError> {
+        let mut series = Series::in_memory(limit);
         let schema = series.part(0..0, names).schema();
         series.file = folder.map(|folder| Ok((folder.begin_table(FILE, schema)?, 0))).transpose()?;
         Ok(series)
@@ -132,30 +138,34 @@ impl Series {
     fn part(&self, rows: std::ops::Range<usize>, names: &Names) -> RecordBatch {
         let [time, value] = [&self.time_us, &self.value].map(|column| column[rows.clone()].to_vec());
         let [metric, entity] = [&self.metric, &self.entity].map(|column| column[rows.clone()].to_vec());
-        self.batch(time, metric, entity, value, names)
+        self.columns(time, metric, entity, value, names).batch()
     }
 
-    fn batch(
+    fn columns(
         &self,
         time: Vec<f64>,
         metric: Vec<i32>,
         entity: Vec<i32>,
         value: Vec<f64>,
         names: &Names,
-    ) -> RecordBatch {
-        table(vec![
-            ("time_us", Arc::new(Float64Array::from(time)), false),
-            ("metric", self.metrics.column(metric, |metric| metric_name(metric).to_owned()), false),
-            ("entity", self.entities.column(entity, |entity| names.entity(entity)), false),
-            ("value", Arc::new(Float64Array::from(value)), false),
-        ])
+    ) -> Columns {
+        columns! {
+            /// When the sample was taken
+            time_us = Arc::new(Float64Array::from(time));
+            /// See below
+            metric = self.metrics.column(metric, |metric| metric_name(metric).to_owned());
+            /// What the sample is of
+            entity = self.entities.column(entity, |entity| names.entity(entity));
+            /// See below
+            value = Arc::new(Float64Array::from(value));
+        }
     }
 
     /// The whole table: a row a sample.
-    pub fn into_table(mut self, names: &Names) -> RecordBatch {
+    pub fn into_columns(mut self, names: &Names) -> Columns {
         let [time, value] = [&mut self.time_us, &mut self.value].map(std::mem::take);
         let [metric, entity] = [&mut self.metric, &mut self.entity].map(std::mem::take);
-        self.batch(time, metric, entity, value, names)
+        self.columns(time, metric, entity, value, names)
     }
 }
 
@@ -198,7 +208,7 @@ mod tests {
         assert_eq!(series.full(), None);
         series.add(&[sample(5), sample(6)]);
         assert_eq!(series.full(), Some(sample(5).time));
-        let batch = series.into_table(&names);
+        let batch = series.into_columns(&names).batch();
         assert_eq!(texts(&batch, "entity"), ["t:0/p5", "flow 1", "flow 1"]);
         assert_eq!(texts(&batch, "metric"), ["backlog_bytes", "alpha", "alpha"]);
         let times = batch.column_by_name("time_us").unwrap().as_primitive::<Float64Type>();
@@ -219,8 +229,8 @@ mod tests {
         }
         series.write_rest(&names).unwrap();
         folder.commit_table(series.take_file().unwrap()).unwrap();
-        let (table, back) =
-            (series.into_table(&names), read_table(&home.path().join("series.parquet")).unwrap());
+        let table = series.into_columns(&names).batch();
+        let back = read_table(&home.path().join("series.parquet")).unwrap();
         assert_eq!((back.num_rows() as u64, back.schema()), (rows, table.schema()));
         assert_eq!(back.column(3), table.column(3));
         for column in ["metric", "entity"] {

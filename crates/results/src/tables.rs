@@ -1,146 +1,198 @@
-//! The tables of flows, queries, ports and throughput in Arrow's memory layout, with the columns of docs/reference/results.md.
-//!
-//! Names are dictionary-encoded, in the order of their first row.
+//! The tables of flows, queries, ports and throughput, column by column.
 
+use super::column::{Columns, dictionary, f64s, optional, u8s, u32s, u64s};
 use super::rows::{DropsByReason, Names};
-use arrow_array::types::Int32Type;
-use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
-    UInt64Array,
-};
-use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord, Throughput};
+use crate::columns;
+use arrow_array::{UInt32Array, UInt64Array};
+use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord};
 use pauseframe_topology::NodeKind;
 use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A column's name, its values, and whether it may hold nulls.
-type Column = (&'static str, ArrayRef, bool);
-
 /// The `flows` table: a row a flow, its number being its position in `records`.
-pub fn flows(records: &[FlowRecord], names: &Names) -> RecordBatch {
+pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
     let us = |value: fn(&FlowRecord) -> Option<f64>| optional(records.iter().map(value));
     let counts = |value: fn(&FlowRecord) -> u64| u64s(records.iter().map(value));
-    table(vec![
-        ("flow", Arc::new(UInt32Array::from_iter_values(0..records.len() as u32)), false),
-        (
-            "workload",
-            dictionary(records, |r| r.spec.workload, |w| names.workloads[w as usize].clone()),
-            false,
-        ),
-        (
-            "transport",
-            dictionary(records, |r| r.spec.transport, |t| names.transports[t as usize].clone()),
-            false,
-        ),
-        ("query", Arc::new(records.iter().map(|r| r.spec.query).collect::<UInt32Array>()), true),
-        ("src", dictionary(records, |r| r.spec.source, |node| names.node(node)), false),
-        ("dst", dictionary(records, |r| r.spec.destination, |node| names.node(node)), false),
-        ("size_bytes", Arc::new(records.iter().map(asked_size).collect::<UInt64Array>()), true),
-        ("reply_bytes", counts(|r| r.spec.reply), false),
-        ("delivered_bytes", counts(|r| r.delivered), false),
-        ("status", dictionary(records, |r| status_name(r.status), str::to_string), false),
-        ("start_us", f64s(records.iter().map(|r| r.spec.start.as_us_f64())), false),
-        ("finish_us", us(finish_us), true),
-        ("fct_us", us(|r| completion_time(r).map(Span::as_us_f64)), true),
-        ("ideal_fct_us", f64s(records.iter().map(|r| r.ideal.as_us_f64())), false),
-        ("slowdown", us(flow_slowdown), true),
-        (
-            "retransmits",
-            Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.retransmits))),
-            false,
-        ),
-        ("timeouts", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.timeouts))), false),
-        (
-            "loss_probes",
-            Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.loss_probes))),
-            false,
-        ),
-        ("undone", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.undone))), false),
-        ("ce_packets", counts(|r| r.ce_packets), false),
-        ("datagrams_sent", counts(|r| r.datagrams.sent), false),
-        ("datagrams_lost", counts(|r| r.datagrams.lost), false),
-        ("datagram_bytes_sent", counts(|r| r.datagrams.sent_bytes), false),
-        ("datagram_bytes_lost", counts(|r| r.datagrams.lost_bytes), false),
-        ("connect_us", optional(records.iter().map(connect_us)), true),
-        ("failure", dictionary(records, |r| failure_name(r), str::to_string), false),
-    ])
+    let few = |value: fn(&FlowRecord) -> u32| u32s(records.iter().map(value));
+    let node = |value: fn(&FlowRecord) -> NodeId| dictionary(records, value, |node| names.node(node));
+    columns! {
+        /// Number, in the order of starts
+        flow = u32s(0..records.len() as u32);
+        /// Name of the workload
+        workload = dictionary(records, |r| r.spec.workload, |w| names.workloads[w as usize].clone());
+        /// Name of the transport
+        transport = dictionary(records, |r| r.spec.transport, |t| names.transports[t as usize].clone());
+        /// The query that it belongs to, by its number in `queries`
+        query or null = Arc::new(records.iter().map(|r| r.spec.query).collect::<UInt32Array>());
+        /// Who opens the connection
+        src = node(|r| r.spec.source);
+        /// Who accepts it
+        dst = node(|r| r.spec.destination);
+        /// Application bytes from src to dst; null for a long flow
+        size_bytes or null = Arc::new(records.iter().map(asked_size).collect::<UInt64Array>());
+        /// Application bytes back
+        reply_bytes = counts(|r| r.spec.reply);
+        /// In-order bytes delivered, both directions
+        delivered_bytes = counts(|r| r.delivered);
+        /// finished, running, stopped, failed
+        status = dictionary(records, |r| status_name(r.status), str::to_string);
+        /// When the source opened the connection
+        start_us = f64s(records.iter().map(|r| r.spec.start.as_us_f64()));
+        /// When the last byte reached its application; null unless finished or stopped
+        finish_us or null = us(finish_us);
+        /// Completion time: finish - start, of finished flows
+        fct_us or null = us(|r| completion_time(r).map(Span::as_us_f64));
+        /// The flow alone in the idle network with an unlimited window
+        ideal_fct_us = f64s(records.iter().map(|r| r.ideal.as_us_f64()));
+        /// fct / ideal
+        slowdown or null = us(flow_slowdown);
+        /// Segments sent again; on a kept connection not those between two flows
+        retransmits = few(|r| r.retransmits);
+        /// Retransmission timeouts; on a kept connection not those between two flows
+        timeouts = few(|r| r.timeouts);
+        /// Tail loss probes sent; on a kept connection not those between two flows
+        loss_probes = few(|r| r.loss_probes);
+        /// Window reductions taken back as needless (D-SACK, F-RTO)
+        undone = few(|r| r.undone);
+        /// Data packets that arrived marked
+        ce_packets = counts(|r| r.ce_packets);
+        /// Datagrams that the application of a UDP flow sent; 0 for connections
+        datagrams_sent = counts(|r| r.datagrams.sent);
+        /// Those of them that were dropped anywhere, at the sending host too
+        datagrams_lost = counts(|r| r.datagrams.lost);
+        /// Application bytes of the datagrams that were sent
+        datagram_bytes_sent = counts(|r| r.datagrams.sent_bytes);
+        /// Application bytes of the datagrams that were lost
+        datagram_bytes_lost = counts(|r| r.datagrams.lost_bytes);
+        /// From the start to the SYN-ACK at the source; null without a handshake of its own
+        connect_us or null = us(connect_us);
+        /// Why it failed: syn_timeout, data_timeout, refused, reset; else ""
+        failure = dictionary(records, |r| failure_name(r), str::to_string);
+    }
 }
 
 /// The `queries` table: a row a partition-aggregate job.
-pub fn queries(records: &[QueryRecord], names: &Names) -> RecordBatch {
+pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     let us = |value: fn(&QueryRecord) -> Option<f64>| optional(records.iter().map(value));
-    table(vec![
-        ("query", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.query))), false),
-        ("workload", dictionary(records, |r| r.workload, |w| names.workloads[w as usize].clone()), false),
-        ("aggregator", dictionary(records, |r| r.aggregator, |node| names.node(node)), false),
-        ("fan_in", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.fan_in))), false),
-        ("response_bytes", u64s(records.iter().map(|r| r.response)), false),
-        ("start_us", f64s(records.iter().map(|r| r.start.as_us_f64())), false),
-        ("finish_us", us(|r| r.finish.map(pauseframe_units::Time::as_us_f64)), true),
-        ("fct_us", us(|r| query_time(r).map(Span::as_us_f64)), true),
-        ("ideal_fct_us", f64s(records.iter().map(|r| r.ideal.as_us_f64())), false),
-        ("slowdown", us(|r| query_time(r).and_then(|time| ratio(time, r.ideal))), true),
-        ("timeouts", Arc::new(UInt32Array::from_iter_values(records.iter().map(|r| r.timeouts))), false),
-    ])
+    columns! {
+        /// Number among the queries of all workloads, in the order in which they begin: it stands for one query of the run
+        query = u32s(records.iter().map(|r| r.query));
+        /// Name of the workload
+        workload = dictionary(records, |r| r.workload, |w| names.workloads[w as usize].clone());
+        /// The host that asks and collects
+        aggregator = dictionary(records, |r| r.aggregator, |node| names.node(node));
+        /// How many servers it asks
+        fan_in = u32s(records.iter().map(|r| r.fan_in));
+        /// Size of each response
+        response_bytes = u64s(records.iter().map(|r| r.response));
+        /// When it began
+        start_us = f64s(records.iter().map(|r| r.start.as_us_f64()));
+        /// When the last byte of the last response was there
+        finish_us or null = us(|r| r.finish.map(Time::as_us_f64));
+        /// Completion time: finish - start
+        fct_us or null = us(|r| query_time(r).map(Span::as_us_f64));
+        /// The query alone in the idle network
+        ideal_fct_us = f64s(records.iter().map(|r| r.ideal.as_us_f64()));
+        /// fct / ideal
+        slowdown or null = us(|r| query_time(r).and_then(|time| ratio(time, r.ideal)));
+        /// Retransmission timeouts of its flows
+        timeouts = u32s(records.iter().map(|r| r.timeouts));
+    }
 }
 
-/// The `throughput` table of a run that ended at `end`: a row an interval and workload.
-pub fn throughput(counted: &Throughput, names: &Names, end: Time) -> RecordBatch {
-    let every = counted.every().0;
-    let us = |number: u64| Time(number.saturating_mul(every)).min(end).as_us_f64();
+/// The `throughput` table of a run that ended at `end`: a row an interval of length `every` and workload.
+pub fn throughput<'a>(
+    every: Span,
+    intervals: impl Iterator<Item = &'a [u64]>,
+    names: &Names,
+    end: Time,
+) -> Columns {
+    let us = |number: u64| Time(number.saturating_mul(every.0)).min(end).as_us_f64();
     let rows: Vec<(u64, usize, u64)> = (0..)
-        .zip(counted.intervals())
+        .zip(intervals)
         .flat_map(|(number, row)| {
             row.iter().enumerate().map(move |(workload, bytes)| (number, workload, *bytes))
         })
         .collect();
-    table(vec![
-        ("start_us", f64s(rows.iter().map(|row| us(row.0))), false),
-        ("end_us", f64s(rows.iter().map(|row| us(row.0 + 1))), false),
-        ("workload", dictionary(&rows, |row| row.1, |workload| names.workloads[workload].clone()), false),
-        ("received_bytes", u64s(rows.iter().map(|row| row.2)), false),
-    ])
+    columns! {
+        /// Begin of the interval
+        start_us = f64s(rows.iter().map(|row| us(row.0)));
+        /// Its end; the last one ends with the run
+        end_us = f64s(rows.iter().map(|row| us(row.0 + 1)));
+        /// Name of the workload
+        workload = dictionary(&rows, |row| row.1, |workload| names.workloads[workload].clone());
+        /// Application bytes, of both directions, that reached their hosts in it for the first time; bytes above a gap count when they
+        /// come, so that no interval has more than the links could carry
+        received_bytes = u64s(rows.iter().map(|row| row.2));
+    }
 }
 
 /// The `ports` table after a run of length `run`: a row a report.
-pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> RecordBatch {
+pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
     let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
     let drops = |value: fn(DropsByReason) -> u64| u64s(reports.iter().map(|r| value(DropsByReason::of(r))));
     let topology = names.topology;
     // Of a run of no length every share is 0.
     let share = |part: Span| if run == Span::ZERO { 0.0 } else { part.0 as f64 / run.0 as f64 };
-    let priorities = reports.iter().map(|r| r.priority.code_point());
-    table(vec![
-        ("port", dictionary(reports, |r| r.port, |port| topology.port_name(port)), false),
-        ("node", dictionary(reports, |r| topology.owner(r.port), |node| names.node(node)), false),
-        ("peer", dictionary(reports, |r| topology.peer(r.port), |node| names.node(node)), false),
-        ("tier", dictionary(reports, |r| names.tier(r.port), str::to_string), false),
-        ("priority", Arc::new(UInt8Array::from_iter_values(priorities)), false),
-        ("rate_bps", u64s(reports.iter().map(|r| topology.channel(r.port).rate.0)), false),
-        ("tx_packets", counts(|r| r.tx_packets), false),
-        ("tx_bytes", counts(|r| r.tx_bytes), false),
-        ("utilisation", f64s(reports.iter().map(|r| share(r.busy))), false),
-        ("drops_buffer_full", drops(|drops| drops.buffer_full), false),
-        ("drops_headroom_exceeded", drops(|drops| drops.headroom_exceeded), false),
-        ("drops_not_ect", drops(|drops| drops.not_ect), false),
-        ("drops_link_down", drops(|drops| drops.link_down), false),
-        ("drops_corrupted", drops(|drops| drops.corrupted), false),
-        ("drops_watchdog", drops(|drops| drops.watchdog), false),
-        ("ecn_marks", counts(|r| r.ecn_marks), false),
-        ("backlog_max_bytes", counts(|r| r.backlog_max), false),
-        ("backlog_mean_bytes", f64s(reports.iter().map(|r| r.backlog_mean)), false),
-        ("ingress_max_bytes", counts(|r| r.ingress_max), false),
-        ("pauses_sent", counts(|r| r.pauses_sent), false),
-        ("pauses_received", counts(|r| r.pauses_received), false),
-        ("resumes_received", counts(|r| r.resumes_received), false),
-        ("paused_us", f64s(reports.iter().map(|r| r.paused.as_us_f64())), false),
-        ("paused_longest_us", f64s(reports.iter().map(|r| r.paused_longest.as_us_f64())), false),
-        ("cnms_sent", counts(|r| r.cnms_sent), false),
-        ("cnms_received", counts(|r| r.cnms_received), false),
-        ("watchdog_storms", counts(|r| r.watchdog_storms), false),
-    ])
+    columns! {
+        /// "edge0:3": node, colon, port number at the node
+        port = dictionary(reports, |r| r.port, |port| topology.port_name(port));
+        /// Who transmits
+        node = dictionary(reports, |r| topology.owner(r.port), |node| names.node(node));
+        /// Who receives
+        peer = dictionary(reports, |r| topology.peer(r.port), |node| names.node(node));
+        /// "host", "switch-host", "switch-switch": what the port connects
+        tier = dictionary(reports, |r| names.tier(r.port), str::to_string);
+        /// The priority that the row is about
+        priority = u8s(reports.iter().map(|r| r.priority.code_point()));
+        /// Rate of the link, this way
+        rate_bps = u64s(reports.iter().map(|r| topology.channel(r.port).rate.0));
+        /// Packets sent on the wire, pause frames not included
+        tx_packets = counts(|r| r.tx_packets);
+        /// Their bytes
+        tx_bytes = counts(|r| r.tx_bytes);
+        /// Share of the run in which the port was sending this priority, preambles and gaps included; of a frame in service at the end
+        /// what has passed, so never above 1
+        utilisation = f64s(reports.iter().map(|r| share(r.busy)));
+        /// Lossy packets that found no room in the egress queue or the shared pool; at a host: datagrams that found no room in the NIC,
+        /// and what its full receive buffer dropped (docs/models/slow-receivers.md)
+        drops_buffer_full = drops(|drops| drops.buffer_full);
+        /// Lossless packets that came after XOFF and found the headroom used up
+        drops_headroom_exceeded = drops(|drops| drops.headroom_exceeded);
+        /// Packets that are not ECN-capable and met a queue above its marking threshold
+        drops_not_ect = drops(|drops| drops.not_ect);
+        /// Packets on the wire, in the queue or bound for it while the link was or went down
+        drops_link_down = drops(|drops| drops.link_down);
+        /// Frames from here that arrived damaged, pause frames included
+        drops_corrupted = drops(|drops| drops.corrupted);
+        /// Packets that the PFC watchdog dropped
+        drops_watchdog = drops(|drops| drops.watchdog);
+        /// Packets marked CE here
+        ecn_marks = counts(|r| r.ecn_marks);
+        /// Largest egress backlog; a packet that meets an idle port never waits and is not in it
+        backlog_max_bytes = counts(|r| r.backlog_max);
+        /// Time-weighted mean egress backlog over the run, packets that still wait at its end included
+        backlog_mean_bytes = f64s(reports.iter().map(|r| r.backlog_mean));
+        /// Largest ingress account at the peer for what this port sent (PFC)
+        ingress_max_bytes = counts(|r| r.ingress_max);
+        /// Pause frames with non-zero quanta that the peer sent to stop this port
+        pauses_sent = counts(|r| r.pauses_sent);
+        /// Pause frames with non-zero quanta for this priority that stopped this port
+        pauses_received = counts(|r| r.pauses_received);
+        /// Pause frames with zero quanta
+        resumes_received = counts(|r| r.resumes_received);
+        /// How long this priority was not allowed to send, in all
+        paused_us = f64s(reports.iter().map(|r| r.paused.as_us_f64()));
+        /// The longest time at a stretch
+        paused_longest_us = f64s(reports.iter().map(|r| r.paused_longest.as_us_f64()));
+        /// CNMs that the congestion point of this queue has sent (QCN)
+        cnms_sent = counts(|r| r.cnms_sent);
+        /// CNMs about this priority that came to the host of this port
+        cnms_received = counts(|r| r.cnms_received);
+        /// How often the PFC watchdog took this queue out of flow control
+        watchdog_storms = counts(|r| r.watchdog_storms);
+    }
 }
 
 impl Names<'_> {
@@ -223,56 +275,13 @@ fn failure_name(record: &FlowRecord) -> &'static str {
     }
 }
 
-/// A table of these columns.
-pub fn table(columns: Vec<Column>) -> RecordBatch {
-    RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
-}
-
-/// A column of whole numbers.
-pub fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
-}
-
-/// A column of numbers.
-pub fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
-    Arc::new(Float64Array::from_iter_values(values))
-}
-
-/// A column of numbers with gaps.
-pub fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
-    Arc::new(values.collect::<Float64Array>())
-}
-
-/// A dictionary-encoded column of texts: each thing is named once.
-pub fn dictionary<R, K: Ord + Copy>(
-    rows: &[R],
-    key: impl Fn(&R) -> K,
-    name: impl Fn(K) -> String,
-) -> ArrayRef {
-    let mut numbers = BTreeMap::new();
-    let mut names = Vec::new();
-    let number = |row| {
-        let key = key(row);
-        *numbers.entry(key).or_insert_with(|| {
-            names.push(name(key));
-            names.len() as i32 - 1
-        })
-    };
-    let keys = Int32Array::from_iter_values(rows.iter().map(number));
-    let names = StringArray::from(names);
-    Arc::new(
-        DictionaryArray::<Int32Type>::try_new(keys, Arc::new(names))
-            .expect("every key is a position in names"),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::rows::idle_report;
-    use super::super::series::Series;
     use super::*;
     use arrow_array::cast::AsArray;
-    use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+    use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
+    use arrow_array::{RecordBatch, StringArray};
     use pauseframe_fabric::FlowSpec;
     use pauseframe_topology::{Channel, Topology};
     use pauseframe_units::BitRate;
@@ -345,7 +354,7 @@ mod tests {
             record(Stopped, u64::MAX, None),
             record(Failed, 100, None),
         ];
-        let batch = flows(&records, &names(&topology(), &labels()));
+        let batch = flows(&records, &names(&topology(), &labels())).batch();
         assert_eq!(texts(&batch, "status"), ["finished", "running", "stopped", "failed"]);
         assert_eq!(floats(&batch, "finish_us"), [Some(40.0), None, Some(40.0), None]);
         assert_eq!(floats(&batch, "fct_us"), [Some(30.0), None, None, None]);
@@ -356,31 +365,6 @@ mod tests {
         assert_eq!(sizes.iter().collect::<Vec<_>>(), [Some(100), Some(100), None, Some(100)]);
         let queries = batch.column_by_name("query").unwrap().as_primitive::<UInt32Type>();
         assert_eq!(queries.iter().collect::<Vec<_>>(), [Some(4), None, None, None]);
-    }
-
-    #[test]
-    fn the_columns_are_those_of_the_reference() {
-        // Every table's section names its columns in the order of the batch.
-        let reference = include_str!("../../../docs/reference/results.md");
-        let (topology, labels) = (topology(), labels());
-        let names = names(&topology, &labels);
-        for (section, batch) in [
-            ("## flows", flows(&[], &names)),
-            ("## queries", queries(&[], &names)),
-            ("## ports", ports(&[], &names, Span::ZERO)),
-            ("## jobs", super::super::jobs::jobs(&[], &names)),
-            ("## ranks", super::super::jobs::ranks(&[], &names)),
-            ("## series", Series::begin(None, &names, 0).unwrap().into_table(&names)),
-        ] {
-            let text = reference.split(section).nth(1).unwrap().split("\n## ").next().unwrap();
-            let mut rest = text;
-            for field in batch.schema().fields() {
-                let found = rest.find(field.name().as_str());
-                let position =
-                    found.unwrap_or_else(|| panic!("{section}: {} is not there in order", field.name()));
-                rest = &rest[position + field.name().len()..];
-            }
-        }
     }
 
     #[test]
@@ -396,7 +380,9 @@ mod tests {
             ideal: Span::from_us(4),
             timeouts: 1,
         };
-        let batch = queries(&[query, QueryRecord { finish: None, ..query }], &names(&topology(), &labels()));
+        let (topology, labels) = (topology(), labels());
+        let records = [query, QueryRecord { finish: None, ..query }];
+        let batch = queries(&records, &names(&topology, &labels)).batch();
         assert_eq!(floats(&batch, "fct_us"), [Some(10.0), None]);
         assert_eq!(floats(&batch, "slowdown"), [Some(2.5), None]);
         assert_eq!(texts(&batch, "aggregator"), ["a", "a"]);
@@ -411,11 +397,8 @@ mod tests {
             paused: Span::from_us(9),
             ..idle_report(2)
         };
-        let batch = ports(
-            &[busy, idle_report(0), idle_report(1)],
-            &names(&topology(), &labels()),
-            Span::from_us(100),
-        );
+        let reports = [busy, idle_report(0), idle_report(1)];
+        let batch = ports(&reports, &names(&topology(), &labels()), Span::from_us(100)).batch();
         assert_eq!(texts(&batch, "port"), ["s:1", "a:0", "s:0"]);
         assert_eq!(texts(&batch, "tier"), ["switch-switch", "host", "switch-host"]);
         assert_eq!(texts(&batch, "peer"), ["t", "s", "a"]);

@@ -428,32 +428,30 @@ fn tabulate(
         warnings,
         out,
     };
-    let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names);
-    let deadlocks = lossless::deadlocks(deadlocks, &names);
+    let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names).batch();
+    let deadlocks = lossless::deadlocks(deadlocks, &names).batch();
     let timelines = jobs::timelines(scenario, &built.network, ending.now);
-    let timeline = tables_of_jobs::timeline(&timelines, &names);
-    let states = states::states(built.network.state_changes(), &names);
+    let timeline = tables_of_jobs::timeline(&timelines, &names).batch();
+    let states = states::states(built.network.state_changes(), &names).batch();
+    let received = built.network.throughput();
     built.network.flow_records(ending.now);
     let queries = built.network.queries();
     let flows = built.network.flow_records(ending.now);
     let summary = Summary::new(facts, flows, &queries, &ports);
     let (record, end) = (&scenario.record, ending.now);
+    let ports = if record.ports { &ports[..] } else { &[] };
     RunResults {
         summary,
-        flows: tables::flows(if record.flows { flows } else { &[] }, &names),
-        queries: tables::queries(&queries, &names),
-        ports: tables::ports(
-            if record.ports { &ports } else { &[] },
-            &names,
-            end.saturating_since(Time::ZERO),
-        ),
-        series: series.into_table(&names),
-        throughput: tables::throughput(&built.network.throughput(), &names, end),
+        flows: tables::flows(if record.flows { flows } else { &[] }, &names).batch(),
+        queries: tables::queries(&queries, &names).batch(),
+        ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
+        series: series.into_columns(&names).batch(),
+        throughput: tables::throughput(received.every(), received.intervals(), &names, end).batch(),
         pause_tree,
         states,
         deadlocks,
-        jobs: tables_of_jobs::jobs(&jobs, &names),
-        ranks: tables_of_jobs::ranks(&jobs, &names),
+        jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
+        ranks: tables_of_jobs::ranks(&jobs, &names).batch(),
         timeline,
     }
 }

@@ -213,7 +213,7 @@ impl Sender {
             return None;
         }
         self.end_pacing_wait();
-        let fin = self.transmit_new(1, Kind::New, self.pipe(), now, config);
+        let fin = self.transmit_as::<true>(1, Kind::New, self.pipe(), now, config);
         self.arm_after_sending(now, config);
         Some(fin)
     }

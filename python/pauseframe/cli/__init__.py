@@ -24,8 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A packet-level simulator of TCP over lossless (PFC) Ethernet.",
-    epilog="Exit codes: 0 done, 1 not carried out or not right, 2 wrong input, 3 deadlock, 130 interrupted. "
-    "Begin with: pauseframe demo",
+    epilog="Exit codes: 0 done, 1 failed or found something wrong, 2 wrong input, 3 deadlock, 130 interrupted. "
+    "Start with: pauseframe demo",
 )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pauseframe._core import Resolved
+    from pauseframe._plain import Settings
 
 
 def _whole_seed(text: str) -> int:
@@ -29,21 +30,21 @@ Set = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", parser=_whole_seed, metavar="N", help="Master seed, in place of the file's."),
+    typer.Option("--seed", parser=_whole_seed, metavar="N", help="Seed of the run, in place of the file's."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
-ForceLarge = Annotated[bool, typer.Option("--force-large", help="Record series and packets of any size.")]
+ForceLarge = Annotated[bool, typer.Option("--force-large", help="Allow series and packets of any size.")]
 Threads = Annotated[
     int | None,
     typer.Option(
-        "--threads", min=1, help="Threads that share the network, if so many pay off [default: one per core]."
+        "--threads", min=1, help="At most this many threads; no more are taken than pay off [default: one per core]."
     ),
 ]
-Divide = Annotated[bool, typer.Option("--divide", help="Take all --threads, even where they do not pay off.")]
+Divide = Annotated[bool, typer.Option("--divide", help="Take all --threads, whether or not they pay off.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
-Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
 def say(text: str) -> None:
@@ -73,6 +74,16 @@ def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
     for name, value in rows:
         table.add_row(name, value)
     print_table(table)
+
+
+def print_known(known: dict[str, str], as_json: bool, note: str = "") -> None:
+    """What there is to choose from: names, and what they are."""
+    if as_json:
+        print_json(dict(sorted(known.items())))
+        return
+    print_pairs(sorted(known.items()), "")
+    if note:
+        print(note)
 
 
 def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
@@ -106,7 +117,7 @@ def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolv
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
 
 
-def changes_of(items: list[str]) -> dict[str, Any]:
+def changes_of(items: list[str]) -> Settings:
     """Keys and values of `--set` options."""
     from pauseframe.sweep.spec import split_values
 

@@ -18,9 +18,11 @@ Source = Annotated[
         metavar="TOPOLOGY", help="Scenario (.toml), file of an interchange format, or family: fat_tree:k=6."
     ),
 ]
-Format = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of the file [default: by name].")]
-Rate = Annotated[str, typer.Option("--rate", help="Rate of links, where the file does not say.")]
-Delay = Annotated[str, typer.Option("--delay", help="Delay of links, where the file does not say.")]
+Format = Annotated[
+    str | None, typer.Option("--from", metavar="FORMAT", help="Format of the topology file [default: by its name].")
+]
+Rate = Annotated[str, typer.Option("--rate", help="Rate of the links for which the file gives none.")]
+Delay = Annotated[str, typer.Option("--delay", help="Delay of the links for which the file gives none.")]
 HostsPerSwitch = Annotated[
     int, typer.Option("--hosts-per-switch", min=0, help="Hosts to give every switch, if the topology has none.")
 ]
@@ -49,11 +51,12 @@ def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_s
     from pauseframe.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
+    notes = topology.notes
     if circular := loops(topology):
-        say(f"note: links from a switch to itself were left out: {', '.join(name for _, name in circular)}")
+        notes += [f"links from a switch to itself were left out: {', '.join(name for _, name in circular)}"]
         topology = topology.without([link for link, _ in circular])
     topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
-    for note in topology.notes:
+    for note in dict.fromkeys([*notes, *topology.notes]):
         say(f"note: {note}")
     return topology
 

@@ -60,13 +60,14 @@ def lint(
         Path | None, typer.Option("--topology", help="Wiring: a topology file with the ports of both ends.")
     ] = None,
     select: Annotated[str, typer.Option("--select", metavar="CODES", help="Only these rules: PF01,PF060.")] = "",
-    ignore: Annotated[str, typer.Option("--ignore", metavar="CODES", help="Without these rules.")] = "",
+    ignore: Annotated[str, typer.Option("--ignore", metavar="CODES", help="All but these rules.")] = "",
     explain: Annotated[str | None, typer.Option("--explain", metavar="CODE", help="Show the page of a rule.")] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules.")] = False,
     output: Annotated[Output, typer.Option("--output-format", help="How to print.")] = Output.text,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB instead; writes nothing.")
+        bool,
+        typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB in place of the findings; changes no file."),
     ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Simulate what the findings lead to.")] = False,
     proofs: Annotated[Path, typer.Option("--proofs", help="Folder for the scenarios of --prove.")] = Path(
@@ -82,7 +83,9 @@ def lint(
     scenario: Annotated[
         Path | None, typer.Option("--scenario", metavar="FILE", help="Write a scenario of the fabric, to be simulated.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Findings alone: no notes, no summary.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print findings only, without notes and summary.")
+    ] = False,
 ) -> None:
     """Check the configuration of switches and hosts.
 
@@ -201,7 +204,8 @@ def _validate(models: Path, report: Any) -> bool:
 )
 def headroom(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Scenario file: each kind of link in it, in place of one.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="Scenario file: compute the headroom of each kind of link in it."),
     ] = None,
     set_: Set = None,
     rate: Annotated[str | None, typer.Option("--rate", help="Rate of the link: 100G, 25000M, 100 Gbps.")] = None,
@@ -222,15 +226,18 @@ def headroom(
     ] = 100,
     mac_phy: Annotated[float, typer.Option("--mac-phy", min=0, help="mellanox: KiB in MAC and PHY.")] = 0.8,
     gearbox: Annotated[float, typer.Option("--gearbox", min=0, help="mellanox: ns in a gearbox.")] = 0.0,
-    generation: Annotated[int, typer.Option("--spectrum", min=1, max=6, help="mellanox: generation of Spectrum.")] = 3,
-    lanes: Annotated[int, typer.Option("--lanes", min=1, max=16, help="mellanox: lanes of the port.")] = 4,
-    shared: Annotated[bool, typer.Option("--shared/--own", help="mellanox: a shared headroom pool is in use.")] = True,
-    revision: Annotated[int, typer.Option("--revision", help="mellanox: formula of 2024 on, or of 2021.")] = 2024,
+    generation: Annotated[int, typer.Option("--spectrum", min=1, max=6, help="mellanox: Spectrum generation.")] = 3,
+    lanes: Annotated[int, typer.Option("--lanes", min=1, max=16, help="mellanox: SerDes lanes of the port.")] = 4,
+    shared: Annotated[
+        bool, typer.Option("--shared/--own", help="mellanox: headroom from a shared pool, or each port's own.")
+    ] = True,
+    revision: Annotated[int, typer.Option("--revision", help="mellanox: the formula of 2024, or that of 2021.")] = 2024,
     lossless: Annotated[
         int, typer.Option("--classes", min=1, max=8, help="general: lossless classes of the port.")
     ] = 1,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw it among what platforms ship: .svg or .html.")
+        Path | None,
+        typer.Option("--plot", help="Draw the result among the values that platforms ship with: .svg or .html."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -279,26 +286,27 @@ def _headroom_of_scenario(file: Path, set_: list[str] | None, of_one_link: tuple
 
 @commands.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")
 def deploy(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Folder of `pauseframe route plan`.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Folder that `pauseframe route plan` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files of all devices.")],
     target: Annotated[Target, typer.Option("--target", help="What the switches run.")] = Target.sonic,
     hosts: Annotated[HostProfile, typer.Option("--hosts", help="What the hosts run.")] = HostProfile.tcp_bolt,
     inventory: Annotated[
         list[Path] | None,
         typer.Option(
-            "--inventory", help="CSV (device,mac,port,name), `lldpctl -f json0`, or a folder. Without it placeholders."
+            "--inventory",
+            help="CSV (device,mac,port,name), `lldpctl -f json0`, or a folder; without it there are placeholders.",
         ),
     ] = None,
     priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
-    cable: Annotated[str, typer.Option("--cable", help="Length of cables.")] = "5m",
+    cable: Annotated[str, typer.Option("--cable", help="Length of the cables.")] = "5m",
     mtu: Annotated[
-        int, typer.Option("--mtu", min=576, max=9216, help="MTU of hosts, bytes; switches take 100 more.")
+        int, typer.Option("--mtu", min=576, max=9216, help="MTU of the hosts, bytes; that of the switches is 100 more.")
     ] = 9000,
     buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a plan of routes as files for switches and hosts.
+    """Turn a plan of routes into files for switches and hosts.
 
     With an order of roll-out, in which no step can deadlock, and the way back.
     """

@@ -10,7 +10,7 @@ import typer
 from pauseframe.cli._common import AsJson, Open, name_file
 
 commands = typer.Typer()
-export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Write a run for other viewers.")
+export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers.")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
 
@@ -19,12 +19,16 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder o
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Results folders or sweeps; the first is the one compared to."),
+        typer.Argument(metavar="DIR...", help="Folders of runs or sweeps; the others are compared to the first."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
     lines: Annotated[
         str | None,
-        typer.Option("--lines", metavar="PATTERN", help="Time lines of ports or flows whose names match ('leaf0:*')."),
+        typer.Option(
+            "--lines",
+            metavar="PATTERN",
+            help="Show time lines of the ports or flows whose names match, such as 'leaf0:*'.",
+        ),
     ] = None,
     open_: Open = False,
     as_json: AsJson = False,
@@ -50,7 +54,7 @@ def report(
 def view(
     folder: RunFolder,
     beside: Annotated[
-        Path | None, typer.Argument(metavar="[RUN2]", help="A second run, played beside it on the same clock.")
+        Path | None, typer.Argument(metavar="RUN2", help="A second run, played beside it on the same clock.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="File [default: view.html in the first folder].")] = None,
     open_: Open = False,
@@ -74,14 +78,19 @@ def view(
 def perfetto(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="Results folder; ports are in it with record.states, ranks with timeline."),
+        typer.Argument(
+            metavar="RUN", help="Results folder of a run; with record.states it has ports, with timeline ranks."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File [default: trace.perfetto-trace in the folder].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a trace for ui.perfetto.dev: queues, loads and pauses of ports, deadlocks, flows, ranks of applications."""
+    """Write a trace for ui.perfetto.dev.
+
+    Queues, loads and pauses of ports, deadlocks, flows, ranks of applications.
+    """
     from pauseframe.view.perfetto import export_perfetto
 
     name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)

@@ -22,25 +22,27 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", help="Folder for runs, verdicts and reports.")] = Path(
         "results/reproduce"
     ),
-    seed: Annotated[int, typer.Option("--seed", help="The first of the seeds.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 1,
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, help="How many seeds [default: at least 5, as verdicts need].")
     ] = None,
     jobs: Jobs = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Change a key of all runs: what does it decide? Repeatable."),
+        typer.Option(
+            "--set", metavar="PATH=VALUE", help="Change a key in all runs, to see what it decides. Repeatable."
+        ),
     ] = None,
     pdf: Annotated[
-        Path | None, typer.Option("--pdf", help="Write every plot as PDF and SVG, for a paper, into this folder.")
+        Path | None, typer.Option("--pdf", help="Folder to write every plot to, as PDF and SVG, for a paper.")
     ] = None,
     experiments: Annotated[
         Path | None, typer.Option("--experiments", help="Folder of experiments [default: those of the package].")
     ] = None,
     expect: Annotated[
-        bool, typer.Option("--expect", help="Fail where a verdict is not the one in the experiments' verdicts.json.")
+        bool, typer.Option("--expect", help="Fail if a verdict differs from the one in the experiments' verdicts.json.")
     ] = False,
-    record: Annotated[bool, typer.Option("--record", help="Write the verdicts there.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Write the verdicts to that file.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_pairs, say
+from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Delay, Display, Format, HostsPerSwitch, Layout, Rate, Source, prepared
 
@@ -19,7 +19,7 @@ commands = typer.Typer()
 route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
 commands.add_typer(route, name="route")
 
-RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that a switch can hold.")]
+RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that the table of a switch can hold.")]
 
 
 class Protect(StrEnum):
@@ -50,14 +50,17 @@ class Effort(StrEnum):
 def plan(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],
-    engine: Annotated[str, typer.Option("--engine", help="See: pauseframe route engines.")] = "auto",
-    lanes: Annotated[int | None, typer.Option("--lanes", help="The most lanes (priorities).")] = None,
-    vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs over all lanes.")] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="Routing engine; `pauseframe route engines` lists them.")
+    ] = "auto",
+    lanes: Annotated[int | None, typer.Option("--lanes", help="Lanes (priorities) at most.")] = None,
+    vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs, over all lanes.")] = None,
     sampled_vlans: Annotated[
-        int | None, typer.Option("--sampled-vlans", help="order_pair: VLANs on a part of the links, for failures.")
+        int | None,
+        typer.Option("--sampled-vlans", help="order_pair: VLANs that use only a part of the links, for failures."),
     ] = None,
     sample_percent: Annotated[
-        int | None, typer.Option("--sample-percent", help="order_pair: the size of that part.")
+        int | None, typer.Option("--sample-percent", help="order_pair: how large that part is, in percent.")
     ] = None,
     backup_vlans: Annotated[
         int | None,
@@ -65,7 +68,7 @@ def plan(
     ] = None,
     protect: Annotated[
         Protect | None,
-        typer.Option("--protect", help="auto, order_pair: what shall cost no pair its last route."),
+        typer.Option("--protect", help="auto, order_pair: which failure must leave every pair a route."),
     ] = None,
     groups: Annotated[
         Path | None,
@@ -81,7 +84,7 @@ def plan(
     ] = None,
     json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
     root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws orders, trees and ties.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of random orders, trees and ties.")] = 1,
     first_vlan: Annotated[int, typer.Option("--first-vlan", min=1, max=4094, help="Number of the first VLAN.")] = 1,
     rows: RowsBudget = None,
     by_switch: Annotated[
@@ -150,10 +153,11 @@ def check(
         str | None, typer.Option("--format", help="csv, parquet, json or opensm [default: by name].")
     ] = None,
     addresses: Annotated[
-        Path | None, typer.Option("--addresses", help="CSV with the header address,node: whose MAC is which.")
+        Path | None, typer.Option("--addresses", help="CSV with the header address,node: which MAC belongs to whom.")
     ] = None,
     lane: Annotated[
-        list[str] | None, typer.Option("--lane", metavar="VLAN=LANE", help="For tables without lanes. Repeatable.")
+        list[str] | None,
+        typer.Option("--lane", metavar="VLAN=LANE", help="The lane of a VLAN, for tables that name none. Repeatable."),
     ] = None,
     rows: RowsBudget = None,
     what_if: Annotated[bool, typer.Option("--what-if", help="Try every failure of one link or switch.")] = False,
@@ -164,11 +168,13 @@ def check(
         ),
     ] = None,
     what_if_pairs: Annotated[
-        int, typer.Option("--what-if-pairs", min=0, help="Try so many random pairs of links (seed 1).")
+        int, typer.Option("--what-if-pairs", min=0, help="Try the failure of this many random pairs of links (seed 1).")
     ] = 0,
     hosts_per_switch: HostsPerSwitch = 0,
-    examples: Annotated[int, typer.Option("--examples", min=1, help="Examples of each finding in --json.")] = 10,
-    drawing: Annotated[Path | None, typer.Option("--draw", help="Draw the cycle into a .svg or .html file.")] = None,
+    examples: Annotated[
+        int, typer.Option("--examples", min=1, help="How many examples of each finding --json gives.")
+    ] = 10,
+    drawing: Annotated[Path | None, typer.Option("--draw", help="Draw the cycle, to a .svg or .html file.")] = None,
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
@@ -216,12 +222,17 @@ def check(
 def update(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="Folder of the plan in use.")],
     source: Annotated[str, typer.Argument(metavar="NEW_TOPOLOGY", help="As for route plan.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the new plan, the rows that differ, the steps.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the new plan, the rows that differ, and the steps.")
+    ],
     lanes: Annotated[
-        int | None, typer.Option("--lanes", help="The most lanes [default: one more than OLD has, if need be].")
+        int | None, typer.Option("--lanes", help="Lanes at most [default: one more than OLD has, if need be].")
     ] = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Links that are gone are down already [default: they go at the end].")
+        bool,
+        typer.Option(
+            "--failed", help="The links that are gone are down already [default: they are taken out at the end]."
+        ),
     ] = False,
     hosts_per_switch: HostsPerSwitch = 0,
     from_: Format = None,
@@ -231,7 +242,7 @@ def update(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan tables for a changed topology, near those in use.
+    """Plan tables for a changed topology, close to those in use.
 
     And the steps from one to the other, in which no packet is lost or stopped.
     """
@@ -270,7 +281,7 @@ def draw_tree(
     vlan: Annotated[int, typer.Option("--vlan", min=0, max=4094, help="The VLAN.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
     layout: Annotated[
-        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
+        Layout, typer.Option("--layout", help="auto: rows by level where there are levels, else a circle.")
     ] = Layout.auto,
     from_: Format = None,
     rate: Rate = "10 Gbps",
@@ -298,11 +309,7 @@ def engines(as_json: AsJson = False) -> None:
     """List the routing engines."""
     from pauseframe import _core
 
-    known = dict(sorted(_core.engines().items()))
-    if as_json:
-        print_json(known)
-    else:
-        print_pairs(list(known.items()), "")
+    print_known(_core.engines(), as_json)
 
 
 def _lane(item: str) -> tuple[int, int]:

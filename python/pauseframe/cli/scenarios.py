@@ -41,7 +41,7 @@ def show(
     set_: Set = None,
     seed: Seed = None,
     as_json: AsJson = False,
-    as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a file.")] = False,
+    as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a TOML file.")] = False,
 ) -> None:
     """Show every value of a scenario, and where it comes from."""
     scenario = resolve_file(file, set_, seed)
@@ -137,7 +137,7 @@ def _check(file: Path, force_large: bool) -> _Checked:
 )
 def presets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with the source of each value.")
+        str | None, typer.Argument(metavar="NAME", help="Show this preset alone, with the source of each value.")
     ] = None,
     stack: Annotated[str, typer.Option("--stack", help="With NAME: the stack beneath it, such as linux.")] = "none",
     as_json: AsJson = False,
@@ -195,10 +195,13 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
 
 @commands.command(epilog="Example: pauseframe options pfc")
 def options(
-    containing: Annotated[str, typer.Argument(help="Only keys whose path or text contains this.")] = "",
+    containing: Annotated[str, typer.Argument(metavar="WORD", help="Only keys whose path or text contains this.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List every key of a scenario file: type, default, meaning, and the document that it comes from."""
+    """List every key of a scenario file: type, default and meaning.
+
+    The document that a key comes from is shown where there is one.
+    """
     import pauseframe as pf
 
     wanted = containing.lower()

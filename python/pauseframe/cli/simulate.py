@@ -125,9 +125,12 @@ def flow(
         ),
     ] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="With --demand: what any routing could give (maximum concurrent flow).")
+        bool,
+        typer.Option("--bound", help="With --demand: the most that any routing could give (maximum concurrent flow)."),
     ] = False,
-    gap: Annotated[float, typer.Option("--gap", min=0.001, help="Relative gap of that bound.")] = 0.05,
+    gap: Annotated[
+        float, typer.Option("--gap", min=0.001, help="With --bound: how far it may be off, as a share.")
+    ] = 0.05,
     tables: Annotated[
         Path | None, typer.Option("--tables", help="Forwarding tables in place of the scenario's routing.")
     ] = None,
@@ -135,14 +138,15 @@ def flow(
         Choice, typer.Option("--choice", help="With --tables: how a flow's VLAN is chosen.")
     ] = Choice.random,
     slack: Annotated[
-        int, typer.Option("--slack", min=0, help="With --tables: links a route may have more than the shortest.")
+        int,
+        typer.Option("--slack", min=0, help="With --tables: how many links longer than the shortest a route may be."),
     ] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED-flow].")] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a scenario at flow level: no packets.
+    """Simulate a scenario at flow level, without packets.
 
     Flows under way share the links max-min fairly.
     """
@@ -178,7 +182,7 @@ def demo(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run TCP-Bolt and its rivals on two fabrics; write a report.
+    """Run TCP-Bolt and its rivals on two fabrics and write a report.
 
     The paper's claims stand beside what came out. Finished runs are kept: after Ctrl-C the same command does the rest.
     """

@@ -26,28 +26,41 @@ def sweep(
     file: ScenarioFile,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PATH=V1,V2", help="Vary a key; with one value, change it for all. Repeatable."),
+        typer.Option(
+            "--set", metavar="PATH=V1,V2", help="Vary a key; a single value changes it in all runs. Repeatable."
+        ),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option("--seeds", metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Sweep's folder [default: results/NAME-sweep].")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Do what is missing in a folder that exists.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the sweep [default: results/NAME-sweep].")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a sweep that was begun: do the runs that are missing.")
+    ] = False,
     jobs: Jobs = None,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="ADDRESS", help="Dask scheduler, such as tcp://scheduler:8786.")
+        str | None,
+        typer.Option(
+            "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
+        ),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="I/N", help="Only every N-th run, beginning with number I (1 to N)."),
+        typer.Option("--shard", metavar="I/N", help="Do every N-th run only, from the I-th on (1 to N)."),
     ] = None,
     store: Annotated[
-        Path | None, typer.Option("--store", help="Runs to reuse [default: .pauseframe-store beside the folder].")
+        Path | None,
+        typer.Option(
+            "--store",
+            help="Where finished runs are kept, to be used again [default: .pauseframe-store beside the folder].",
+        ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario for all combinations of values and seeds."""
+    """Run a scenario for every combination of values and seeds."""
     from pauseframe.sweep.run import carry_out
 
     plan = _plan(file, set_ or [], seeds)
@@ -73,16 +86,17 @@ def sweep(
 )
 def compare(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Sweeps or results; the first is the one compared to.")
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folders of sweeps or runs; the others are compared to the first."),
     ],
     by: Annotated[
         str | None, typer.Option("--by", metavar="AXIS", help="Axis whose values are compared [default: the first].")
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", help="Entry of the summary, such as fct_us.p99. Repeatable."),
+        typer.Option("--metric", help="Metric, named as in the summary: fct_us.p99. Repeatable."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Level of confidence.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Confidence level.")] = 0.95,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file.")] = None,
     latex: Annotated[Path | None, typer.Option("--latex", help="Write tables to this file (booktabs).")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
@@ -159,7 +173,7 @@ def _seeds(text: str) -> int | list[int]:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise failure([problem("--seeds", text, "must be how many, or a list: 3,5,8")]) from None
+        raise failure([problem("--seeds", text, "must be the number of seeds, or a list of them: 3,5,8")]) from None
     return numbers if "," in text else numbers[0]
 
 

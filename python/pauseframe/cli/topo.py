@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from pauseframe._core import InputError
-from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_pairs, say
+from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Delay, Format, Layout, Rate, Source, load
 
 commands = typer.Typer()
-topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at topologies, draw and convert them.")
+topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect, draw and convert topologies.")
 commands.add_typer(topo, name="topo")
 
 
@@ -45,7 +45,7 @@ def draw(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
     layout: Annotated[
-        Layout, typer.Option("--layout", help="Rows by level where there are, else a circle.")
+        Layout, typer.Option("--layout", help="auto: rows by level where there are levels, else a circle.")
     ] = Layout.auto,
     from_: Format = None,
     rate: Rate = "10 Gbps",
@@ -63,7 +63,7 @@ def draw(
               "pauseframe topo export fabric.ibnetdiscover -o fabric.clab.yml")  # fmt: skip
 def export(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file; its extension tells the format.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file; its extension says which format.")],
     format: Annotated[
         str | None, typer.Option("--format", help="graphml, node-link, hpcc, htsim or containerlab.")
     ] = None,
@@ -75,7 +75,7 @@ def export(
 ) -> None:
     """Convert a topology to another format.
 
-    Names, rates, delays and ports stay where the format has a place for them.
+    Names, rates, delays and ports are kept where the format has a place for them.
     """
     from pauseframe.topology import format_of
 
@@ -91,9 +91,4 @@ def families(as_json: AsJson = False) -> None:
     """List the families and their parameters."""
     from pauseframe import _core
 
-    known = dict(sorted(_core.families().items()))
-    if as_json:
-        print_json(known)
-        return
-    print_pairs(list(known.items()), "")
-    print("each also takes rate, delay, fabric_rate and fabric_delay")
+    print_known(_core.families(), as_json, "each also takes rate, delay, fabric_rate and fabric_delay")

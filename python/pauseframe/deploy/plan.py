@@ -161,7 +161,7 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 
     graph = folder / "topology.graphml"
     if not graph.is_file():
-        raise DeployError(f"{shown(graph)} is not there: give a folder of `pauseframe route plan`")
+        raise DeployError(f"there is no {shown(graph)}: give the folder that `pauseframe route plan` wrote")
     topology = load_topology(graph)
     value = as_rows(_tables(folder, topology))
     plan, known = Plan(), inventory or Inventory()
@@ -196,7 +196,9 @@ def _tables(folder: Path, topology: _core.Topology) -> Json:
         (folder / name for name in ("tables.json", "tables.csv", "tables.parquet") if (folder / name).is_file()), None
     )
     if file is None:
-        raise DeployError(f"{shown(folder / 'tables.csv')} is not there: give a folder of `pauseframe route plan`")
+        raise DeployError(
+            f"there is no {shown(folder / 'tables.csv')}: give the folder that `pauseframe route plan` wrote"
+        )
     return parse_json(_core.read_routes(str(file), topology).write("json"), str(file))
 
 

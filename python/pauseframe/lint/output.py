@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from pauseframe._core import __version__
 from pauseframe.devices.files import shown
@@ -11,11 +11,11 @@ from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import Finding, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from pauseframe._plain import Value
     from pauseframe.devices.model import Place
 
-Plain = dict[str, Any]
 LIMIT = 200
 """Findings of one rule on one device that text lists; JSON and SARIF have all."""
 
@@ -47,7 +47,7 @@ def summary(report: Report) -> str:
     return f"{read}: {found}"
 
 
-def as_json(report: Report) -> Plain:
+def as_json(report: Report) -> dict[str, Value]:
     """All of it, as plain values."""
     fabric = report.reading.fabric
     return {
@@ -62,7 +62,7 @@ def as_json(report: Report) -> Plain:
     }
 
 
-def _plain(finding: Finding) -> Plain:
+def _plain(finding: Finding) -> dict[str, Value]:
     known = rules()[finding.code]
     return {
         "code": finding.code,
@@ -79,11 +79,11 @@ def _plain(finding: Finding) -> Plain:
     }
 
 
-def _place(place: Place) -> Plain:
+def _place(place: Place) -> dict[str, Value]:
     return {name: shown(getattr(place, name)) for name in ("device", "table", "key", "field")}
 
 
-def as_sarif(report: Report) -> Plain:
+def as_sarif(report: Report) -> dict[str, Value]:
     """SARIF 2.1.0 (OASIS), for code scanning."""
     known = rules()
     used = sorted({finding.code for finding in report.findings})
@@ -114,13 +114,13 @@ def as_sarif(report: Report) -> Plain:
     }
 
 
-def _sarif(finding: Finding, index: int) -> Plain:
+def _sarif(finding: Finding, index: int) -> dict[str, Value]:
     from pathlib import Path
     from urllib.parse import quote
 
     text = finding.message + (f"; instead: {finding.instead}" if finding.instead else "")
     name = shown(finding.place)
-    location: Plain = {"logicalLocations": [{"fullyQualifiedName": name}]}
+    location: dict[str, Value] = {"logicalLocations": [{"fullyQualifiedName": name}]}
     if finding.source:
         location["physicalLocation"] = {"artifactLocation": {"uri": quote(Path(finding.source).as_posix())}}
     return {
@@ -149,9 +149,17 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def as_patch(report: Report) -> Plain:
+class Step(TypedDict):
+    """An operation of a JSON patch."""
+
+    op: str
+    path: str
+    value: NotRequired[str]
+
+
+def as_patch(report: Report) -> dict[str, list[Step]]:
     """A JSON patch (RFC 6902) for the CONFIG_DB of each device, as `config apply-patch` takes it."""
-    patches: dict[str, list[Plain]] = {}
+    patches: dict[str, list[Step]] = {}
     for finding in report.findings:
         database = report.reading.databases.get(finding.place.device)
         operations = patches.setdefault(finding.place.device, [])
@@ -161,7 +169,9 @@ def as_patch(report: Report) -> Plain:
                 continue
             path = "/" + "/".join(_pointer(part) for part in (change.table, change.key, change.field))
             kind = "remove" if change.value is None else "replace" if change.field in row else "add"
-            step: Plain = {"op": kind, "path": path} | ({} if change.value is None else {"value": change.value})
+            step: Step = {"op": kind, "path": path}
+            if change.value is not None:
+                step["value"] = change.value
             if not any(other["path"] == path for other in operations):
                 operations.append(step)
     return {device: steps for device, steps in patches.items() if steps}
@@ -181,6 +191,6 @@ def explain(code: str) -> str:
     return f"# {found.code}: {found.name}\n\nSeverity: {found.severity}\n\n{found.text}\n\n## Sources\n\n{sources}\n"
 
 
-def dump(value: Plain) -> str:
+def dump(value: Mapping[str, object]) -> str:
     """JSON text, ASCII."""
     return json.dumps(value, indent=1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pauseframe.report.data import RunData
-    from pauseframe.report.figures import Figure
+    from pauseframe.report.figures import Axis, Figure, Layout, Trace
 
 ACTIVITIES = ("compute", "waiting", "sending")
 TIMES = ("job", "application", "ranks", "start", "took", "ideal", "slowdown", "alone", "interference")
@@ -66,6 +66,35 @@ class Job:
         return -(-int(self.row["ranks"]) // ROWS)
 
 
+@dataclass(frozen=True)
+class JobTable:
+    """Some columns of what is known of jobs."""
+
+    columns: Sequence[str]
+    rows: list[tuple[int, str, list[str]]]
+    """Number and label of the run, and a text for each column."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the template needs of applications; figures by their numbers in the page, with what stands above them."""
+
+    alone: bool
+    """Some job has a time of its own without the others."""
+    tables: list[JobTable]
+    stuck: list[tuple[Job, list[str]]]
+    """Jobs that did not finish, and what their ranks wait for."""
+    references: list[tuple[str, int]]
+    clocks: list[tuple[str, int]]
+    lines: list[tuple[str, int, int]]
+    """What ranks do when, and the shares of them."""
+    ranks: list[tuple[str, int]]
+    left: int
+    """Jobs that are in the tables only."""
+    unrecorded: list[str]
+    """Jobs without a time line."""
+
+
 def jobs(runs: Sequence[RunData]) -> list[Job]:
     """The applications of all runs, in the order of the runs and of their workloads."""
     found = []
@@ -91,7 +120,7 @@ def _collected(table: pl.LazyFrame | None) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
 
 
-def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, Any] | None:
+def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | None:
     """What the template needs of applications; None without any. `add` gives a figure its number."""
     found = jobs(runs)
     if not found:
@@ -101,34 +130,34 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> dict[str, 
         ("Interference: time over that of the job alone", "interference"),
     ]
     drawn, until_us = found[:SHOWN], max(job.end_us for job in found)
-    return {
-        "alone": any(job.row["alone_us"] is not None for job in found),
-        "tables": _tables(found),
-        "stuck": [(job, _stuck(job)) for job in found if job.row["waits_for"]],
-        "references": [
+    return Section(
+        alone=any(job.row["alone_us"] is not None for job in found),
+        tables=_tables(found),
+        stuck=[(job, _stuck(job)) for job in found if job.row["waits_for"]],
+        references=[
             (title, add(figure)) for title, key in references if (figure := reference_figure(found, key)) is not None
         ],
-        "clocks": [
+        clocks=[
             (run.label, add(clock_figure(mine, until_us)))
             for number, run in enumerate(runs)
             if (mine := [job for job in found if job.run == number])
         ],
-        "lines": [
+        lines=[
             (f"{job.name} in {job.label}", add(_bands(job, drawn)), add(_shares(job, drawn)))
             for job in drawn
             if len(job.timeline)
         ],
-        "ranks": [(f"{job.name} in {job.label}", add(rank_figure(job))) for job in drawn if len(job.ranks)],
-        "left": len(found) - len(drawn),
-        "unrecorded": sorted({job.name for job in drawn if not len(job.timeline)}),
-    }
+        ranks=[(f"{job.name} in {job.label}", add(rank_figure(job))) for job in drawn if len(job.ranks)],
+        left=len(found) - len(drawn),
+        unrecorded=sorted({job.name for job in drawn if not len(job.timeline)}),
+    )
 
 
-def _tables(found: Sequence[Job]) -> list[dict[str, Any]]:
+def _tables(found: Sequence[Job]) -> list[JobTable]:
     """Times; what ranks and connections did. Apart, so that all columns fit on a screen."""
     cells = [(job.run, job.label, _cells(job)) for job in found]
     return [
-        {"columns": names, "rows": [(run, label, [texts[name] for name in names]) for run, label, texts in cells]}
+        JobTable(names, [(run, label, [texts[name] for name in names]) for run, label, texts in cells])
         for names in (TIMES, DEEDS)
     ]
 
@@ -163,7 +192,7 @@ def _stuck(job: Job) -> list[str]:
 def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
     """Bars of `slowdown` or `interference`: a group per job, a bar per run; None where no job has it."""
     names = list(dict.fromkeys(job.name for job in found))[:BARS]
-    traces = []
+    traces: list[Trace] = []
     for number, label in dict.fromkeys((job.run, job.label) for job in found):
         known = {job.name: job.row[key] for job in found if job.run == number and job.row[key] is not None}
         shown = [name for name in names if name in known]
@@ -180,8 +209,8 @@ def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
     if not any(trace["y"] for trace in traces):
         return None
     one = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"width": 1, "dash": "dot"}}
-    x_axis = {"type": "category", "categoryorder": "array", "categoryarray": names}
-    layout = {"barmode": "group", "shapes": [one]}
+    x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": names}
+    layout: Layout = {"barmode": "group", "shapes": [one]}
     return _figure(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
 
 
@@ -194,7 +223,7 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
     scale, x_axis = figures.time_axis(until_us / 1e6)
     per_us = scale / 1e6
     names = [job.name for job in mine]
-    bars = {
+    bars: Trace = {
         "type": "bar",
         "orientation": "h",
         "name": "in this run",
@@ -207,7 +236,7 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
         "meta": {"run": mine[0].run},
         "hovertemplate": "%{customdata}<extra>%{y}</extra>",
     }
-    traces = [bars]
+    traces: list[Trace] = [bars]
     for key, name, symbol in (("ideal_us", "on ideal hardware", "line-ns-open"), ("alone_us", "alone", "diamond")):
         known = [job for job in mine if job.row[key] is not None]
         if known:
@@ -223,7 +252,7 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
                     "hovertemplate": f"{name}: ends at %{{x:.4~g}}<extra>%{{y}}</extra>",
                 }
             )
-    y_axis = {"autorange": "reversed", "automargin": True, "type": "category"}
+    y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     return _figure(traces, x_axis, y_axis, {"showlegend": True, "bargap": 0.35}, 120 + 34 * len(mine))
 
 
@@ -242,7 +271,7 @@ def rank_figure(job: Job) -> Figure:
     means = job.ranks.group_by(group.alias("row")).agg([pl.col(f"{it}_us").mean() for it in ACTIVITIES]).sort("row")
     scale, unit = figures.time_unit(job.row["compute_us"] / 1e6 + (job.end_us - job.start_us) / 1e6)
     names = _row_names(job)
-    traces = [
+    traces: list[Trace] = [
         {
             "type": "bar",
             "name": activity,
@@ -256,7 +285,7 @@ def rank_figure(job: Job) -> Figure:
         for activity in ACTIVITIES
     ]
     title = "rank" if job.per_row == 1 else f"rank (means of {job.per_row})"
-    y_axis = {"rangemode": "tozero", "title": f"time ({unit})"}
+    y_axis: Axis = {"rangemode": "tozero", "title": f"time ({unit})"}
     return _figure(traces, {"title": title}, y_axis, {"barmode": "stack", "bargap": 0, "showlegend": True}, 260)
 
 
@@ -301,7 +330,7 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
         at = (row * COLUMNS + column) * len(ACTIVITIES)
         cells[at : at + len(ACTIVITIES)] = bytes(min(255, round(255 * it / (width * there[row]))) for it in spent)
     per_us, x_axis = _axis(job, found)
-    trace = {
+    trace: Trace = {
         "type": "image",
         "name": job.name,
         "x0": (job.start_us + width / 2) * per_us,
@@ -312,8 +341,9 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
         "hovertemplate": "%{text}<extra></extra>",
     }
     title = "rank" if per_row == 1 else f"rank (rows of {per_row})"
-    y_axis = {"range": [job.row["ranks"] - 0.5, -0.5], "title": title, "scaleanchor": False, "showgrid": False}
-    return _figure([trace], x_axis | {"showgrid": False}, y_axis, {"showlegend": False}, min(460, 150 + 6 * rows))
+    y_axis: Axis = {"range": [job.row["ranks"] - 0.5, -0.5], "title": title, "scaleanchor": False, "showgrid": False}
+    x_axis["showgrid"] = False
+    return _figure([trace], x_axis, y_axis, {"showlegend": False}, min(460, 150 + 6 * rows))
 
 
 def _shares(job: Job, found: Sequence[Job]) -> Figure:
@@ -323,7 +353,7 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
     whole = pl.DataFrame({"column": range(COLUMNS)}).join(table, on="column", how="left", maintain_order="left")
     per_us, x_axis = _axis(job, found)
     times = figures.short([(job.start_us + column * width) * per_us for column in range(COLUMNS + 1)], 6)
-    traces = []
+    traces: list[Trace] = []
     for activity in ACTIVITIES:
         values = [value / width for value in whole[activity].fill_null(0.0).to_list()]
         traces.append(
@@ -339,11 +369,11 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
                 "hovertemplate": f"%{{y:.3~g}} {activity}<extra></extra>",
             }
         )
-    y_axis = {"range": [0, job.row["ranks"]], "title": "ranks"}
+    y_axis: Axis = {"range": [0, job.row["ranks"]], "title": "ranks"}
     return _figure(traces, x_axis, y_axis, {"showlegend": True, "hovermode": "x unified"}, 300)
 
 
-def _axis(job: Job, found: Sequence[Job]) -> tuple[float, dict[str, Any]]:
+def _axis(job: Job, found: Sequence[Job]) -> tuple[float, Axis]:
     """Steps a microsecond, and the axis: the same for all runs of a job unless one is far longer than another."""
     same = [other for other in found if other.name == job.name and len(other.timeline)]
     spans = [other.end_us - other.start_us for other in same]
@@ -354,7 +384,5 @@ def _axis(job: Job, found: Sequence[Job]) -> tuple[float, dict[str, Any]]:
     return scale / 1e6, x_axis | {"range": [begin * scale / 1e6, end * scale / 1e6]}
 
 
-def _figure(
-    traces: list[dict[str, Any]], x_axis: dict[str, Any], y_axis: dict[str, Any], layout: dict[str, Any], height: int
-) -> Figure:
-    return {"data": traces, "layout": {"xaxis": x_axis, "yaxis": y_axis, **layout}, "height": height}
+def _figure(traces: list[Trace], x_axis: Axis, y_axis: Axis, layout: Layout, height: int) -> Figure:
+    return {"data": traces, "layout": layout | {"xaxis": x_axis, "yaxis": y_axis}, "height": height}

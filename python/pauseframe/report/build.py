@@ -148,8 +148,8 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         "applications": applications.section(runs, page.add),
         "throughput": [(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
         "lines": [
-            part | {"parts": [(label, page.add(figure)) for label, figure in part["parts"]]}
-            for part in figures.line_figures(runs, lines)
+            (one.title, one.note, [(label, page.add(figure)) for label, figure in one.parts])
+            for one in figures.line_figures(runs, lines)
         ],
         "pauses": _pauses(runs, page),
         "drops": _counts(runs, page, lambda run: dict[str, Any](run.summary["drops_by_reason"])),

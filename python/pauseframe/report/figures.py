@@ -7,7 +7,8 @@ its run by `meta.run`, a number.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
@@ -19,7 +20,157 @@ if TYPE_CHECKING:
 
     from pauseframe.report.data import RunData
 
-Figure = dict[str, Any]
+
+class ErrorBars(TypedDict):
+    """Of a trace, each way."""
+
+    type: str
+    symmetric: bool
+    array: list[float]
+    arrayminus: list[float]
+    thickness: float
+    width: float
+
+
+class Meta(TypedDict, total=False):
+    """What report.js makes colours of."""
+
+    run: int
+    paint: str
+    """An activity, or "ink"."""
+    bands: str
+    """Shares of the activities, a byte each, in base64."""
+    columns: int
+    names: list[str]
+
+
+class Trace(TypedDict, total=False):
+    """A line, bars or a map of a figure."""
+
+    type: str
+    mode: str
+    name: str
+    x: Sequence[Any]
+    y: Sequence[Any]
+    z: Sequence[Sequence[Any]]
+    x0: float
+    dx: float
+    y0: float
+    dy: float
+    zmin: float
+    zmax: float
+    text: Sequence[Any]
+    texttemplate: str
+    textposition: str
+    base: Sequence[float]
+    width: float | Sequence[float]
+    customdata: Sequence[Any]
+    meta: Meta
+    line: dict[str, Any]
+    marker: dict[str, Any]
+    fill: str
+    fillcolor: str
+    stackgroup: str
+    orientation: str
+    error_y: ErrorBars
+    visible: bool | str
+    showscale: bool
+    showlegend: bool
+    legendgroup: str
+    cliponaxis: bool
+    hoverinfo: str
+    hovertemplate: str
+    xgap: float
+    ygap: float
+
+
+class Axis(TypedDict, total=False):
+    """An axis, as far as it is not the theme's."""
+
+    title: str
+    type: str
+    range: list[float]
+    rangemode: str
+    autorange: str
+    automargin: bool
+    tickformat: str
+    ticksuffix: str
+    tickvals: Sequence[float]
+    ticktext: Sequence[str]
+    dtick: float
+    categoryorder: str
+    categoryarray: Sequence[str]
+    visible: bool
+    zeroline: bool
+    showgrid: bool
+    scaleanchor: bool
+    span: list[float]
+    """Of a logarithmic axis: what report.js makes its range of."""
+
+
+class Layout(TypedDict, total=False):
+    """What stands around the traces."""
+
+    xaxis: Axis
+    yaxis: Axis
+    showlegend: bool
+    barmode: str
+    bargap: float
+    hovermode: str
+    shapes: list[dict[str, Any]]
+
+
+class Figure(TypedDict):
+    """A figure of a page."""
+
+    data: list[Trace]
+    layout: Layout
+    height: NotRequired[int]
+
+
+@dataclass(frozen=True)
+class TimeLines:
+    """The figures of a sampled metric."""
+
+    title: str
+    note: str
+    parts: list[tuple[str, Figure]]
+    """Label and figure of each run that sampled it."""
+
+
+class HeatMap(TypedDict):
+    """Ports of a group of nodes: a column per node, a row per port number."""
+
+    nodes: list[str]
+    numbers: list[str]
+    peers: list[list[str]]
+    z: dict[str, list[list[float | None]]]
+    """By metric."""
+
+
+class HeatMetric(TypedDict):
+    """What a heat map can show."""
+
+    key: str
+    label: str
+    format: str
+    max: float
+
+
+class HeatRun(TypedDict):
+    """The heat maps of a run."""
+
+    label: str
+    groups: list[HeatMap]
+
+
+class HeatMaps(TypedDict):
+    """What templates/report.js draws."""
+
+    metrics: list[HeatMetric]
+    groups: list[str]
+    runs: list[HeatRun]
+
 
 HEAT_METRICS: dict[str, tuple[str, str]] = {
     # column: (label, plotly number format)
@@ -52,14 +203,14 @@ LINE_POINTS_IN_ALL = 90_000
 
 def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
     """Distribution functions of FCTs (us), one line per run, times on a logarithmic axis."""
-    traces = []
+    traces: list[Trace] = []
     for number, label, values in columns:
         x, y = data.cdf(values / 1e6)
         traces.append(_line(number, label, short(x), short(y), "%{x:.4s}s<br>%{y:.1%} of flows"))
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
+    x_axis: Axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
     return _figure(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
 
 
@@ -72,26 +223,26 @@ def percentile_figure(
     is_time = not statistic.endswith("_slowdown")
     hover, scale = ("%{y:.4s}s", 1e-6) if is_time else ("%{y:.4~g}× ideal", 1.0)
     bins = sorted({key for _, _, table in columns for key in table})
-    traces = []
+    traces: list[Trace] = []
     for number, label, table in columns:
         known = [key for key in bins if key in table and table[key][statistic] is not None]
         y = [table[key][statistic] * scale for key in known]
         trace = _line(number, label, [name(key) for key in known], short(y), hover)
         traces.append(trace | _dots(number, len(columns)))
     categories = [name(key) for key in bins]
-    x_axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
-    y_axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
+    x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
+    y_axis: Axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
     return _figure(traces, x_axis, y_axis)
 
 
-def _dots(number: int, runs: int) -> dict[str, Any]:
+def _dots(number: int, runs: int) -> Trace:
     """Lines with dots, those of the first runs larger: equal values of two runs are both seen."""
     return {"mode": "lines+markers", "marker": {"size": 7 + 3 * max(0, min(runs, 4) - 1 - number)}}
 
 
 def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic: str) -> Figure:
     """Slowdown over flow size, both logarithmic, one line per run."""
-    traces = []
+    traces: list[Trace] = []
     for number, label, table in columns:
         hover = "%{y:.3~g}× ideal<br>around %{x:.3s}B, %{customdata} flows"
         trace = _line(number, label, short(table["size"].to_list()), short(table[statistic].to_list()), hover)
@@ -115,7 +266,7 @@ def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
 
 def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
     scale, x_axis = time_axis(until)
-    traces = []
+    traces: list[Trace] = []
     for number, run in enumerate(runs):
         x, y = data.throughput(run, until)
         trace = _line(number, run.label, short([value * scale for value in x], 6), short(y), "%{y:.4s}b/s")
@@ -135,7 +286,7 @@ def time_unit(seconds: float) -> tuple[float, str]:
     return next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * row[0] >= 2), (1e6, "µs"))
 
 
-def time_axis(end: float) -> tuple[float, dict[str, Any]]:
+def time_axis(end: float) -> tuple[float, Axis]:
     """A factor for seconds and the axis on which they are then shown."""
     scale, unit = time_unit(end)
     return scale, {"title": f"simulated time ({unit})", "range": [0, end * scale]}
@@ -144,7 +295,7 @@ def time_axis(end: float) -> tuple[float, dict[str, Any]]:
 def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
     """Stacked bars of counts, one bar per run; `kinds` has one list per colour."""
     labels = [run.label for run in runs]
-    traces = [
+    traces: list[Trace] = [
         {
             "type": "bar",
             "orientation": "h",
@@ -156,15 +307,15 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figur
         }
         for index, (kind, counts) in enumerate(kinds.items())
     ]
-    y_axis = {"autorange": "reversed", "automargin": True, "type": "category"}
+    y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     figure = _figure(traces, {"rangemode": "tozero", "title": "count"}, y_axis)
     figure["layout"] |= {"barmode": "stack", "showlegend": True}
     figure["height"] = 130 + 34 * len(runs)
     return figure
 
 
-def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[dict[str, Any]]:
-    """Per sampled metric: title, note, and per run that sampled it (label, figure).
+def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
+    """The figures of each sampled metric.
 
     All runs show the same entities, in the same colours and on the same axes: those that peak highest in any run, of
     names like the glob `pattern`. More than a few are there but hidden at first.
@@ -186,7 +337,7 @@ def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[di
         note = _line_note(len(entities), there, pattern)
         if shown < until:
             note = f"the first {format_duration(shown)}: drag or double-click a figure for more. {note}"
-        result.append({"title": LINES[metric][0], "note": note, "parts": parts})
+        result.append(TimeLines(LINES[metric][0], note, parts))
     return result
 
 
@@ -202,10 +353,12 @@ def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str
     unit = LINES[metric][1]
     time_scale, x_axis = time_axis(until)
     scale = 1e-6 if metric.endswith("_us") else 1.0
-    y_axis = {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
+    y_axis: Axis = (
+        {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
+    )
     places = {name: place for place, name in enumerate(dict.fromkeys(map(data.whose, entities)))}
     number = {entity: places[data.whose(entity)] for entity in entities}
-    traces = [
+    traces: list[Trace] = [
         _line(
             number[entity],
             entity,
@@ -229,7 +382,7 @@ def _share_range(figures: list[Figure]) -> None:
             figure["layout"]["yaxis"]["range"] = [0, peak * 1.05]
 
 
-def heat_maps(runs: Sequence[RunData]) -> dict[str, Any] | None:
+def heat_maps(runs: Sequence[RunData]) -> HeatMaps | None:
     """Ports by node, for every run: what templates/report.js draws as heat maps; None without any port."""
     frames = [data.ports_by_number(run) for run in runs]
     if all(frame.is_empty() for frame in frames):
@@ -262,7 +415,7 @@ def _node_groups(nodes: list[str]) -> dict[str, list[str]]:
     return {f"{name} ({len(group)})": group for name, group in groups.items()}
 
 
-def _heat_map(frame: pl.DataFrame, nodes: list[str]) -> dict[str, Any]:
+def _heat_map(frame: pl.DataFrame, nodes: list[str]) -> HeatMap:
     import polars as pl
 
     part = frame.filter(pl.col("node").is_in(nodes))
@@ -295,7 +448,7 @@ def bin_label(index: int) -> str:
     return data.BIN_NAMES[index]
 
 
-def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: str) -> dict[str, Any]:
+def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: str) -> Trace:
     hover = f"{hover}<extra>%{{fullData.name}}</extra>"
     return {
         "type": "scatter",
@@ -308,7 +461,7 @@ def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: st
     }
 
 
-def _figure(traces: list[dict[str, Any]], x_axis: dict[str, Any], y_axis: dict[str, Any]) -> Figure:
+def _figure(traces: list[Trace], x_axis: Axis, y_axis: Axis) -> Figure:
     return {"data": traces, "layout": {"xaxis": x_axis, "yaxis": y_axis}, "height": 300}
 
 

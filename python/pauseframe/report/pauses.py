@@ -7,7 +7,7 @@ its packets back (docs/reference/results.md, pause_tree).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from pauseframe.report.data import natural
 
 if TYPE_CHECKING:
     from pauseframe.report.data import RunData
+    from pauseframe.report.figures import Figure, Layout, Trace
 
 POINTS = 300
 TREE_NODES = 200
@@ -71,14 +72,14 @@ def worst_instant(pauses: pl.DataFrame) -> float:
     return float(sums.sort("deep", "step", "t", descending=[True, True, False])["t"][0])
 
 
-def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
+def depth_figure(run: RunData, until: float) -> Figure | None:
     """Pauses that stand, by depth, as stacked areas over time; None without any."""
     pauses = intervals(run)
     if pauses.is_empty():
         return None
     times, counts = depths_over_time(pauses, until)
     scale, unit = next((row for row in ((1.0, "s"), (1e3, "ms")) if until * row[0] >= 2), (1e6, "µs"))
-    traces = [
+    traces: list[Trace] = [
         {
             "type": "scatter",
             "mode": "lines",
@@ -92,7 +93,7 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
         }
         for depth, values in counts.items()
     ]
-    layout = {
+    layout: Layout = {
         "xaxis": {"title": f"simulated time ({unit})", "range": [0, until * scale]},
         "yaxis": {"rangemode": "tozero", "title": "ports paused"},
         "showlegend": True,
@@ -100,7 +101,7 @@ def depth_figure(run: RunData, until: float) -> dict[str, Any] | None:
     return {"data": traces, "layout": layout, "height": 300}
 
 
-def tree_figure(run: RunData) -> dict[str, Any] | None:
+def tree_figure(run: RunData) -> Figure | None:
     """Who had paused whom when pauses had spread most: a row per port, its depth on the x axis, an edge for each cause.
 
     What caused a pause may be over while the pause stands; it is in the tree all the same.
@@ -117,7 +118,7 @@ def tree_figure(run: RunData) -> dict[str, Any] | None:
         x += [nodes[cause].depth, nodes[effect].depth, None]
         y += [row[cause], row[effect], None]
     labelled = len(nodes) <= LABELLED
-    points = {
+    points: Trace = {
         "type": "scatter",
         "mode": "markers+text" if labelled else "markers",
         "x": [node.depth for node in nodes.values()],
@@ -129,7 +130,7 @@ def tree_figure(run: RunData) -> dict[str, Any] | None:
         "hovertemplate": "%{text} paused by %{customdata}<extra>depth %{x}</extra>",
         "meta": {"run": 0},
     }
-    links = {
+    links: Trace = {
         "type": "scatter",
         "mode": "lines",
         "x": x,
@@ -139,7 +140,7 @@ def tree_figure(run: RunData) -> dict[str, Any] | None:
         "line": {"width": 1},
     }
     deepest = max(node.depth for node in nodes.values())
-    layout = {
+    layout: Layout = {
         # Room to the right of the last depth for its names.
         "xaxis": {
             "title": f"depth, at {at * 1e3:.6g} ms",

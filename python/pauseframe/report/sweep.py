@@ -15,7 +15,7 @@ from pauseframe.sweep.results import MANIFEST, load_sweep
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pauseframe.report.figures import Figure
+    from pauseframe.report.figures import Figure, Trace
     from pauseframe.sweep.compare import Cell, Comparison
     from pauseframe.sweep.statistics import Estimate
 
@@ -94,7 +94,7 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
     scale, suffix = _unit(metric, relative)
     places = [float(one) for one in categories] if numeric else list(map(float, range(len(categories))))
     step = min((abs(b - a) for a, b in itertools.pairwise(sorted(places)) if a != b), default=1.0)
-    traces = []
+    traces: list[Trace] = []
     for number, variant in enumerate(comparison.variants):
         mine = [cell for cell in cells if cell.variant == variant]
         if not mine:
@@ -106,7 +106,7 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
         aside = (number - (len(comparison.variants) - 1) / 2) * min(0.08, 0.6 / len(comparison.variants)) * step
         shifted = [places[categories.index(value)] + (aside if x_name is not None else 0.0) for value in x]
         traces.append(_trace(number, variant, shifted, estimates, scale, suffix) | {"customdata": x})
-    x_axis: dict[str, Any] = {"title": x_name or comparison.by}
+    x_axis: figures.Axis = {"title": x_name or comparison.by}
     if not numeric:
         x_axis |= {"tickvals": places, "ticktext": categories, "range": [-0.5, len(categories) - 0.5]}
     return figures._figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
@@ -121,9 +121,7 @@ def _unit(metric: str, relative: bool) -> tuple[float, str]:
     return 1.0, "B" if metric.endswith("_bytes") else ""
 
 
-def _trace(
-    number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str
-) -> dict[str, Any]:
+def _trace(number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str) -> Trace:
     y = figures.short([one.median * scale for one in estimates])
     hover = (f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}") + "<br>at %{customdata}"
     trace = figures._line(number, variant, x, y, hover)
@@ -171,7 +169,7 @@ def _heat_map(
 ) -> Figure:
     columns, rows = (comparison.axes[axis] for axis in axes)
     form = tables.format_value(metric)
-    trace = {
+    trace: Trace = {
         "type": "heatmap",
         "x": columns,
         "y": rows,

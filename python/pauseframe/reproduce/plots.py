@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from pauseframe.report.figures import Figure
+    from pauseframe.report.figures import Axis, ErrorBars, Figure, Trace
     from pauseframe.reproduce.points import Point
     from pauseframe.reproduce.spec import Experiment, Plot
 
@@ -34,7 +34,7 @@ MICROSECONDS = 1e-6
 def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figure:
     """One plot of an experiment."""
     mine = _chosen(plot, points)
-    traces: list[dict[str, Any]] = []
+    traces: list[Trace] = []
     variants = plot.variants or list(experiment.spec.variants)
     for variant in variants:
         of_variant = [point for point in mine if point.variant == variant]
@@ -78,7 +78,7 @@ def _chosen(plot: Plot, points: Sequence[Point]) -> list[Point]:
     ]
 
 
-def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> dict[str, Any]:
+def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> Trace:
     if plot.kind == "cdf":
         return _cdf(index, label, [value * plot.scale for value in _values(points)])
     key = _x(plot)
@@ -91,7 +91,7 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> dict[
     trace = figures._line(index, label, x, y, "%{y:.4~g}")
     if plot.kind == "time":
         return trace
-    spread = {
+    spread: ErrorBars = {
         "type": "data",
         "symmetric": False,
         "array": [0 if one.high is None else (one.high - one.median) * plot.scale for one in by_place.values()],
@@ -99,12 +99,12 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> dict[
         "thickness": 1.2,
         "width": 3,
     }
-    if plot.kind == "bars":
-        return trace | {"type": "bar", "error_y": spread}
-    return trace | {"mode": "lines+markers", "error_y": spread}
+    trace["error_y"] = spread
+    trace |= {"type": "bar"} if plot.kind == "bars" else {"mode": "lines+markers"}
+    return trace
 
 
-def _cdf(index: int, label: str, values: list[float]) -> dict[str, Any]:
+def _cdf(index: int, label: str, values: list[float]) -> Trace:
     values.sort()
     n = len(values)
     ranks = range(n) if n <= CDF_POINTS else [round(i * (n - 1) / (CDF_POINTS - 1)) for i in range(CDF_POINTS)]
@@ -136,28 +136,30 @@ def _shown_x(place: Any, plot: Plot, *, as_category: bool = False) -> Any:
     return "all" if place is None else str(place)
 
 
-def _x_axis(plot: Plot, points: Sequence[Point]) -> dict[str, Any]:
+def _x_axis(plot: Plot, points: Sequence[Point]) -> Axis:
     title = ("simulated time (s)" if plot.kind == "time" else "") if plot.x_label is None else plot.x_label
     if plot.kind == "bars" or plot.categories:
         places = dict.fromkeys(_key(point, _x(plot)) for point in points)
         order = plot.order or [_shown_x(place, plot, as_category=True) for place in places]
         return {"type": "category", "categoryorder": "array", "categoryarray": order, "title": title}
-    return {"title": title} | ({"type": "log"} if plot.log_x else {"rangemode": "tozero"})
+    return {"title": title, "type": "log"} if plot.log_x else {"title": title, "rangemode": "tozero"}
 
 
-def _y_axis(plot: Plot, traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _y_axis(plot: Plot, traces: Sequence[Trace]) -> Axis:
     if plot.kind == "cdf":
         return {"range": [0, 1.02], "tickformat": ".0%", "title": plot.y_label}
-    return {"title": plot.y_label} | (_log(traces) if plot.log_y else {"rangemode": "tozero"})
+    axis: Axis = _log(traces) if plot.log_y else {"rangemode": "tozero"}
+    return {"title": plot.y_label, **axis}
 
 
-def _log(traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _log(traces: Sequence[Trace]) -> Axis:
     """A logarithmic axis that goes as far as the intervals do; an interval down to 0 has no end on it."""
     ends = [value for trace in traces for value in trace["y"]]
     for trace in traces:
-        spread = trace.get("error_y", {"array": [], "arrayminus": []})
-        ends += [value + up for value, up in zip(trace["y"], spread["array"], strict=False)]
-        ends += [value - down for value, down in zip(trace["y"], spread["arrayminus"], strict=False)]
+        if "error_y" in trace:
+            spread = trace["error_y"]
+            ends += [value + up for value, up in zip(trace["y"], spread["array"], strict=False)]
+            ends += [value - down for value, down in zip(trace["y"], spread["arrayminus"], strict=False)]
     known = [end for end in ends if end > 0]
     return {"type": "log", "span": [min(known), max(known)]} if known else {"type": "log"}
 
@@ -181,13 +183,12 @@ def save(drawn: Figure, title: str, path: Path) -> None:
             style = "o" if trace["mode"] == "markers" else "o-" if "markers" in trace["mode"] else "-"
             axes.plot(trace["x"], trace["y"], style, markersize=3, linewidth=1, label=trace["name"])
     for axis, set_scale, set_label in (
-        ("xaxis", axes.set_xscale, axes.set_xlabel),
-        ("yaxis", axes.set_yscale, axes.set_ylabel),
+        (drawn["layout"]["xaxis"], axes.set_xscale, axes.set_xlabel),
+        (drawn["layout"]["yaxis"], axes.set_yscale, axes.set_ylabel),
     ):
-        settings = drawn["layout"][axis]
-        if settings.get("type") == "log":
+        if axis.get("type") == "log":
             set_scale("log")
-        set_label(settings.get("title", ""), fontsize=7)
+        set_label(axis.get("title", ""), fontsize=7)
     axes.tick_params(labelsize=6)
     axes.set_title(title, fontsize=8)
     axes.legend(fontsize=6, frameon=False)

@@ -23,7 +23,7 @@ from pauseframe.reproduce.parts import Part, variants_named
 from pauseframe.reproduce.points import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pauseframe.types import Problem
 
@@ -306,7 +306,7 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
         claims = [claim.id for one in experiments for claim in one.spec.claims]
         meant = nearest(wanted, [*names, *claims])
         hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-        raise InputError(f"there is no such experiment or claim: {wanted!r} is none of {', '.join(names)}{hint}")
+        raise InputError(f"there is no such experiment or claim: {wanted!r} is not one of {', '.join(names)}{hint}")
     return chosen
 
 
@@ -379,12 +379,12 @@ def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
     return found
 
 
-def _hint(path: str, name: str, message: str, wrong: str, known: dict[str, Any]) -> Problem:
+def _hint(path: str, name: str, message: str, wrong: str, known: Mapping[str, object]) -> Problem:
     meant = nearest(wrong, known)
     return problem(path, name, message, f"did you mean {' or '.join(meant)}?" if meant else "")
 
 
-def _unknown(path: str, name: str, known: dict[str, Any]) -> list[Problem]:
+def _unknown(path: str, name: str, known: Mapping[str, object]) -> list[Problem]:
     if name in known:
         return []
-    return [_hint(path, name, f"is none of {', '.join(known)}", name, known)]
+    return [_hint(path, name, f"is not one of {', '.join(known)}", name, known)]

@@ -20,6 +20,7 @@ from pauseframe.sweep.statistics import Estimate, estimate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pauseframe._plain import Settings
     from pauseframe.types import Manifest, Summary
 
 SIZES = {
@@ -58,7 +59,7 @@ class Observation:
     """One run: where it stands and what it measured."""
 
     source: str
-    axes: dict[str, Any]
+    axes: Settings
     seed: int
     values: dict[str, float]
     fingerprint: str
@@ -194,11 +195,11 @@ def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, str,
     return result
 
 
-def long_table(comparison: Comparison) -> list[dict[str, Any]]:
+def long_table(comparison: Comparison) -> list[Settings]:
     """One row per cell, for CSV."""
     rows = []
     for cell in comparison.cells:
-        row: dict[str, Any] = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}
+        row: Settings = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}
         row |= {comparison.by: cell.variant, "baseline": comparison.variants[0]}
         row["same_memory"] = comparison.same_memory[cell.variant]
         for prefix, one in (("", cell.value), ("difference_", cell.difference), ("ratio_", cell.ratio)):
@@ -222,7 +223,7 @@ def _read(folder: Path) -> list[Observation]:
     ]
 
 
-def _observation(source: Path, place: Path, axes: dict[str, Any], manifest: Manifest) -> Observation:
+def _observation(source: Path, place: Path, axes: Settings, manifest: Manifest) -> Observation:
     summary = manifest["summary"]
     memory = buffers((place / "scenario.resolved.toml").read_text(encoding="utf-8"))
     values = _values(summary) | _by_size(place / "flows.parquet")
@@ -230,7 +231,11 @@ def _observation(source: Path, place: Path, axes: dict[str, Any], manifest: Mani
 
 
 def _values(summary: Summary) -> dict[str, float]:
-    numbers = {key: value for key, value in flat(summary).items() if type(value) in (int, float)}
+    numbers = {
+        key: value
+        for key, value in flat(summary).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
 
 

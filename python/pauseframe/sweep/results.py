@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import RunError
+from pauseframe._manifest import read_manifest
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
-from pauseframe.sweep.store import ERROR_FILE, FailureEntry, file_flaw, is_whole, read_json
-from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
+from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
 
-    from pauseframe._plain import Value
+    from pauseframe._plain import Settings, Value
     from pauseframe.results import TableName
     from pauseframe.sweep.plan import PlannedRow, SweepManifest
 
@@ -54,8 +54,8 @@ class Sweep:
     @cached_property
     def failures(self) -> list[Failure]:
         """Runs that failed: path, axes, seed, message, command (which does it again)."""
-        entries = [(row["path"], read_json(self.folder / row["path"] / ERROR_FILE)) for row in self.planned]
-        return [cast("Failure", {"path": path, **entry}) for path, entry in entries if entry is not None]
+        entries = [(row["path"], read_failure(self.folder / row["path"])) for row in self.planned]
+        return [Failure(path=path, **entry) for path, entry in entries if entry is not None]
 
     @cached_property
     def deadlocked(self) -> list[str]:
@@ -90,9 +90,8 @@ class Sweep:
         typed = self._typed_axes()
         rows = []
         for row in self.finished:
-            manifest = read_json(self.folder / row["path"] / RUN_MANIFEST) or {}
             values = {axis: _column_value(row["axes"][axis], kind) for axis, kind in typed.items()}
-            numbers = flat(manifest["summary"])
+            numbers = flat(read_manifest(self.folder / row["path"])["summary"])
             rows.append(values | {"seed": row["seed"]} | {k: v for k, v in numbers.items() if k not in values})
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -104,8 +103,7 @@ class Sweep:
             raise RunError(f"{self.folder}: no run has finished")
         files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
         for file in files:
-            sealed = (read_json(file.parent / RUN_MANIFEST) or {}).get("files", {}).get(file.name)
-            if (damage := file_flaw(file, sealed)) is not None:
+            if (damage := file_flaw(file, sealed_files(file.parent).get(file.name))) is not None:
                 raise RunError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
         typed = self._typed_axes()
         texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
@@ -162,13 +160,22 @@ def load_sweep(folder: str | Path) -> Sweep:
         raise RunError(f"{path} is damaged: {error}") from error
 
 
-def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def read_plan(folder: Path) -> SweepManifest | None:
+    """What `sweep.json` of a folder says; None if there is none or it is damaged."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return cast("SweepManifest", manifest) if isinstance(manifest, dict) else None
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
     """Nested dicts as dotted paths; lists are left out.
 
     >>> flat({"fct_us": {"p50": 1.0}, "drops": 0, "warnings": []})
     {'fct_us.p50': 1.0, 'drops': 0}
     """
-    result: dict[str, Any] = {}
+    result: Settings = {}
     for key, value in table.items():
         if isinstance(value, dict):
             result |= flat(value, f"{prefix}{key}.")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pauseframe._core import InputError, RunError
 from pauseframe._files import write_text
 from pauseframe.sweep.progress import SweepDisplay
-from pauseframe.sweep.results import MANIFEST, Sweep, load_sweep
+from pauseframe.sweep.results import MANIFEST, Sweep, load_sweep, read_plan
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
-from pauseframe.sweep.store import STORE_NAME, Store, flaw, is_disk_full, is_whole, read_json, record_failure
+from pauseframe.sweep.store import STORE_NAME, Store, flaw, is_disk_full, is_whole, record_failure
 from pauseframe.sweep.task import scenario_of
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def carry_out(
 
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     """Writes `sweep.json`, unless the folder has a sweep that cannot go on with this plan."""
-    path = folder / MANIFEST
-    old = read_json(path)
+    old = read_plan(folder)
     if old is None:
         if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
             raise InputError(f"{folder} exists and is not a sweep; choose another --out")
@@ -88,7 +87,7 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
             )
     if old != plan.manifest():
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
+        write_text(folder / MANIFEST, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
 
 
 def _reuse(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:

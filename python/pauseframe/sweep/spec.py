@@ -114,7 +114,7 @@ class Spec:
         else:
             right = seeds is None or (type(seeds) is int and seeds > 0)
         if not right:
-            self.complain("seeds", str(seeds), "must be how many, or a list of different seeds")
+            self.complain("seeds", str(seeds), "must be the number of seeds, or a list of different ones")
 
     def _check_zip(self) -> None:
         if not isinstance(self.zip, list) or not all(isinstance(group, list) for group in self.zip):
@@ -142,7 +142,7 @@ class Spec:
         return ", ".join(self.axes) or "none"
 
 
-def split_file(text: str, file_name: str) -> tuple[str, dict[str, Any]]:
+def split_file(text: str, file_name: str) -> tuple[str, Settings]:
     """The scenario without its `[sweep]`, line for line so that messages name the right ones, and that table.
 
     Raises ScenarioError if the text is not TOML.
@@ -170,7 +170,7 @@ def split_file(text: str, file_name: str) -> tuple[str, dict[str, Any]]:
     return tomli_w.dumps(document), table
 
 
-def spec_from_table(table: Mapping[str, Any]) -> Spec:
+def spec_from_table(table: Settings) -> Spec:
     """Reads the `[sweep]` table."""
     spec = Spec()
     for name, value in table.items():

@@ -17,7 +17,7 @@ import os
 import shlex
 import shutil
 import socket
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pauseframe import _core
 from pauseframe._files import is_alive, write_text
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pauseframe._plain import Settings
     from pauseframe.sweep.plan import PlannedRun
-    from pauseframe.types import SealedFile
+    from pauseframe.types import Manifest, SealedFile
 
 STORE_NAME = ".pauseframe-store"
 ERROR_FILE = "error.json"
@@ -113,15 +113,16 @@ def is_whole(folder: Path, key: str) -> bool:
 
 def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
     """Why a folder is not the complete run of this key; None if it is. `contents` compares the digest of each file."""
-    manifest = read_json(folder / MANIFEST)
-    if manifest is None:
+    text = _read_object(folder / MANIFEST)
+    if text is None:
         return f"{MANIFEST} is missing or damaged"
-    if manifest.get("seal") != _digest_of_manifest(manifest):
+    if text.get("seal") != _digest_of_manifest(text):
         return f"{MANIFEST} is not what was written"
+    manifest = cast("Manifest", text)  # what is sealed was written here
     if manifest.get("key") != key or manifest.get("status") not in FINISHED:
         return "it is another run"
-    files = manifest.get("files")
-    if not isinstance(files, dict) or SCENARIO_FILE not in files:
+    files = manifest.get("files", {})
+    if SCENARIO_FILE not in files:
         return f"{MANIFEST} does not say what belongs to it"
     for name, sealed in files.items():
         if (damage := file_flaw(folder / name, sealed, contents=contents)) is not None:
@@ -156,7 +157,21 @@ def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -
     return entry
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_failure(target: Path) -> FailureEntry | None:
+    """What `error.json` in a run's folder says; None if there is none or it is damaged."""
+    entry = _read_object(target / ERROR_FILE)
+    return (
+        cast("FailureEntry", entry) if entry is not None and set(FailureEntry.__annotations__) <= set(entry) else None
+    )
+
+
+def sealed_files(folder: Path) -> dict[str, SealedFile]:
+    """The files of a sealed folder by their names; none where its manifest is missing or damaged."""
+    manifest = _read_object(folder / MANIFEST)
+    return {} if manifest is None else cast("Manifest", manifest).get("files", {})
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
     """A JSON object from a file; None if there is none or it is damaged."""
     try:
         value = json.loads(path.read_bytes())
@@ -174,7 +189,7 @@ def is_disk_full(error: BaseException | str) -> bool:
 
 
 def _seal(folder: Path, key: str) -> None:
-    manifest = read_json(folder / MANIFEST)
+    manifest = _read_object(folder / MANIFEST)
     if manifest is None or manifest.get("status") not in FINISHED:
         raise _core.RunError(f"{folder}: the run did not come to its end")
     paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import _core
-from pauseframe.sweep.store import MANIFEST, Store, read_json
+from pauseframe._manifest import read_manifest
+from pauseframe.sweep.store import Store
 
 if TYPE_CHECKING:
     from pauseframe.sweep.plan import PlannedRun
@@ -27,7 +28,7 @@ class Answer(TypedDict, total=False):
     """What a worker says of a run: what went wrong, or how much memory it took."""
 
     error: str
-    peak_rss_bytes: int
+    peak_rss_bytes: int | None
     files: dict[str, bytes]
     """The results, by a worker on a machine that does not see the store."""
 
@@ -59,8 +60,7 @@ def compute(task: Task) -> Answer:
                 store.add(scratch, key)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
-        manifest = read_json(store.folder(key) / MANIFEST) or {}
-        return {"peak_rss_bytes": manifest["summary"]["peak_rss_bytes"]}
+        return {"peak_rss_bytes": read_manifest(store.folder(key))["summary"]["peak_rss_bytes"]}
     except Exception as error:  # noqa: BLE001 (whatever it is, it must not stop the other runs)
         return {"error": f"{type(error).__name__}: {error}"}
 

@@ -85,8 +85,8 @@ def _page_data(run: Playback) -> dict[str, Any]:
         "pods": layout.pods,
         "links": _packed("I", (node for link in fabric.links for node in link)),
         "rates": _packed("f", (rate / 1e9 for rate in fabric.rates)),
-        "lanePorts": _packed("I", (port for port, _ in run.lanes)),
-        "lanePriorities": _packed("B", (priority for _, priority in run.lanes)),
+        "slotPorts": _packed("I", (port for port, _ in run.slots)),
+        "slotPriorities": _packed("B", (priority for _, priority in run.slots)),
         "events": _events(run.events, end_us),
         "flows": _flows(run),
         "flowsTotal": run.flows_total,
@@ -105,7 +105,7 @@ def _events(events: pl.DataFrame, end_us: float) -> dict[str, str]:
     return {
         "steps": _packed("I", steps),
         "kinds": _packed("B", events["k"]),
-        "lanes": _packed("I", events["lane"]),
+        "slots": _packed("I", events["slot"]),
         "values": _packed("f", events["value"]),
     }
 

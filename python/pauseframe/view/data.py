@@ -1,6 +1,6 @@
 """What a run is played back from: its topology, the log of states, its flows and deadlocks, as numbers for a page.
 
-A port is a number: twice its link, plus which end it sends from. A lane is a port and priority that the log speaks of.
+A port is a number: twice its link, plus which end it sends from. A slot is a port and priority that the log speaks of.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import polars as pl
 
@@ -55,6 +55,19 @@ class Fabric:
         return self.links[port // 2][1 - port % 2]
 
 
+class DeadlockedPorts(TypedDict):
+    """A deadlock, as the page has it."""
+
+    found_us: float
+    since_us: float
+    """When the last of its queues was paused."""
+    ports: list[int]
+    """Each waits for the next, the last for the first."""
+    priority: int
+    victims: int
+    flows: list[int]
+
+
 @dataclass(frozen=True)
 class Playback:
     """One run, ready to be played."""
@@ -65,14 +78,13 @@ class Playback:
     every_us: float
     fabric: Fabric
     events: pl.DataFrame
-    """time_us, kind (number in KINDS), lane, value; in the order of time. The value of asked is the port that it is
+    """time_us, kind (number in KINDS), slot, value; in the order of time. The value of asked is the port that it is
     because of, or -1."""
-    lanes: list[tuple[int, int]]
-    """Port and priority of each lane."""
+    slots: list[tuple[int, int]]
+    """Port and priority of each slot."""
     flows: pl.DataFrame
     flows_total: int
-    deadlocks: list[dict[str, Any]]
-    """found_us, since_us, ports (each waits for the next), priority, flows."""
+    deadlocks: list[DeadlockedPorts]
     folder: Path
 
     @property
@@ -93,7 +105,7 @@ def from_folder(folder: Path) -> Playback:
     fabric = _fabric(text, folder)
     number = {name: port for port, name in enumerate(fabric.port_names)}
     every_us = _every_us(text, folder)
-    events, lanes = _events(pl.read_parquet(folder / "states.parquet"), number, every_us)
+    events, slots = _events(pl.read_parquet(folder / "states.parquet"), number, every_us)
     flows, total = flows_of(folder)
     summary = manifest["summary"]
     return Playback(
@@ -103,7 +115,7 @@ def from_folder(folder: Path) -> Playback:
         every_us,
         fabric,
         events,
-        lanes,
+        slots,
         flows,
         total,
         _deadlocks(folder, number),
@@ -157,11 +169,11 @@ def _events(
         .with_columns(pl.when(pl.col("kind").is_in(OF_INTERVALS)).then(last).otherwise("time_us").alias("time_us"))
         .sort("time_us", maintain_order=True)
     )
-    lanes = rows.select("p", "priority").unique().sort("p", "priority").with_row_index("lane")
-    rows = rows.join(lanes, on=["p", "priority"], how="left", maintain_order="left")
+    slots = rows.select("p", "priority").unique().sort("p", "priority").with_row_index("slot")
+    rows = rows.join(slots, on=["p", "priority"], how="left", maintain_order="left")
     value = pl.when(pl.col("kind") == "asked").then(pl.col("cause").fill_null(-1)).otherwise("value")
-    events = rows.select("time_us", "k", "lane", value.fill_null(0.0).cast(pl.Float32).alias("value"))
-    return events, lanes.select("p", "priority").rows()
+    events = rows.select("time_us", "k", "slot", value.fill_null(0.0).cast(pl.Float32).alias("value"))
+    return events, slots.select("p", "priority").rows()
 
 
 def flows_of(folder: Path) -> tuple[pl.DataFrame, int]:
@@ -174,15 +186,15 @@ def flows_of(folder: Path) -> tuple[pl.DataFrame, int]:
     return shown, len(flows)
 
 
-def _deadlocks(folder: Path, number: dict[str, int]) -> list[dict[str, Any]]:
+def _deadlocks(folder: Path, number: dict[str, int]) -> list[DeadlockedPorts]:
     path = folder / "deadlocks.parquet"
     table = pl.read_parquet(path).with_columns(pl.col("port").cast(pl.String)) if path.is_file() else pl.DataFrame()
-    found = []
+    found: list[DeadlockedPorts] = []
     for _, queues in table.group_by("deadlock", maintain_order=True) if len(table) else ():
         found.append(
             {
                 "found_us": queues["found_us"][0],
-                "since_us": queues["paused_since_us"].max(),
+                "since_us": max(queues["paused_since_us"].to_list()),
                 "ports": [number[port] for port in queues["port"]],
                 "priority": queues["priority"][0],
                 "victims": queues["victims"][0],

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from pauseframe._plain import Value
     from pauseframe.view.data import Playback
 
 SEQUENCE = 1
@@ -82,13 +83,13 @@ class _Trace:
         self._builder.write_packet(packet)
         return self._tracks
 
-    def begin(self, track: int, time_us: float, name: str, notes: dict[str, Any] | None = None) -> None:
+    def begin(self, track: int, time_us: float, name: str, notes: dict[str, Value] | None = None) -> None:
         self._write(track, time_us, self._event.TYPE_SLICE_BEGIN, name, notes)
 
     def end(self, track: int, time_us: float) -> None:
         self._write(track, time_us, self._event.TYPE_SLICE_END)
 
-    def instant(self, track: int, time_us: float, name: str, notes: dict[str, Any] | None = None) -> None:
+    def instant(self, track: int, time_us: float, name: str, notes: dict[str, Value] | None = None) -> None:
         self._write(track, time_us, self._event.TYPE_INSTANT, name, notes)
 
     def count(self, track: int, time_us: float, value: float) -> None:
@@ -103,7 +104,7 @@ class _Trace:
         return packet
 
     def _write(
-        self, track: int, time_us: float, kind: Any, name: str = "", notes: dict[str, Any] | None = None
+        self, track: int, time_us: float, kind: Any, name: str = "", notes: dict[str, Value] | None = None
     ) -> None:
         packet = self._packet(track, time_us, kind)
         if name:
@@ -123,21 +124,21 @@ class _Trace:
 def _node_tracks(run: Playback, trace: _Trace) -> dict[int, int]:
     """A track for each node that the log speaks of, switches first."""
     fabric = run.fabric
-    nodes = sorted({fabric.owner(port) for port, _ in run.lanes}, key=lambda node: (fabric.is_host[node], node))
+    nodes = sorted({fabric.owner(port) for port, _ in run.slots}, key=lambda node: (fabric.is_host[node], node))
     return {node: trace.track(("host " if fabric.is_host[node] else "switch ") + fabric.names[node]) for node in nodes}
 
 
 def _ports(run: Playback, trace: _Trace, nodes: dict[int, int]) -> None:
     """Each port and priority: its pauses with what happened there, its queue, its load."""
-    groups = {lane[0]: rows for lane, rows in run.events.group_by("lane", maintain_order=True)}
-    for lane, (port, priority) in enumerate(run.lanes):
+    groups = {slot[0]: rows for slot, rows in run.events.group_by("slot", maintain_order=True)}
+    for slot, (port, priority) in enumerate(run.slots):
         fabric = run.fabric
         name = f"{fabric.port_names[port]} → {fabric.names[fabric.peer(port)]}, priority {priority}"
         parent = trace.track(name, nodes[fabric.owner(port)])
         queue, load = (trace.track(what, parent, counter=unit) for what, unit in (("queue", "bytes"), ("load", "%")))
         tracks = {BACKLOG: queue, LOAD: load}
         scale = {BACKLOG: 1.0, LOAD: 100.0}
-        events = groups[lane].select("time_us", "k", "value").rows()
+        events = groups[slot].select("time_us", "k", "value").rows()
         for time_us, kind, value in events:
             if kind in tracks:
                 trace.count(tracks[kind], time_us, value * scale[kind])

@@ -238,6 +238,8 @@ impl Endpoints {
     fn continue_with(&mut self, slot: EndId, exchange: &Exchange, now: Time) {
         let end = self.end(slot);
         let side = end.address() & 1;
+        // Probes of a tail whose ACK was delayed are of no flow: the one before was over, and this one begins.
+        end.told = end.counts();
         end.begin(exchange);
         if exchange.writes > 0 {
             end.connection.send(exchange.writes, now);

@@ -61,7 +61,7 @@ impl FromStr for Demand {
     fn from_str(text: &str) -> Result<Demand, String> {
         let wrong = || {
             format!(
-                "{text:?} is no demand: use permutation, rack_permutation, all_to_all, n_to_1:SENDERS or \
+                "{text:?} is not a demand: use permutation, rack_permutation, all_to_all, n_to_1:SENDERS or \
                  skewed:EXPONENT"
             )
         };

@@ -18,12 +18,13 @@ mod tables;
 pub use demand::Demand;
 pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
+pub use tables::reference;
 
 use crate::resolve::{Resolved, build_topology};
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
-use pauseframe_results::{ResultsFolder, RunError, RunStatus, VERSION};
+use pauseframe_results::{Names, ResultsFolder, RunError, RunStatus, VERSION};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::watch::Watch;
@@ -191,7 +192,9 @@ fn static_results(
     let steady = steady(topology, ways, demand, &[seed], bound, watch)?.remove(0);
     let mut summary = FlowSummary::of_steady(resolved, demand, &steady, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
-    let (flows, links) = tables::of_steady(&steady, topology, ways);
+    let names = Names { topology, workloads: &[], transports: &[] };
+    let flows = tables::flows_of_steady(&steady, topology, ways).batch();
+    let links = tables::links(&names, &steady.paths, &steady.report.utilisation).batch();
     Ok(FlowResults { summary, flows, links })
 }
 
@@ -223,6 +226,9 @@ fn dynamic_results(
     let mut summary = FlowSummary::of_records(resolved, &records, &outcome, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
     let rows = if scenario.record.flows { &records[..] } else { &[] };
-    let (flows, links) = tables::of_records(rows, &outcome, topology, scenario);
+    let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
+    let names = Names { topology, workloads: &workloads, transports: &[] };
+    let flows = tables::flows_of_records(rows, &names).batch();
+    let links = tables::links(&names, &outcome.paths, &summary::utilisation(topology, &outcome)).batch();
     Ok(FlowResults { summary, flows, links })
 }

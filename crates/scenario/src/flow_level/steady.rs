@@ -10,7 +10,7 @@ use pauseframe_topology::routing::{NextHops, SwitchGraph};
 use pauseframe_topology::watch::Watch;
 
 /// Rates of all pairs of a demand, and what bounds them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Steady {
     /// The seed of demand and routes.
     pub seed: u64,

@@ -29,6 +29,7 @@ pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec};
 pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{MarkAt, Marker, NoMarker, NotEct, QueueDiscipline, Red, Step, Threshold};
+pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
     Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, Load, LogNormal, LogUniform,
@@ -47,7 +48,6 @@ pub use stop::Stop;
 pub use switch::{ClassSpec, SwitchSpec};
 pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
-pub use topology::parts::Family;
 pub use topology::*;
 pub use transport::{
     CacheName, DelayedAckFormName, EcnName, IdleRestartName, InitialWindow, ReceiveBufferName, RtoFormName,

@@ -129,7 +129,7 @@ fn ranges_are_said() {
 fn what_is_required_is_asked_for() {
     assert_eq!(
         errors_of("", &[]),
-        "s.toml: topology.kind: is required: one of fat_tree, xgft, leaf_spine, dumbbell, star, line, ring, jellyfish, torus, dragonfly, file, custom\n\
+        "s.toml: topology.kind: is required: one of fat_tree, xgft, pgft, leaf_spine, dumbbell, star, line, ring, jellyfish, torus, dragonfly, file, custom\n\
          s.toml: workload: is required: at least one; \
          add one, as in [[workload]] with kind = \"permutation\" and size = \"1 MB\""
     );

@@ -3,7 +3,7 @@
 use crate::resolve_as;
 use pauseframe_scenario::resolve::build_topology;
 use pauseframe_scenario::spec::File;
-use pauseframe_scenario::spec::{RoutingKind, TopologyKind};
+use pauseframe_scenario::spec::{GivenKind, RoutingKind, TopologyKind};
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::routing::tables_io::{self, TableFormat};
@@ -33,7 +33,8 @@ fn ring(routing: &str, switch: &str) -> String {
 #[test]
 fn files_become_part_of_the_scenario() {
     let resolved = file_plan(&[]).unwrap_or_else(|error| panic!("{error}"));
-    let TopologyKind::File(File { path, digest, .. }) = &resolved.scenario.topology.kind else { panic!() };
+    let TopologyKind::Given(GivenKind::File(file)) = &resolved.scenario.topology.kind else { panic!() };
+    let File { path, digest, .. } = file;
     assert_eq!(path, "triangle.json");
     // What sha256sum of coreutils says.
     assert_eq!(*digest, "sha256:6574b653e62561ff3265487708446bc83ab75915e84464ca1e122547e7878a0a");

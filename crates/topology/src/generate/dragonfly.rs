@@ -5,23 +5,33 @@
 //! circle of groups, so that both ends agree. With fewer groups than possible each pair gets as many links as
 //! all pairs can have, and the remaining global ports stay unused.
 
-use super::{GenerateError, add_hosts, at_least_one, bound_links, refuse};
+use super::{Family, GenerateError, add_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 use pauseframe_units::NodeId;
 
 const FAMILY: &str = "dragonfly";
 
-/// The size of a dragonfly, in the letters of the paper.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dragonfly {
-    /// Hosts at each switch.
-    pub p: u32,
-    /// Switches in each group.
-    pub a: u32,
-    /// Global links at each switch.
-    pub h: u32,
-    /// Groups: 2 to a h + 1.
-    pub g: u32,
+table! {
+    /// A dragonfly (Kim et al., ISCA 2008): p hosts at each switch, a switches in each of g groups, h links of a switch to other groups
+    #[derive(Copy, Eq)]
+    pub struct Dragonfly {
+        /// Hosts at each switch
+        p: u32 = required();
+        /// Switches in each group
+        a: u32 = required();
+        /// Links of each switch to other groups
+        h: u32 = required();
+        /// Groups: 2 to a h + 1
+        g: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Dragonfly {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        dragonfly(*self, host, fabric)
+    }
 }
 
 /// A dragonfly. Names: `s{group}_{i}`; `host0`.. in the order of their switches.

@@ -1,9 +1,27 @@
 //! The dumbbell: two switches and the one link between them that all traffic shares.
 
-use super::{GenerateError, add_hosts, at_least_one, bound_links};
+use super::{Family, GenerateError, add_hosts, at_least_one, bound_links};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 
 const FAMILY: &str = "dumbbell";
+
+table! {
+    /// Two switches and the link between them
+    pub struct Dumbbell {
+        /// Hosts at the left switch
+        left: u32 = required();
+        /// Hosts at the right switch
+        right: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Dumbbell {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        dumbbell(self.left, self.right, host, fabric)
+    }
+}
 
 /// `left` hosts (`l0`..) at the switch `left` and `right` hosts (`r0`..) at the switch `right`, joined by one
 /// `fabric_link`.

@@ -1,11 +1,27 @@
 //! The three-tier fat tree of equal switches (Al-Fares, Loukissas, Vahdat, SIGCOMM 2008): k pods, each of k/2
 //! edge and k/2 aggregation switches, and (k/2)^2 core switches.
 
-use super::{GenerateError, add_hosts, bound_links, refuse};
+use super::{Family, GenerateError, add_hosts, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 use pauseframe_units::NodeId;
 
 const FAMILY: &str = "fat_tree";
+
+table! {
+    /// Three-tier fat tree of `k`-port switches: k^3/4 hosts
+    pub struct FatTree {
+        /// Ports a switch, even; there are k^3/4 hosts
+        k: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for FatTree {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        fat_tree(self.k, host, fabric)
+    }
+}
 
 /// A fat tree of `k`-port switches with k^3/4 hosts and 5k^2/4 switches.
 ///

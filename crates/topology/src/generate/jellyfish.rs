@@ -5,8 +5,9 @@
 //! switch takes the place of random links. Beyond the paper, a graph that came out in parts is joined by
 //! crossing two links. With an odd number of ports in all, one port stays free.
 
-use super::{GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
+use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 use pauseframe_units::{IndexVec, NodeId};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -14,6 +15,29 @@ use rand_pcg::Pcg64;
 use std::collections::{BTreeMap, BTreeSet};
 
 const FAMILY: &str = "jellyfish";
+
+table! {
+    /// A random regular graph (Singla et al., NSDI 2012): each switch has `network_ports` links to others
+    pub struct JellyfishSpec {
+        /// Switches
+        switches: u32 = required();
+        /// Ports of each switch that lead to other switches
+        network_ports: u32 = required();
+        /// Hosts at each switch
+        hosts_per_switch: u32 = required();
+        /// Draws the links
+        seed: u64 = or(1);
+    }
+    pub fn try_read(t);
+}
+
+impl Family for JellyfishSpec {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        let &JellyfishSpec { switches, network_ports, hosts_per_switch, seed } = self;
+        let size = Jellyfish { switches, network_ports, hosts_per_switch };
+        jellyfish(size, seed, host, fabric)
+    }
+}
 
 /// How often a random step is tried before it is taken for impossible.
 const TRIES: usize = 1000;

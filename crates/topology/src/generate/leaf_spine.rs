@@ -1,9 +1,29 @@
 //! Leaf-spine: every leaf switch linked once to every spine switch (a folded Clos network of two tiers).
 
-use super::{GenerateError, add_hosts, add_switches, at_least_one, bound_links};
+use super::{Family, GenerateError, add_hosts, add_switches, at_least_one, bound_links};
 use crate::{Channel, Topology};
+use pauseframe_schema::table;
 
 const FAMILY: &str = "leaf_spine";
+
+table! {
+    /// Every leaf linked to every spine
+    pub struct LeafSpine {
+        /// Leaf switches
+        leaves: u32 = required();
+        /// Spine switches; every leaf has a link to each
+        spines: u32 = required();
+        /// Hosts at each leaf
+        hosts_per_leaf: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for LeafSpine {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        leaf_spine(self.leaves, self.spines, self.hosts_per_leaf, host, fabric)
+    }
+}
 
 /// `leaves` leaf switches with `hosts_per_leaf` hosts each, all linked to all `spines` spine switches.
 ///

@@ -1,9 +1,27 @@
 //! The line ("parking lot"): switches in a row.
 
-use super::{GenerateError, add_switches_with_hosts, at_least_one, bound_links};
+use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links};
 use crate::{Channel, Topology};
+use pauseframe_schema::table;
 
 const FAMILY: &str = "line";
+
+table! {
+    /// Switches in a line
+    pub struct Line {
+        /// Switches in the line
+        switches: u32 = required();
+        /// Hosts at each switch
+        hosts_per_switch: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Line {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        line(self.switches, self.hosts_per_switch, host, fabric)
+    }
+}
 
 /// `switches` switches (`s0`..) in a row with `hosts_per_switch` hosts at each: `host0`.. at `s0`, and so on.
 ///

@@ -1,35 +1,56 @@
-//! Generators of the usual families of fabrics, one file each.
+//! The usual families of fabrics: a file each, with keys and graph, and a line of the registry
+//! (`docs/how-to/add-a-topology-family.md`). Scenarios have them, and texts such as `fat_tree:k=6` (`named.rs`).
 //!
 //! Hosts come first and get the smallest node ids, in the order of their names; then the switches, level by
 //! level. Every parameter is checked before anything is built.
 
-mod dragonfly;
-mod dumbbell;
-mod fat_tree;
-mod jellyfish;
-mod leaf_spine;
-mod line;
 mod named;
-mod ring;
-mod star;
-mod torus;
-mod xgft;
 
-pub use dragonfly::{Dragonfly, dragonfly};
+pub use dragonfly::dragonfly;
 pub use dumbbell::dumbbell;
 pub use fat_tree::fat_tree;
 pub use jellyfish::{Jellyfish, expand_jellyfish, jellyfish};
 pub use leaf_spine::leaf_spine;
 pub use line::line;
 pub use named::{NamedError, families, named};
+pub use pgft::pgft;
 pub use ring::ring;
 pub use star::star;
 pub use torus::torus;
-pub use xgft::{pgft, xgft, xgft_with_external};
+pub use xgft::{xgft, xgft_with_external};
 
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::registry;
 use pauseframe_units::NodeId;
 use thiserror::Error;
+
+registry! {
+    /// The families
+    pub enum FamilyKind {
+        "fat_tree" => fat_tree::FatTree(FatTree);
+        "xgft" => xgft::Xgft(Xgft);
+        "pgft" => pgft::Pgft(Pgft);
+        "leaf_spine" => leaf_spine::LeafSpine(LeafSpine);
+        "dumbbell" => dumbbell::Dumbbell(Dumbbell);
+        "star" => star::Star(Star);
+        "line" => line::Line(Line);
+        "ring" => ring::Ring(Ring);
+        "jellyfish" => jellyfish::Jellyfish(JellyfishSpec);
+        "torus" => torus::Torus(Torus);
+        "dragonfly" => dragonfly::Dragonfly(Dragonfly);
+    }
+    pub fn read(t);
+    impl Family;
+}
+
+/// What a family has to do.
+pub trait Family {
+    /// The graph, with these links at hosts and between switches.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters.
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError>;
+}
 
 /// The most links that a generator builds; more is taken for a slip of the pen.
 pub const LINKS_MAX: u64 = 4_000_000;

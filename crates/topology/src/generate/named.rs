@@ -1,18 +1,21 @@
 //! Families by a short text, as on a command line: `fat_tree:k=6`, `jellyfish:switches=225,network_ports=32,
 //! hosts_per_switch=32,seed=7`.
 //!
-//! Every family also takes `rate`, `delay` (links at hosts; 10 Gbps and 1 us without), `fabric_rate` and
-//! `fabric_delay` (links between switches; as those at hosts without). Lists are written `8x2`.
+//! The keys are those that the families declare. Every family also takes `rate`, `delay` (links at hosts; 10 Gbps and
+//! 1 us without), `fabric_rate` and `fabric_delay` (links between switches; as those at hosts without). Lists are written
+//! `8x2`. A jellyfish can have `ports`, of all kinds, in place of `network_ports`.
 
-use super::{
-    Dragonfly, GenerateError, Jellyfish, dragonfly, dumbbell, fat_tree, jellyfish, leaf_spine, line, pgft,
-    ring, star, torus, xgft,
-};
-use crate::interchange::did_you_mean;
+use super::{FamilyKind, GenerateError};
+use crate::interchange::{did_you_mean, hint};
 use crate::{Channel, Topology};
+use pauseframe_schema::docs::OptionDoc;
+use pauseframe_schema::document::{Item, Place, Value, parse_word};
+use pauseframe_schema::language::Language;
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::shape::Shape;
 use pauseframe_units::{BitRate, Span};
-use std::error::Error;
-use std::num::ParseIntError;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -27,49 +30,37 @@ pub enum NamedError {
     Generate(#[from] GenerateError),
 }
 
-/// Builds a family from the parameters that were given, with the links at hosts and between switches.
-type Build = fn(&mut Parameters, Channel, Channel) -> Result<Topology, NamedError>;
+/// What the links are, in a text.
+const LINKS: [&str; 4] = ["rate", "delay", "fabric_rate", "fabric_delay"];
 
-/// The families: name, parameters as help texts show them, and how one is built.
-static FAMILIES: [(&str, &str, Build); 11] = [
-    ("fat_tree", "k", |given, host, fabric| Ok(fat_tree(given.take("k")?, host, fabric)?)),
-    ("xgft", "m, w (lists: m=4x4,w=1x2)", |given, host, fabric| {
-        Ok(xgft(&given.list("m")?, &given.list("w")?, host, fabric)?)
-    }),
-    ("pgft", "m, w, p (lists: m=4x4,w=1x2,p=1x2)", |given, host, fabric| {
-        Ok(pgft(&given.list("m")?, &given.list("w")?, &given.list("p")?, host, fabric)?)
-    }),
-    ("leaf_spine", "leaves, spines, hosts_per_leaf", |given, host, fabric| {
-        let (leaves, spines) = (given.take("leaves")?, given.take("spines")?);
-        Ok(leaf_spine(leaves, spines, given.take("hosts_per_leaf")?, host, fabric)?)
-    }),
-    (
-        "jellyfish",
-        "switches, network_ports (or ports, of all kinds), hosts_per_switch, seed = 1",
-        |given, host, fabric| Ok(jellyfish(jellyfish_size(given)?, given.or("seed", 1)?, host, fabric)?),
-    ),
-    ("torus", "lengths (a list: lengths=4x4), hosts_per_switch = 1", |given, host, fabric| {
-        Ok(torus(&given.list("lengths")?, given.or("hosts_per_switch", 1)?, host, fabric)?)
-    }),
-    ("dragonfly", "p, a, h, g", |given, host, fabric| {
-        let [p, a, h, g] = [given.take("p")?, given.take("a")?, given.take("h")?, given.take("g")?];
-        Ok(dragonfly(Dragonfly { p, a, h, g }, host, fabric)?)
-    }),
-    ("dumbbell", "left, right", |given, host, fabric| {
-        Ok(dumbbell(given.take("left")?, given.take("right")?, host, fabric)?)
-    }),
-    ("star", "hosts", |given, host, _| Ok(star(given.take("hosts")?, host)?)),
-    ("line", "switches, hosts_per_switch", |given, host, fabric| {
-        Ok(line(given.take("switches")?, given.take("hosts_per_switch")?, host, fabric)?)
-    }),
-    ("ring", "switches, hosts_per_switch", |given, host, fabric| {
-        Ok(ring(given.take("switches")?, given.take("hosts_per_switch")?, host, fabric)?)
-    }),
-];
+static LANGUAGE: Language = Language::new(|ledger| drop(read(ledger)), &[], &[]);
+
+fn read(ledger: &mut Ledger) -> Option<FamilyKind> {
+    let mut table = Table::root(ledger);
+    let family = FamilyKind::read(&mut table, "kind", None, "Family of the fabric");
+    table.finish();
+    family
+}
+
+/// The keys of a family.
+fn keys(family: &str) -> impl Iterator<Item = &'static OptionDoc> {
+    let when = format!("kind = {family}");
+    LANGUAGE.options().iter().filter(move |option| option.when == when)
+}
 
 /// The names of the families, each with its parameters, for help texts.
-pub fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FAMILIES.iter().map(|&(name, keys, _)| (name, keys))
+pub fn families() -> impl Iterator<Item = (&'static str, String)> {
+    FamilyKind::NAMES.iter().map(|&(name, _)| (name, parameters(name)))
+}
+
+fn parameters(family: &str) -> String {
+    let shown = |key: &OptionDoc| match (&key.shape, key.default.as_str()) {
+        (Shape::List(_), "required") => format!("{0} (a list: {0}=4x4)", key.path),
+        (_, "required") if key.path == "network_ports" => "network_ports (or ports, of all kinds)".to_owned(),
+        (_, "required") => key.path.clone(),
+        (_, default) => format!("{} = {default}", key.path),
+    };
+    keys(family).map(shown).collect::<Vec<_>>().join(", ")
 }
 
 /// Builds the family that `text` names.
@@ -79,104 +70,120 @@ pub fn families() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn named(text: &str) -> Result<Topology, NamedError> {
     let (family, rest) = text.split_once(':').unwrap_or((text, ""));
     let family = family.trim();
-    let Some(&(_, _, build)) = FAMILIES.iter().find(|(name, ..)| *name == family) else {
-        let names: Vec<String> = families().map(|(name, _)| name.to_owned()).collect();
-        let near = did_you_mean(family, names.iter());
-        let all = names.join(", ");
-        return Err(NamedError::Text(format!("there is no family {family:?}{near}; there are {all}")));
+    let names: Vec<String> = FamilyKind::NAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    if !names.iter().any(|name| name == family) {
+        let hint = hint(&did_you_mean(family, names.iter()), &names);
+        return Err(NamedError::Text(format!("there is no family {family:?}{hint}")));
+    }
+    build(family, rest).map_err(|error| match error {
+        NamedError::Text(why) => NamedError::Text(format!("{family}: {why}")),
+        refused @ NamedError::Generate(_) => refused,
+    })
+}
+
+fn build(family: &str, rest: &str) -> Result<Topology, NamedError> {
+    let mut given = pairs(rest)?;
+    if family == "jellyfish" {
+        count_network_ports(&mut given)?;
+    }
+    check_names(family, &given)?;
+    let host = Channel {
+        rate: quantity(&given, "rate", BitRate::gbps(10))?,
+        delay: quantity(&given, "delay", Span::from_us(1))?,
     };
-    let mut given = Parameters::parse(family, rest)?;
-    let rate = given.or("rate", BitRate::gbps(10))?;
-    let delay = given.or("delay", Span::from_us(1))?;
-    let host = Channel { rate, delay };
-    let fabric = Channel { rate: given.or("fabric_rate", rate)?, delay: given.or("fabric_delay", delay)? };
-    let topology = build(&mut given, host, fabric)?;
-    given.finish()?;
-    Ok(topology)
+    let fabric = Channel {
+        rate: quantity(&given, "fabric_rate", host.rate)?,
+        delay: quantity(&given, "fabric_delay", host.delay)?,
+    };
+    Ok(declared(family, &given)?.generate(host, fabric)?)
+}
+
+/// The family as its declaration reads it.
+fn declared(family: &str, given: &BTreeMap<&str, String>) -> Result<FamilyKind, NamedError> {
+    let mut root = Item::table(Place::Set);
+    root.insert("kind", Item { value: Value::Text(family.to_owned()), place: Place::Set });
+    for key in keys(family) {
+        match given.get(key.path.as_str()) {
+            Some(text) => root.insert(&key.path, item(key, text)?),
+            None if key.default == "required" => {
+                let all = parameters(family);
+                return wrong(format!("{} is missing; its parameters are {all}", key.path));
+            }
+            None => {}
+        }
+    }
+    let mut ledger = Ledger::new(&root, "", &LANGUAGE);
+    let read = read(&mut ledger);
+    match (read, ledger.close()) {
+        (Some(family), Ok(_)) => Ok(family),
+        (_, Err(problems)) => {
+            let lines = problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
+            wrong(lines.collect::<Vec<_>>().join("; "))
+        }
+        (None, Ok(_)) => wrong("it cannot be read".to_owned()),
+    }
+}
+
+/// A value as a document would have it.
+fn item(key: &OptionDoc, text: &str) -> Result<Item, NamedError> {
+    if !matches!(key.shape, Shape::List(_)) {
+        return Ok(parse_word(text, Place::Set));
+    }
+    let number = |part: &str| Some(Item { value: Value::Integer(part.parse().ok()?), place: Place::Set });
+    match text.split('x').map(number).collect() {
+        Some(numbers) => Ok(Item { value: Value::Array(numbers), place: Place::Set }),
+        None => wrong(format!("{} = {text:?} is not a list of whole numbers such as 8x2", key.path)),
+    }
+}
+
+/// What stands after the colon.
+fn pairs(text: &str) -> Result<BTreeMap<&str, String>, NamedError> {
+    let mut found = BTreeMap::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some((key, value)) = part.split_once('=') else {
+            let list = if part.parse::<u32>().is_ok() { "; lists are written 4x4" } else { "" };
+            return wrong(format!("{part:?} is not of the form parameter=value{list}"));
+        };
+        if found.insert(key.trim(), value.trim().to_owned()).is_some() {
+            return wrong(format!("{} is given twice", key.trim()));
+        }
+    }
+    Ok(found)
+}
+
+fn check_names(family: &str, given: &BTreeMap<&str, String>) -> Result<(), NamedError> {
+    let known: Vec<String> =
+        keys(family).map(|key| key.path.clone()).chain(LINKS.map(str::to_owned)).collect();
+    let Some(key) = given.keys().find(|key| !known.iter().any(|name| name == *key)) else { return Ok(()) };
+    wrong(format!("there is no parameter {key:?}{}", did_you_mean(key, known.iter())))
+}
+
+fn quantity<T: FromStr>(given: &BTreeMap<&str, String>, key: &str, default: T) -> Result<T, NamedError>
+where
+    T::Err: std::fmt::Display,
+{
+    let Some(value) = given.get(key) else { return Ok(default) };
+    value.parse().map_err(|why| NamedError::Text(format!("{key} = {value:?}: {why}")))
 }
 
 /// `ports` are those of a switch in all; what the hosts leave is for the network.
-fn jellyfish_size(given: &mut Parameters) -> Result<Jellyfish, NamedError> {
-    let switches = given.take("switches")?;
-    let hosts_per_switch: u32 = given.take("hosts_per_switch")?;
-    let ports: Option<u32> = given.optional("ports")?;
-    let network_ports = match ports {
-        None => given.take("network_ports")?,
-        Some(ports) => ports.checked_sub(hosts_per_switch).ok_or_else(|| {
-            NamedError::Text(format!("jellyfish: {hosts_per_switch} hosts do not fit on {ports} ports"))
-        })?,
+fn count_network_ports(given: &mut BTreeMap<&str, String>) -> Result<(), NamedError> {
+    let Some(ports) = given.remove("ports") else { return Ok(()) };
+    if given.contains_key("network_ports") {
+        return wrong("give ports or network_ports, not both".to_owned());
+    }
+    let whole = |key: &str, text: &str| {
+        text.parse::<u32>().map_err(|_| NamedError::Text(format!("{key} = {text:?} is not a whole number")))
     };
-    Ok(Jellyfish { switches, network_ports, hosts_per_switch })
+    let hosts = given.get("hosts_per_switch").map_or("0", String::as_str);
+    let (ports, hosts) = (whole("ports", &ports)?, whole("hosts_per_switch", hosts)?);
+    let Some(left) = ports.checked_sub(hosts) else {
+        return wrong(format!("{hosts} hosts do not fit on {ports} ports"));
+    };
+    given.insert("network_ports", left.to_string());
+    Ok(())
 }
 
-/// What stands after the colon and has not been asked for yet.
-struct Parameters {
-    family: String,
-    left: Vec<(String, String)>,
-    asked: Vec<String>,
-}
-
-impl Parameters {
-    fn parse(family: &str, text: &str) -> Result<Parameters, NamedError> {
-        let mut left: Vec<(String, String)> = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let Some((key, value)) = part.split_once('=') else {
-                return Err(NamedError::Text(format!(
-                    "{family}: {part:?} is not of the form parameter=value"
-                )));
-            };
-            let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-            if left.iter().any(|(other, _)| *other == key) {
-                return Err(NamedError::Text(format!("{family}: {key} is given twice")));
-            }
-            left.push((key, value));
-        }
-        Ok(Parameters { family: family.to_owned(), left, asked: Vec::new() })
-    }
-
-    fn text(&mut self, key: &str) -> Option<String> {
-        self.asked.push(key.to_owned());
-        let place = self.left.iter().position(|(given, _)| given == key)?;
-        Some(self.left.remove(place).1)
-    }
-
-    fn optional<T: FromStr<Err: Error + 'static>>(&mut self, key: &str) -> Result<Option<T>, NamedError> {
-        let Some(value) = self.text(key) else { return Ok(None) };
-        let family = &self.family;
-        let wrong = |why: T::Err| match (&why as &dyn Error).downcast_ref::<ParseIntError>() {
-            Some(_) => {
-                NamedError::Text(format!("{family}: {key} = {value:?} is not a whole number in its range"))
-            }
-            None => NamedError::Text(format!("{family}: {key} = {value:?}: {why}")),
-        };
-        value.parse().map(Some).map_err(wrong)
-    }
-
-    fn or<T: FromStr<Err: Error + 'static>>(&mut self, key: &str, default: T) -> Result<T, NamedError> {
-        Ok(self.optional(key)?.unwrap_or(default))
-    }
-
-    fn take<T: FromStr<Err: Error + 'static>>(&mut self, key: &str) -> Result<T, NamedError> {
-        self.optional(key)?.ok_or_else(|| self.missing(key))
-    }
-
-    fn list(&mut self, key: &str) -> Result<Vec<u32>, NamedError> {
-        let text = self.text(key).ok_or_else(|| self.missing(key))?;
-        let family = &self.family;
-        let wrong = |_| {
-            NamedError::Text(format!("{family}: {key} = {text:?} is not a list of whole numbers such as 8x2"))
-        };
-        text.split('x').map(|item| item.parse().map_err(wrong)).collect()
-    }
-
-    fn missing(&self, key: &str) -> NamedError {
-        let all = families().find(|(name, _)| *name == self.family).map_or("", |(_, keys)| keys);
-        NamedError::Text(format!("{}: {key} is missing; its parameters are {all}", self.family))
-    }
-
-    fn finish(self) -> Result<(), NamedError> {
-        let Some((key, _)) = self.left.first() else { return Ok(()) };
-        let near = did_you_mean(key, self.asked.iter());
-        Err(NamedError::Text(format!("{}: there is no parameter {key:?}{near}", self.family)))
-    }
+fn wrong<T>(why: String) -> Result<T, NamedError> {
+    Err(NamedError::Text(why))
 }

@@ -1,9 +1,27 @@
 //! The ring: the smallest fabric whose shortest paths can deadlock under pause.
 
-use super::{GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
+use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, Topology};
+use pauseframe_schema::table;
 
 const FAMILY: &str = "ring";
+
+table! {
+    /// Switches in a ring, at least three
+    pub struct Ring {
+        /// Switches in the ring, at least 3
+        switches: u32 = required();
+        /// Hosts at each switch
+        hosts_per_switch: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Ring {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        ring(self.switches, self.hosts_per_switch, host, fabric)
+    }
+}
 
 /// `switches` switches (`s0`..) in a ring with `hosts_per_switch` hosts at each: `host0`.. at `s0`, and so on.
 ///

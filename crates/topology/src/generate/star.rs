@@ -1,9 +1,25 @@
 //! The star: one switch and its hosts.
 
-use super::{GenerateError, add_hosts, at_least_one, bound_links};
+use super::{Family, GenerateError, add_hosts, at_least_one, bound_links};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 
 const FAMILY: &str = "star";
+
+table! {
+    /// One switch
+    pub struct Star {
+        /// Hosts at the one switch
+        hosts: u32 = required();
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Star {
+    fn generate(&self, host: Channel, _: Channel) -> Result<Topology, GenerateError> {
+        star(self.hosts, host)
+    }
+}
 
 /// `hosts` hosts (`host0`..) at one switch, `switch`.
 ///

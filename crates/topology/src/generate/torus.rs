@@ -1,10 +1,28 @@
 //! The torus (k-ary n-cube with its own length in each dimension; Dally, "Performance analysis of k-ary n-cube
 //! interconnection networks", IEEE Trans. Computers 1990).
 
-use super::{GenerateError, add_hosts, at_least_one, bound_links, refuse};
+use super::{Family, GenerateError, add_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 
 const FAMILY: &str = "torus";
+
+table! {
+    /// Switches on a grid that closes on itself, `lengths[i]` along dimension i
+    pub struct Torus {
+        /// Switches along each dimension
+        lengths: Vec<u32> = required();
+        /// Hosts at each switch
+        hosts_per_switch: u32 = or(1);
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Torus {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        torus(&self.lengths, self.hosts_per_switch, host, fabric)
+    }
+}
 
 /// A torus with `lengths[i]` switches along dimension i and `hosts_per_switch` hosts at each switch.
 ///

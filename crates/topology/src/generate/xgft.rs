@@ -1,14 +1,32 @@
-//! Extended generalised fat trees: XGFT (Öhring, Ibel, Das, Kumar, IPPS 1995) and PGFT with parallel links
-//! (Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI global collectives",
-//! JPDC 2012).
+//! Extended generalised fat trees: XGFT (Öhring, Ibel, Das, Kumar, IPPS 1995).
 //!
 //! A node of level l is a word of h digits; digit i counts to `w_i` for i <= l and to `m_i` above. Nodes of
 //! the levels l and l + 1 are linked if their words agree in all digits but digit l + 1. Left out: hosts with
 //! more than one link (`w_1` > 1), because a host of this simulator has one port.
 
-use super::{GenerateError, bound_links, refuse};
+use super::{Family, GenerateError, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
+use pauseframe_schema::table;
 use pauseframe_units::NodeId;
+
+table! {
+    /// XGFT(h; m_1..m_h; w_1..w_h), Öhring 1995: children and parents of a node at each level, from the hosts up
+    pub struct Xgft {
+        /// Children of a node of each level above the hosts, m_1 to m_h
+        m: Vec<u32> = required();
+        /// Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1
+        w: Vec<u32> = required();
+        /// Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources
+        external: u32 = or_in(0, 0..=1_000_000);
+    }
+    pub fn try_read(t);
+}
+
+impl Family for Xgft {
+    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError> {
+        xgft_with_external(&self.m, &self.w, self.external, host, fabric)
+    }
+}
 
 /// XGFT(h; m; w): `m[i]` children for a node of level i + 1, `w[i]` parents for a node of level i; level 0 =
 /// hosts.
@@ -56,21 +74,8 @@ pub fn xgft_with_external(
     Ok(topology)
 }
 
-/// PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its parents.
-///
-/// # Errors
-/// As [`xgft`]; `p[0]` must be 1 too.
-pub fn pgft(
-    m: &[u32],
-    w: &[u32],
-    p: &[u32],
-    host_link: Channel,
-    fabric_link: Channel,
-) -> Result<Topology, GenerateError> {
-    build("pgft", m, w, p, host_link, fabric_link)
-}
-
-fn build(
+/// An XGFT with `p[i]` parallel links between a node of level i and each of its parents.
+pub(super) fn build(
     family: &'static str,
     m: &[u32],
     w: &[u32],

@@ -96,6 +96,12 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a Strin
     best.map_or(String::new(), |(_, known)| format!("; did you mean {known:?}?"))
 }
 
+/// What may have been meant, and what there is.
+pub(crate) fn hint(near: &str, all: &[String]) -> String {
+    let all = all.join(", ");
+    if near.is_empty() { format!("; there are {all}") } else { format!("{near} There are {all}") }
+}
+
 /// A whole number, or a message that says what it is for.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is not {what}: write a whole number"))

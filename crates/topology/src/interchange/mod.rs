@@ -25,7 +25,7 @@ mod ibnetdiscover;
 mod labels;
 mod node_link;
 
-pub(crate) use draft::did_you_mean;
+pub(crate) use draft::{did_you_mean, hint};
 use guard::check_name;
 pub use guard::read_text;
 pub use labels::{Address, Labels};
@@ -170,6 +170,10 @@ fn read_named(
     format: Format,
     defaults: Defaults,
 ) -> Result<Import, InterchangeError> {
+    if text.trim().is_empty() {
+        let message = "the file is empty: export the topology anew, or name another file";
+        return Err(Flaw::of_file(message).in_file(file));
+    }
     let reader = match format {
         Format::GraphMl => graphml::read,
         Format::NodeLink => node_link::read,

@@ -5,8 +5,12 @@
 //! switch between two of its neighbours in one order; a worse result is kept with the probability of Metropolis et al.
 //! (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
 //!
+//! Where nothing is left to shorten, as much work goes into even loads ([`even`]).
+//!
 //! Trees grow level by level in bits ([`super::reach`]), and a move is dropped at the level where its cost is too high.
 //! Work is counted in words, not seconds, so a seed gives the same orders everywhere.
+
+mod even;
 
 use super::SwitchGraph;
 use super::reach::{Reach, words_for};
@@ -162,18 +166,14 @@ impl<'a> Search<'a> {
         }
         self.keys = best.1;
         self.look_again();
-        Ok(())
+        self.even_out(effort, watch)
     }
 
     /// Tries one move; the words looked at.
     fn step(&mut self, temperature: f64) -> u64 {
-        let lane = self.rng.random_range(self.fixed..self.keys.len());
-        let switch = self.rng.random_range(0..self.graph.len() as u32);
-        let key = self.propose(lane, switch);
-        let old = std::mem::replace(&mut self.keys[lane][switch as usize], key);
-        // Metropolis: the draw first, so that the trees need not be grown beyond the cost that it allows.
-        let draw: f64 = self.rng.random_range(f64::MIN_POSITIVE..1.0);
-        let limit = self.cost as f64 - temperature * draw.ln();
+        let (lane, switch, old) = self.shift();
+        // The draw first, so that the trees need not be grown beyond the cost that it allows.
+        let limit = self.cost as f64 + self.allowance(temperature);
         let mut scratch = std::mem::take(&mut self.scratch);
         let (cost, work) = self.grow(lane, &mut scratch, limit);
         match cost {
@@ -185,6 +185,20 @@ impl<'a> Search<'a> {
         }
         self.scratch = scratch;
         work + 64
+    }
+
+    /// Puts some switch elsewhere in the order of some lane; which, and its key before.
+    fn shift(&mut self) -> (usize, u32, f64) {
+        let lane = self.rng.random_range(self.fixed..self.keys.len());
+        let switch = self.rng.random_range(0..self.graph.len() as u32);
+        let key = self.propose(lane, switch);
+        (lane, switch, std::mem::replace(&mut self.keys[lane][switch as usize], key))
+    }
+
+    /// By how much a move may raise a cost (Metropolis).
+    fn allowance(&mut self, temperature: f64) -> f64 {
+        let draw: f64 = self.rng.random_range(f64::MIN_POSITIVE..1.0);
+        -temperature * draw.ln()
     }
 
     /// A key for `switch` in another gap between its neighbours.

@@ -62,16 +62,47 @@ impl Dependency {
     }
 }
 
+/// Numbers for the turns at switches: one for each pair of the arcs of a switch (in, out).
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    /// The place of a port among the arcs of its switch.
+    place: Vec<u32>,
+    /// The first number of each switch, and that behind the last.
+    first: Vec<usize>,
+}
+
+impl Turns {
+    pub(super) fn of(graph: &SwitchGraph) -> Turns {
+        let mut place = vec![u32::MAX; graph.port_count()];
+        let mut first = vec![0];
+        for switch in 0..graph.len() as u32 {
+            let arcs = graph.arcs(switch);
+            for (i, arc) in arcs.iter().enumerate() {
+                place[arc.port.0 as usize] = i as u32;
+            }
+            first.push(first[switch as usize] + arcs.len().pow(2));
+        }
+        Turns { place, first }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.first[self.first.len() - 1]
+    }
+
+    /// What arrives at `switch` over `held` goes out through `wanted`.
+    pub(super) fn number(&self, graph: &SwitchGraph, switch: u32, held: PortId, wanted: PortId) -> usize {
+        let [incoming, outgoing] = [held.reverse(), wanted].map(|port| self.place[port.0 as usize] as usize);
+        self.first[switch as usize] + incoming * graph.arcs(switch).len() + outgoing
+    }
+}
+
 /// Collects the dependencies of one or more plans over the same switches.
 #[derive(Clone, Debug)]
 pub struct Dependencies<'a> {
     graph: &'a SwitchGraph,
     ports: usize,
-    /// The place of a port among the arcs of its switch.
-    place: Vec<u32>,
-    /// The first slot of a switch: it has one for each pair of its arcs (in, out) and lane.
-    first_slot: Vec<usize>,
-    /// Whether a slot's dependency is known already, one bit each.
+    turns: Turns,
+    /// Whether the dependency of a turn in a lane is known already, one bit each.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
@@ -82,20 +113,10 @@ impl<'a> Dependencies<'a> {
     /// # Errors
     /// If there are too many pairs of channels to keep.
     pub fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<Dependencies<'a>, RoutingError> {
-        let ports = graph.port_count();
-        let mut place = vec![u32::MAX; ports];
-        let mut first_slot = vec![0];
-        for switch in 0..graph.len() as u32 {
-            let arcs = graph.arcs(switch);
-            for (i, arc) in arcs.iter().enumerate() {
-                place[arc.port.0 as usize] = i as u32;
-            }
-            first_slot.push(first_slot[switch as usize] + arcs.len().pow(2));
-        }
-        let slots = first_slot[graph.len()];
-        bound_rows(&[slots, lanes.div_ceil(8)])?;
-        let known = vec![0; (slots * lanes).div_ceil(64)];
-        Ok(Dependencies { graph, ports, place, first_slot, known, found: Vec::new() })
+        let (ports, turns) = (graph.port_count(), Turns::of(graph));
+        bound_rows(&[turns.count(), lanes.div_ceil(8)])?;
+        let known = vec![0; (turns.count() * lanes).div_ceil(64)];
+        Ok(Dependencies { graph, ports, turns, known, found: Vec::new() })
     }
 
     /// Adds one dependency: what arrives over `held` goes out through `wanted`, both in `lane`. The witness
@@ -105,10 +126,8 @@ impl<'a> Dependencies<'a> {
     /// If `wanted` is a link that the graph given to [`Dependencies::new`] does not have.
     pub fn add(&mut self, lane: u8, held: PortId, wanted: PortId, witness: impl FnOnce() -> Witness) {
         let Some(switch) = self.graph.head(held) else { return };
-        let arcs = self.graph.arcs(switch).len();
-        let [incoming, outgoing] = [held.reverse(), wanted].map(|port| self.place[port.0 as usize] as usize);
-        let slots = self.first_slot[self.graph.len()];
-        let slot = usize::from(lane) * slots + self.first_slot[switch as usize] + incoming * arcs + outgoing;
+        let slot =
+            usize::from(lane) * self.turns.count() + self.turns.number(self.graph, switch, held, wanted);
         let bit = 1_u64 << (slot % 64);
         if self.known[slot / 64] & bit == 0 {
             self.known[slot / 64] |= bit;

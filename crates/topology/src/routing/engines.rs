@@ -6,7 +6,7 @@ use super::{
     SpanningTrees, UpDown,
 };
 use crate::Topology;
-use crate::interchange::did_you_mean;
+use crate::interchange::{did_you_mean, hint};
 use pauseframe_units::NodeId;
 
 /// The engines by name, with a line of help.
@@ -82,8 +82,8 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
         "lash" => Box::new(Lash { lanes_max: lanes.unwrap_or(8), seed }),
         _ => {
             let names = ENGINES.map(|(name, _)| name.to_owned());
-            let near = did_you_mean(name, names.iter());
-            return Err(RoutingError::Engine { name: name.to_owned(), hint: near, all: names.join(", ") });
+            let hint = hint(&did_you_mean(name, names.iter()), &names);
+            return Err(RoutingError::Engine { name: name.to_owned(), hint });
         }
     })
 }

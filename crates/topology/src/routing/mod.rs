@@ -143,14 +143,12 @@ pub enum RoutingError {
         most: u64,
     },
     /// There is no such engine.
-    #[error("there is no routing engine {name:?}{hint}; there are {all}")]
+    #[error("there is no routing engine {name:?}{hint}")]
     Engine {
         /// What was asked for.
         name: String,
-        /// The nearest name, or nothing.
+        /// The nearest name, and all names.
         hint: String,
-        /// All names.
-        all: String,
     },
     /// An engine does not have a setting that was given.
     #[error("the engine {engine:?} has no setting {setting:?}: leave it out")]
@@ -234,7 +232,7 @@ fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> 
 pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     if topology.hosts().next().is_none() {
         return Err(RoutingError::Nothing(
-            "the topology has no hosts; give every switch some (hosts_per_switch)",
+            "the topology has no hosts: give every switch some (--hosts-per-switch 4, in Python with_hosts(4))",
         ));
     }
     if topology.switches().next().is_none() {

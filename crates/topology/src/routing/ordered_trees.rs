@@ -136,6 +136,11 @@ impl<'a> TreeGrower<'a> {
         }
     }
 
+    /// The load of each port: pairs of hosts, each by the part of its packets that take the port.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = f64> {
+        self.load.iter().map(|load| *load as f64 / WHOLE as f64)
+    }
+
     /// Adds the routes of a finished tree to the load of its ports.
     fn count_routes(&mut self, to: u32, tree: &[PortId]) {
         let targets = self.graph.hosts(to).len() as u64;

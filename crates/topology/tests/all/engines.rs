@@ -5,8 +5,8 @@ use crate::max_min::{mean_rate, permutation};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{self, Jellyfish};
 use pauseframe_topology::routing::{
-    Auto, Dependencies, DependencyGraph, Dfsssp, ForwardingTables, Lash, NextHops, OrderPair, Packing,
-    RoutingEngine, RoutingError, SpanningTrees, SwitchGraph, UpDown, VlanSets, pack_spanning_trees,
+    Auto, Dependencies, DependencyGraph, Dfsssp, Effort, ForwardingTables, Lash, NextHops, OrderPair,
+    Packing, RoutingEngine, RoutingError, SpanningTrees, SwitchGraph, UpDown, VlanSets, pack_spanning_trees,
 };
 use pauseframe_units::LinkId;
 use proptest::prelude::*;
@@ -383,6 +383,21 @@ fn plans_come_as_near_to_ecmp_as_measured_before() {
     assert!(pair > 0.97 && pair < 1.06);
     assert!(hubs > 0.95 && hubs >= exact - 0.01 && exact >= kruskal - 0.01 && kruskal > 0.85);
     assert!(one_lane < 0.85);
+}
+
+#[test]
+fn sparse_graphs_come_near_to_ecmp_in_two_lanes() {
+    let rate = |topology: &Topology, effort| {
+        let hops = NextHops::shortest(topology).unwrap();
+        relative_rate(topology, &hops, &OrderPair { effort, ..order_pair(2, 16) }, 40)
+    };
+    let size = generate::Dragonfly { p: 4, a: 4, h: 2, g: 9 };
+    let topology = generate::dragonfly(size, LINK, LINK).unwrap();
+    let [fast, normal] = [Effort::Fast, Effort::Normal].map(|effort| rate(&topology, effort));
+    let cubic = rate(&jellyfish(60, 3, 4, 1), Effort::Fast);
+    println!("dragonfly: no detours {fast:.3}, even loads too {normal:.3}; cubic {cubic:.3}");
+    assert!(normal > 1.01 && normal > fast);
+    assert!(cubic > 0.96);
 }
 
 #[test]

@@ -39,6 +39,9 @@ fn families_are_the_generators() {
 
 #[test]
 fn every_family_says_what_it_misses() {
+    assert!(
+        families().any(|(family, keys)| family == "jellyfish" && keys.contains("or ports, of all kinds"))
+    );
     for (family, _) in families() {
         let error = named(family).unwrap_err().to_string();
         assert!(error.contains("is missing; its parameters are"), "{error}");
@@ -52,7 +55,11 @@ fn slips_of_the_pen_are_named() {
     assert!(error("fat_tree:k=4,rat=1 Gbps").contains("no parameter \"rat\"; did you mean \"rate\"?"));
     assert!(error("fat_tree:k").contains("not of the form parameter=value"));
     assert!(error("fat_tree:k=4,k=6").contains("given twice"));
-    assert!(error("fat_tree:k=four").contains("k = \"four\""));
+    assert!(error("fat_tree:k=four").contains("k: \"four\" is text; expected a whole number"));
+    assert!(error("xgft:m=4xx,w=1x2").contains("such as 8x2"));
+    assert!(error("xgft:m=99999999999x4,w=1x2").contains("xgft: m: "));
+    assert!(error("fat_tree:k=4,rate=10").contains("rate = \"10\""));
+    assert!(error("jellyfish:switches=5,ports=x,hosts_per_switch=4").contains("ports = \"x\""));
     assert!(error("fat_tree:k=5").contains("k = 5"));
     assert!(error("torus:lengths=4,4").contains("not of the form"));
     assert!(error("jellyfish:switches=5,ports=3,hosts_per_switch=4").contains("do not fit"));

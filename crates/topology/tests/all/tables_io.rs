@@ -125,7 +125,7 @@ fn mistakes_name_file_line_and_remedy() {
         ("leaf0,1,host3,2\nvlan,lane\n1,99", "plan.csv, line 4: there is no lane 99: write 0 to 15"),
         ("leaf0,1,host3,2\nvlan,lane\n2,0", "plan.csv: VLAN 1 has rows and no lane: give it one"),
         ("leaf0,1,host3,2\nvlan,from,to\n1,spine0,leaf0", "plan.csv, line 4: \"spine0\" has no hosts"),
-        ("", "plan.csv: there are no rows"),
+        ("", "plan.csv: there are no rows: name tables, or the folder of a plan"),
     ];
     for (text, expected) in cases {
         let error = csv(&format!("{head}{text}"), &topology).unwrap_err();
@@ -169,6 +169,28 @@ fn infiniband_tables() {
         error.starts_with("x.lft, line 2: nothing in the topology has LID 119 (0x0077), and "),
         "{error}"
     );
+}
+
+#[test]
+fn a_dump_that_is_cut_off_is_told_from_a_whole_one() {
+    let Import { topology, labels, .. } = infiniband();
+    let whole = std::fs::read_to_string(data("pair.lft")).unwrap();
+    let read = |text: &str| read("x.lft", text, TableFormat::OpenSm, &topology, &labels);
+    // Within a row: the port might have been 20.
+    let cut = whole.rfind("0x000c 002").unwrap() + "0x000c 002".len();
+    let error = read(&whole[..cut]).unwrap_err().to_string();
+    assert!(error.starts_with("x.lft, line 18: the table of \"S-0000000000000032\" has"), "{error}");
+    assert!(error.ends_with("no line \"... lids dumped\": the dump is cut off; take it anew"), "{error}");
+    // Between two tables.
+    let cut = whole.rfind("Unicast lids").unwrap();
+    let notes = read(&whole[..cut]).unwrap().notes;
+    assert!(
+        notes.contains(&"the dump has no table for S-0000000000000032: is it whole?".to_owned()),
+        "{notes:?}"
+    );
+    // A tool that writes no ends at all is believed.
+    let endless: Vec<&str> = whole.lines().filter(|line| !line.ends_with("dumped")).collect();
+    assert_eq!(read(&endless.join("\n")).unwrap().tables, read(&whole).unwrap().tables);
 }
 
 #[test]

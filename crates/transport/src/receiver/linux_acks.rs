@@ -147,15 +147,12 @@ impl LinuxAcks {
     /// `tcp_send_delayed_ack`.
     pub(super) fn delay(&self, config: &Config, rtt: &Rtt) -> Span {
         let least = config.delayed_ack.timeout;
-        // `tcp_delack_max` of Linux 6.7: a tick less than the minimum of the RTO, or a peer with the same minimum would time out first.
-        // 6.1's source has no such bound, but its peers do not probe either (docs/models/stacks.md).
-        let tick = config.rto.granularity.max(Span(1));
-        let below_rto = Span(config.rto.min.0.saturating_sub(tick.0)).max(tick);
+        // Whatever the minimum of the RTO: the bound below it (`tcp_delack_max`) is of Linux 6.7.
         if self.ato <= least {
-            return self.ato.min(below_rto);
+            return self.ato;
         }
         let most = DELAY_MAX[usize::from(!self.pingpong && self.pushed == 0)];
-        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least)))).min(below_rto)
+        self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least))))
     }
 
     /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data. (The end of SACK compression has a timer of its

@@ -79,7 +79,7 @@ impl Sender {
             return None;
         }
         let outgoing = if let Some(len) = self.fits_peer() {
-            self.transmit_new(len, Kind::New, self.pipe(), now, config)
+            self.transmit_as::<true>(len, Kind::New, self.pipe(), now, config)
         } else {
             let last = self.scoreboard.last(self.snd_una)?;
             self.scoreboard.probed(last, now);

@@ -80,7 +80,7 @@ impl Sender {
         let (leaving, began) = (supers.leaving, supers.began);
         if self.snd_nxt < leaving {
             let len = (leaving - self.snd_nxt).min(mss);
-            return Some(self.transmit_new(len, Kind::New, self.pipe(), began, config));
+            return Some(self.transmit_as::<true>(len, Kind::New, self.pipe(), began, config));
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         let (flight, pipe) = (self.scoreboard.flight(self.flight_size()), self.pipe());
@@ -102,7 +102,7 @@ impl Sender {
             end = self.snd_end;
         }
         self.supers_mut()?.begin(end, len > mss && config.has(Mechanism::TsoPush), now);
-        Some(self.transmit_new((end - self.snd_nxt).min(mss), Kind::New, pipe, now, config))
+        Some(self.transmit_as::<true>((end - self.snd_nxt).min(mss), Kind::New, pipe, now, config))
     }
 
     /// Bytes of the next super-packet, if it is not better to wait (`tcp_write_xmit`). `room`: in the peer's window; `in_flight` and

@@ -97,19 +97,8 @@ impl Sender {
     }
 
     /// Sends `len` new bytes with `pipe` in flight.
-    pub(crate) fn transmit_new(
-        &mut self,
-        len: u64,
-        kind: Kind,
-        pipe: u64,
-        now: Time,
-        config: &Config,
-    ) -> Outgoing {
-        self.transmit_as::<true>(len, kind, pipe, now, config)
-    }
-
     #[inline]
-    fn transmit_as<const PACKETS: bool>(
+    pub(crate) fn transmit_as<const PACKETS: bool>(
         &mut self,
         len: u64,
         kind: Kind,
@@ -141,7 +130,7 @@ impl Sender {
         }
         if std::mem::take(&mut self.probe_due) {
             self.rto_deadline = Time::MAX;
-            return Some(self.transmit_new(len, Kind::New, 0, now, config));
+            return Some(self.transmit_as::<true>(len, Kind::New, 0, now, config));
         }
         if self.rto_deadline == Time::MAX {
             self.rto_deadline = self.rtt.deadline(now, &config.rto);
@@ -156,13 +145,13 @@ impl Sender {
             return None;
         }
         if room > 0 {
-            return Some(self.transmit_new(room, Kind::New, 0, now, config));
+            return Some(self.transmit_as::<true>(room, Kind::New, 0, now, config));
         }
         if self.probe_due {
             self.probe_due = false;
             self.probing = true;
             self.rto_deadline = Time::MAX;
-            return Some(self.transmit_new(1, Kind::WindowProbe, 0, now, config));
+            return Some(self.transmit_as::<true>(1, Kind::WindowProbe, 0, now, config));
         }
         if self.rto_deadline == Time::MAX {
             // The persist timer.

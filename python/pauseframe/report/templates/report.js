@@ -27,6 +27,7 @@ function baseLayout(height) {
 
 const prefixes = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"]];
 function withPrefix(value, unit) {
+  if (unit === "×" || (unit === "" && value < 1)) return `${+value.toPrecision(3)} ${unit}`.trim(); // a ratio has no milli
   const [scale, prefix] = prefixes.find(([scale]) => value >= scale * 0.999) || prefixes.at(-1);
   return `${+(value / scale).toPrecision(3)} ${prefix}${unit}`.trim();
 }
@@ -52,7 +53,7 @@ function withAxis(axis, { span, ...given }, values) {
   const names = given.categoryarray // long names on two lines
     ? { tickangle: 0, tickvals: given.categoryarray, ticktext: given.categoryarray.map(name => name.length > 6 ? name.replace(/ (?=\S+$)/, "<br>") : name) } : {};
   // A prefix belongs to a unit: beside "ms", 200 is not "0.2k".
-  const prefix = given.ticksuffix ? { exponentformat: "SI", minexponent: 1 } : { exponentformat: "none" };
+  const prefix = given.ticksuffix && given.ticksuffix !== "×" ? { exponentformat: "SI", minexponent: 1 } : { exponentformat: "none" };
   return { ...axis, ...prefix, ...given, ...names, ...ticks, ...title };
 }
 

@@ -5,52 +5,52 @@
 
 const CHAIN_MAX = 64;
 
-// [{ lane, port, asked, started, because }, ...] from a paused lane to the root; the last one's `ends` says why it is the last.
-function causeChain(run, lane, time) {
+// [{ slot, port, asked, started, because }, ...] from a paused slot to the root; the last one's `ends` says why it is the last.
+function causeChain(run, slot, time) {
   const chain = [], seen = new Set();
-  let begun = run.pauseAt(lane, time);
+  let begun = run.pauseAt(slot, time);
   while (begun >= 0 && chain.length < CHAIN_MAX) {
-    const port = run.lanePorts[lane], asked = lastAsked(run, port, lane, run.times[begun]);
-    const link = { lane, port, started: run.times[begun], asked: asked < 0 ? null : run.times[asked], because: asked < 0 ? -1 : run.values[asked] };
+    const port = run.slotPorts[slot], asked = lastAsked(run, port, slot, run.times[begun]);
+    const link = { slot, port, started: run.times[begun], asked: asked < 0 ? null : run.times[asked], because: asked < 0 ? -1 : run.values[asked] };
     chain.push(link);
-    if (seen.has(lane)) { link.ends = "circle"; break; }
-    seen.add(lane);
+    if (seen.has(slot)) { link.ends = "circle"; break; }
+    seen.add(slot);
     if (link.because < 0) { link.ends = "host"; break; }
-    lane = heldLane(run, link.because, run.lanePriorities[lane], link.asked);
-    if (lane < 0) { link.ends = "queue"; break; }
-    begun = heldBy(run, lane, link.asked);
+    slot = heldSlot(run, link.because, run.slotPriorities[slot], link.asked);
+    if (slot < 0) { link.ends = "queue"; break; }
+    begun = heldBy(run, slot, link.asked);
   }
   return chain;
 }
 
 // With pauses of whole links the request is written down for another priority of the same port.
-function lastAsked(run, port, lane, time) {
-  const own = run.lastEvent(lane, KIND.asked, time);
+function lastAsked(run, port, slot, time) {
+  const own = run.lastEvent(slot, KIND.asked, time);
   if (own >= 0) return own;
-  return Math.max(-1, ...run.lanesOf.get(port).map((other) => run.lastEvent(other, KIND.asked, time)));
+  return Math.max(-1, ...run.slotsOf.get(port).map((other) => run.lastEvent(other, KIND.asked, time)));
 }
 
-// The pause that holds back what waits in a lane at a time: the event that began it, or -1.
-function heldBy(run, lane, time) {
-  const begun = run.lastEvent(lane, KIND.paused, time), ended = run.lastEvent(lane, KIND.resumed, time);
+// The pause that holds back what waits in a slot at a time: the event that began it, or -1.
+function heldBy(run, slot, time) {
+  const begun = run.lastEvent(slot, KIND.paused, time), ended = run.lastEvent(slot, KIND.resumed, time);
   if (begun > ended) return begun;
-  const queue = run.lastEvent(lane, KIND.backlog, time), bytes = queue < 0 ? 0 : run.values[queue];
-  const drained = (bytes * 8) / (run.rates[run.lanePorts[lane] >> 1] * 1e3);
+  const queue = run.lastEvent(slot, KIND.backlog, time), bytes = queue < 0 ? 0 : run.values[queue];
+  const drained = (bytes * 8) / (run.rates[run.slotPorts[slot] >> 1] * 1e3);
   return ended >= 0 && run.times[ended] + drained > time ? begun : -1;
 }
 
-function heldLane(run, port, priority, time) {
-  const lanes = (run.lanesOf.get(port) || []).filter((lane) => heldBy(run, lane, time) >= 0);
-  const same = lanes.find((lane) => run.lanePriorities[lane] === priority);
-  return same ?? lanes[0] ?? -1;
+function heldSlot(run, port, priority, time) {
+  const slots = (run.slotsOf.get(port) || []).filter((slot) => heldBy(run, slot, time) >= 0);
+  const same = slots.find((slot) => run.slotPriorities[slot] === priority);
+  return same ?? slots[0] ?? -1;
 }
 
 // The queues that the pauses standing at a time go back to, the one with most pauses first: { port, count }.
 function rootsOf(run, state) {
   const counts = new Map();
-  for (let lane = 0; lane < state.paused.length; lane++) {
-    if (!state.paused[lane]) continue;
-    const chain = causeChain(run, lane, state.time), last = chain[chain.length - 1];
+  for (let slot = 0; slot < state.paused.length; slot++) {
+    if (!state.paused[slot]) continue;
+    const chain = causeChain(run, slot, state.time), last = chain[chain.length - 1];
     const port = last === undefined ? -1 : last.ends === "queue" ? last.because : last.port;
     counts.set(port, (counts.get(port) || 0) + 1);
   }

@@ -43,15 +43,15 @@ class Details {
   }
 
   addLines(run, port, named) {
-    const { theme } = this.player, lanes = run.lanesOf.get(port) || [];
-    if (!lanes.length) {
+    const { theme } = this.player, slots = run.slotsOf.get(port) || [];
+    if (!slots.length) {
       this.lines.append(element("p", `${run.portName(port)} (${run.arrow(port)}): nothing was queued, sent or paused here.`, { class: "note" }));
       return;
     }
-    for (const lane of lanes) {
-      const { depth, load, pauses, marks, drops } = run.timeLines(lane);
+    for (const slot of slots) {
+      const { depth, load, pauses, marks, drops } = run.timeLines(slot);
       const [times, [queue, busy]] = joined([depth, load]);
-      const title = `${run.portName(port)}, priority ${run.lanePriorities[lane]}`, until = [...times, run.end], close = (data) => [...data, data[data.length - 1]];
+      const title = `${run.portName(port)}, priority ${run.slotPriorities[slot]}`, until = [...times, run.end], close = (data) => [...data, data[data.length - 1]];
       this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} pauses (shaded), ${marks} marks, ${drops} drops`));
       const box = this.lines.appendChild(element("div", undefined, { class: "pair" }));
       const left = box.appendChild(element("div")), right = box.appendChild(element("div"));
@@ -100,9 +100,9 @@ class Details {
 
   // From the pause of a port to the queue that began it, each step to be clicked.
   chain(view, port) {
-    const { run } = view, lanes = (run.lanesOf.get(port) || []).filter((lane) => run.pauseAt(lane, view.time) >= 0);
-    if (!lanes.length) return [element("p", `${run.portName(port)} is not paused at this time.`, { class: "note" })];
-    const list = element("ol", undefined, { class: "chain" }), links = causeChain(run, lanes[0], view.time);
+    const { run } = view, slots = (run.slotsOf.get(port) || []).filter((slot) => run.pauseAt(slot, view.time) >= 0);
+    if (!slots.length) return [element("p", `${run.portName(port)} is not paused at this time.`, { class: "note" })];
+    const list = element("ol", undefined, { class: "chain" }), links = causeChain(run, slots[0], view.time);
     for (const link of links) {
       const item = list.appendChild(element("li"));
       item.append(this.button(view, link.port), ` stopped at ${formatTime(link.started)}: `);

@@ -68,17 +68,17 @@ class FabricMap {
     this.place();
   }
 
-  // What lanes say, by port: of several priorities the sum of loads and depths.
+  // What slots say, by port: of several priorities the sum of loads and depths.
   gather(state) {
     this.load.fill(0);
     this.depth.fill(0);
     this.paused.fill(0);
-    const { lanePorts } = this.run;
-    for (let lane = 0; lane < lanePorts.length; lane++) {
-      const port = lanePorts[lane];
-      this.load[port] = Math.min(10, this.load[port] + state.load[lane]);
-      this.depth[port] += state.depth[lane];
-      this.paused[port] |= state.paused[lane] | state.flash[lane];
+    const { slotPorts } = this.run;
+    for (let slot = 0; slot < slotPorts.length; slot++) {
+      const port = slotPorts[slot];
+      this.load[port] = Math.min(10, this.load[port] + state.load[slot]);
+      this.depth[port] += state.depth[slot];
+      this.paused[port] |= state.paused[slot] | state.flash[slot];
     }
   }
 
@@ -234,7 +234,7 @@ class FabricMap {
     pen.beginPath();
     for (let i = until - 1; i >= 0 && run.times[i] > state.time - run.every; i--) {
       if (run.kinds[i] !== KIND.drops) continue;
-      const [x, y] = this.along(run.lanePorts[run.lanes[i]], 0.17), size = Math.max(3, this.unit * 0.3);
+      const [x, y] = this.along(run.slotPorts[run.slots[i]], 0.17), size = Math.max(3, this.unit * 0.3);
       pen.moveTo(x - size, y - size); pen.lineTo(x + size, y + size);
       pen.moveTo(x - size, y + size); pen.lineTo(x + size, y - size);
     }

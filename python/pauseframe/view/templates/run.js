@@ -26,11 +26,11 @@ class Run {
   static async decode(raw) {
     const run = new Run();
     Object.assign(run, raw);
-    const parts = { hosts: Uint8Array, places: Float32Array, links: Uint32Array, rates: Float32Array, lanePorts: Uint32Array, lanePriorities: Uint8Array };
+    const parts = { hosts: Uint8Array, places: Float32Array, links: Uint32Array, rates: Float32Array, slotPorts: Uint32Array, slotPriorities: Uint8Array };
     for (const [name, Type] of Object.entries(parts)) run[name] = await unpack(raw[name], Type);
-    const { steps, kinds, lanes, values } = raw.events;
+    const { steps, kinds, slots, values } = raw.events;
     run.kinds = await unpack(kinds, Uint8Array);
-    run.lanes = await unpack(lanes, Uint32Array);
+    run.slots = await unpack(slots, Uint32Array);
     run.values = await unpack(values, Float32Array);
     run.times = new Float64Array(run.kinds.length);
     let tick = 0;
@@ -40,26 +40,26 @@ class Run {
   }
 
   prepare() {
-    const count = this.lanePorts.length, ports = this.links.length;
+    const count = this.slotPorts.length, ports = this.links.length;
     this.portNumbers = new Uint16Array(ports);
     const next = new Uint16Array(this.nodes.length);
     this.links.forEach((node, port) => { this.portNumbers[port] = next[node]++; });
-    this.lanesOf = new Map();
-    this.lanePorts.forEach((port, lane) => { (this.lanesOf.get(port) || this.lanesOf.set(port, []).get(port)).push(lane); });
+    this.slotsOf = new Map();
+    this.slotPorts.forEach((port, slot) => { (this.slotsOf.get(port) || this.slotsOf.set(port, []).get(port)).push(slot); });
     this.state = { at: 0, load: new Uint8Array(count), depth: new Float32Array(count), paused: new Uint8Array(count), flash: new Uint8Array(count) };
-    this.indexByLane(count);
+    this.indexBySlot(count);
     this.makeKeyFrames();
     this.sumUp();
   }
 
-  // The events of each lane: `own[first[lane]] ... own[first[lane + 1]]`, ascending.
-  indexByLane(count) {
+  // The events of each slot: `own[first[slot]] ... own[first[slot + 1]]`, ascending.
+  indexBySlot(count) {
     this.first = new Uint32Array(count + 1);
-    for (const lane of this.lanes) this.first[lane + 1]++;
-    for (let lane = 0; lane < count; lane++) this.first[lane + 1] += this.first[lane];
+    for (const slot of this.slots) this.first[slot + 1]++;
+    for (let slot = 0; slot < count; slot++) this.first[slot + 1] += this.first[slot];
     const next = this.first.slice();
-    this.own = new Uint32Array(this.lanes.length);
-    this.lanes.forEach((lane, event) => { this.own[next[lane]++] = event; });
+    this.own = new Uint32Array(this.slots.length);
+    this.slots.forEach((slot, event) => { this.own[next[slot]++] = event; });
   }
 
   makeKeyFrames() {
@@ -75,14 +75,14 @@ class Run {
 
   // Applies the events up to number `until`.
   apply(until) {
-    const { state, kinds, lanes, values } = this;
+    const { state, kinds, slots, values } = this;
     for (let i = state.at; i < until; i++) {
-      const lane = lanes[i];
+      const slot = slots[i];
       switch (kinds[i]) {
-        case KIND.backlog: state.depth[lane] = values[i]; break;
-        case KIND.load: state.load[lane] = Math.round(values[i] * 10); break;
-        case KIND.paused: state.paused[lane] = state.flash[lane] = 1; break;
-        case KIND.resumed: state.paused[lane] = 0; break;
+        case KIND.backlog: state.depth[slot] = values[i]; break;
+        case KIND.load: state.load[slot] = Math.round(values[i] * 10); break;
+        case KIND.paused: state.paused[slot] = state.flash[slot] = 1; break;
+        case KIND.resumed: state.paused[slot] = 0; break;
       }
     }
     state.at = until;
@@ -105,25 +105,25 @@ class Run {
     return state;
   }
 
-  // Over the whole run, `points` times: lanes paused, bytes queued at switches, Gb/s into hosts.
+  // Over the whole run, `points` times: slots paused, bytes queued at switches, Gb/s into hosts.
   sumUp(points = 900) {
-    const { kinds, lanes, values, times } = this, count = this.lanePorts.length;
+    const { kinds, slots, values, times } = this, count = this.slotPorts.length;
     const load = new Float64Array(count), depth = new Float64Array(count), paused = new Uint8Array(count);
-    const toHost = Uint8Array.from(this.lanePorts, (port) => this.hosts[this.peer(port)]);
-    const atSwitch = Uint8Array.from(this.lanePorts, (port) => 1 - this.hosts[this.owner(port)]);
+    const toHost = Uint8Array.from(this.slotPorts, (port) => this.hosts[this.peer(port)]);
+    const atSwitch = Uint8Array.from(this.slotPorts, (port) => 1 - this.hosts[this.owner(port)]);
     const columns = { time: [], paused: [], queued: [], delivered: [] };
     let standing = 0, queued = 0, delivered = 0, most = 0, i = 0;
     for (let point = 0; point <= points; point++) {
       const time = (this.end * point) / points;
       most = standing;
       for (; i < times.length && times[i] <= time; i++) {
-        const lane = lanes[i], value = values[i];
-        if (kinds[i] === KIND.paused && !paused[lane]) { paused[lane] = 1; most = Math.max(most, ++standing); }
-        else if (kinds[i] === KIND.resumed && paused[lane]) { paused[lane] = 0; standing--; }
-        else if (kinds[i] === KIND.backlog) { queued += atSwitch[lane] * (value - depth[lane]); depth[lane] = value; }
+        const slot = slots[i], value = values[i];
+        if (kinds[i] === KIND.paused && !paused[slot]) { paused[slot] = 1; most = Math.max(most, ++standing); }
+        else if (kinds[i] === KIND.resumed && paused[slot]) { paused[slot] = 0; standing--; }
+        else if (kinds[i] === KIND.backlog) { queued += atSwitch[slot] * (value - depth[slot]); depth[slot] = value; }
         else if (kinds[i] === KIND.load) {
-          if (toHost[lane]) delivered += (value - load[lane]) * this.rates[this.lanePorts[lane] >> 1];
-          load[lane] = value;
+          if (toHost[slot]) delivered += (value - load[slot]) * this.rates[this.slotPorts[slot] >> 1];
+          load[slot] = value;
         }
       }
       columns.time.push(time);
@@ -139,34 +139,34 @@ class Run {
   portName(port) { return `${this.nodes[this.owner(port)]}:${this.portNumbers[port]}`; }
   arrow(port) { return `${this.nodes[this.owner(port)]} → ${this.nodes[this.peer(port)]}`; }
 
-  // The last event of `kind` of a lane up to `time`, or -1.
-  lastEvent(lane, kind, time) {
-    for (let place = this.placeOf(lane, time); place >= this.first[lane]; place--) {
+  // The last event of `kind` of a slot up to `time`, or -1.
+  lastEvent(slot, kind, time) {
+    for (let place = this.placeOf(slot, time); place >= this.first[slot]; place--) {
       if (this.kinds[this.own[place]] === kind) return this.own[place];
     }
     return -1;
   }
 
-  placeOf(lane, time) {
-    const own = this.own.subarray(this.first[lane], this.first[lane + 1]);
+  placeOf(slot, time) {
+    const own = this.own.subarray(this.first[slot], this.first[slot + 1]);
     let low = 0, high = own.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       if (this.times[own[middle]] <= time) low = middle + 1; else high = middle;
     }
-    return this.first[lane] + low - 1;
+    return this.first[slot] + low - 1;
   }
 
-  // The pause of a lane that stands at a time: the event that began it, or -1.
-  pauseAt(lane, time) {
-    const begun = this.lastEvent(lane, KIND.paused, time), ended = this.lastEvent(lane, KIND.resumed, time);
+  // The pause of a slot that stands at a time: the event that began it, or -1.
+  pauseAt(slot, time) {
+    const begun = this.lastEvent(slot, KIND.paused, time), ended = this.lastEvent(slot, KIND.resumed, time);
     return begun > ended ? begun : -1;
   }
 
-  // Depth, load and pauses of a lane as steps: [times, values] each.
-  timeLines(lane) {
+  // Depth, load and pauses of a slot as steps: [times, values] each.
+  timeLines(slot) {
     const lines = { depth: [[0], [0]], load: [[0], [0]], pauses: [], marks: 0, drops: 0 };
-    for (let place = this.first[lane]; place < this.first[lane + 1]; place++) {
+    for (let place = this.first[slot]; place < this.first[slot + 1]; place++) {
       const event = this.own[place], time = this.times[event], value = this.values[event];
       switch (this.kinds[event]) {
         case KIND.backlog: lines.depth[0].push(time); lines.depth[1].push(value); break;

@@ -1,32 +1,68 @@
-//! `[topology]`: which graph, and how fast and long its links are. A family is a file of its own and a line of the registry.
+//! `[topology]`: which graph, and how fast and long its links are. Families are those of the topology crate.
 
 pub(crate) mod parts;
 
-use parts::{DELAYS, RATES};
+use parts::{DELAYS, Flaw, RATES, generated};
 pub use parts::{Graph, LinkSpec, Links};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::registry;
+use pauseframe_topology::Topology;
+use pauseframe_topology::generate::FamilyKind;
+use pauseframe_topology::interchange::Labels;
 use std::path::Path;
 
 registry! {
-    /// The families
-    pub enum TopologyKind {
-        "fat_tree" => fat_tree::FatTree(FatTree);
-        "xgft" => xgft::Xgft(Xgft);
-        "leaf_spine" => leaf_spine::LeafSpine(LeafSpine);
-        "dumbbell" => dumbbell::Dumbbell(Dumbbell);
-        "star" => star::Star(Star);
-        "line" => line::Line(Line);
-        "ring" => ring::Ring(Ring);
-        "jellyfish" => jellyfish::Jellyfish(Jellyfish);
-        "torus" => torus::Torus(Torus);
-        "dragonfly" => dragonfly::Dragonfly(Dragonfly);
+    /// Graphs that are given link by link
+    pub enum GivenKind {
         "file" => file::File(File);
         "custom" => custom::Custom(Custom);
     }
     pub fn read(t, links: &Links);
-    impl parts::Graph;
+    impl Graph;
+}
+
+/// Which graph.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TopologyKind {
+    /// A family with its parameters; the topology crate has them all.
+    Family(FamilyKind),
+    /// One that is given link by link.
+    Given(GivenKind),
+}
+
+impl TopologyKind {
+    fn choose(t: &mut Table) -> Option<&'static str> {
+        let names = [FamilyKind::NAMES, GivenKind::NAMES].concat();
+        t.variant("kind", None, &names, "Family of the fabric")
+    }
+
+    fn read_as(kind: &str, t: &mut Table, links: &Links) -> Option<TopologyKind> {
+        let is_given = GivenKind::NAMES.iter().any(|(name, _)| *name == kind);
+        if is_given {
+            return GivenKind::read_as(kind, t, links).map(TopologyKind::Given);
+        }
+        FamilyKind::read_as(kind, t).map(TopologyKind::Family)
+    }
+
+    /// The graph, with these links at hosts and between switches.
+    ///
+    /// # Errors
+    /// Path, message and hint of each flaw.
+    pub(crate) fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>> {
+        match self {
+            TopologyKind::Family(family) => generated(family.generate(host.channel(), fabric.channel())),
+            TopologyKind::Given(given) => given.graph(host, fabric),
+        }
+    }
+
+    /// The names of ports and further addresses of nodes, where a file gives them.
+    pub fn labels(&self) -> Labels {
+        match self {
+            TopologyKind::Family(_) => Labels::default(),
+            TopologyKind::Given(given) => given.labels(),
+        }
+    }
 }
 
 /// `[topology]`.
@@ -41,7 +77,7 @@ pub struct TopologySpec {
 }
 
 pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
-    let kind = TopologyKind::choose(t, "kind", None, "Family of the fabric");
+    let kind = TopologyKind::choose(t);
     let host = t.section("link", LinkSpec::read);
     let fabric = t.section("fabric_link", |t| fabric_link(t, host));
     let message = || "differs from link, but the links of a file all have the same default".to_owned();

@@ -1,4 +1,4 @@
-//! What the kinds of topologies share: their traits, the links, and what is wrong with a graph.
+//! What the kinds of topologies share: their trait, the links, and what is wrong with a graph.
 
 use pauseframe_schema::table;
 use pauseframe_topology::generate::GenerateError;
@@ -11,15 +11,6 @@ use std::path::Path;
 /// Something wrong with a graph: path, message, hint.
 pub(crate) type Flaw = (String, String, String);
 
-/// A family of graphs that parameters describe.
-pub trait Family {
-    /// The graph, with these links at hosts and between switches.
-    ///
-    /// # Errors
-    /// What is wrong with the parameters.
-    fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError>;
-}
-
 /// What a kind of topology has to do.
 pub trait Graph {
     /// The graph, with these links at hosts and between switches; or what is wrong with it.
@@ -30,12 +21,6 @@ pub trait Graph {
     /// The names of ports and further addresses of nodes, where a file gives them.
     fn labels(&self) -> Labels {
         Labels::default()
-    }
-}
-
-impl<F: Family> Graph for F {
-    fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>> {
-        generated(self.generate(host.channel(), fabric.channel()))
     }
 }
 

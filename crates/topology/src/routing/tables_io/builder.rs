@@ -130,6 +130,17 @@ impl<'a> Builder<'a> {
         self.names.get(name).copied().ok_or_else(missing)
     }
 
+    /// What the topology calls a node.
+    pub(super) fn name(&self, node: NodeId) -> &'a str {
+        &self.topology.nodes()[node].name
+    }
+
+    /// All switches of the topology.
+    pub(super) fn switches(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.topology.nodes().iter_enumerated();
+        nodes.filter(|(_, node)| node.kind == NodeKind::Switch).map(|(id, _)| id)
+    }
+
     /// The switch with this name.
     pub(super) fn switch(&self, name: &str) -> Result<NodeId, String> {
         let node = self.node(name)?;
@@ -299,7 +310,7 @@ impl<'a> Builder<'a> {
             }
         }
         if vlans.is_empty() {
-            return Err(Flaw::of_file("there are no rows"));
+            return Err(Flaw::of_file("there are no rows: name tables, or the folder of a plan"));
         }
         let nodes = self.topology.nodes().len();
         Ok(super::TableImport { tables: Tables::new(self.graph, nodes, vlans, trees), notes: self.notes })

@@ -151,7 +151,10 @@ pub fn read_path(
         }
     }
     if outputs.is_empty() {
-        return Err(wrong(path, "there is no SWITCH.json in this folder".into()));
+        let message = format!(
+            "this folder has no tables.csv, tables.parquet or {LFTS}, and no SWITCH.json for any switch: name one that has"
+        );
+        return Err(wrong(path, message));
     }
     read_bridges(&outputs, topology, labels)
 }

@@ -12,6 +12,7 @@ use super::service_levels::ServiceLevels;
 use crate::NodeKind;
 use crate::interchange::{Address, Flaw, Labels};
 use pauseframe_units::NodeId;
+use std::collections::BTreeSet;
 
 pub(super) fn read(
     text: &str,
@@ -21,10 +22,15 @@ pub(super) fn read(
 ) -> Result<(), Flaw> {
     let mut switch: Option<NodeId> = None;
     let mut to_switches = 0;
+    let mut sections = Sections::default();
     for (line, text) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
         let flaw = |message: String| Flaw::line(line, message);
         if let Some(head) = text.strip_prefix("Unicast lids") {
-            switch = Some(find_switch(head, labels, builder).map_err(flaw)?);
+            let found = find_switch(head, labels, builder).map_err(flaw)?;
+            sections.begin(line, found);
+            switch = Some(found);
+        } else if text.ends_with("lids dumped") {
+            sections.end();
         } else if let Some(rest) = text.strip_prefix("0x") {
             let Some(switch) = switch else {
                 return Err(flaw(
@@ -46,6 +52,7 @@ pub(super) fn read(
             }
         }
     }
+    sections.check(builder)?;
     if to_switches > 0 {
         builder.notes.push(format!("{to_switches} rows for the LIDs of switches were left out"));
     }
@@ -56,6 +63,52 @@ pub(super) fn read(
                 opensm-path-records.dump and opensm-sl2vl.dump too";
     builder.notes.push(note.to_owned());
     Ok(())
+}
+
+/// The tables of a dump, one a switch: whose they are, and whether they are whole.
+#[derive(Default)]
+struct Sections {
+    of: BTreeSet<NodeId>,
+    /// The last one, with its line, until its end has come.
+    open: Option<(usize, NodeId)>,
+    /// The first one that had no end.
+    endless: Option<(usize, NodeId)>,
+    ended: usize,
+}
+
+impl Sections {
+    fn begin(&mut self, line: usize, switch: NodeId) {
+        self.of.insert(switch);
+        self.endless = self.endless.or(self.open.replace((line, switch)));
+    }
+
+    fn end(&mut self) {
+        self.open = None;
+        self.ended += 1;
+    }
+
+    /// Notes switches that have no table.
+    ///
+    /// # Errors
+    /// If a table has no end and others do: its last row may be cut off within the number of a port.
+    fn check(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
+        if let Some((line, switch)) = self.endless.or(self.open).filter(|_| self.ended > 0) {
+            let name = builder.name(switch);
+            let message =
+                format!("the table of {name:?} has no line \"... lids dumped\": the dump is cut off");
+            return Err(Flaw::line(line, message + "; take it anew"));
+        }
+        let bare = builder.switches().filter(|switch| !self.of.contains(switch));
+        let mut bare: Vec<String> = bare.map(|switch| builder.name(switch).to_owned()).collect();
+        if bare.len() > 4 {
+            let more = bare.split_off(3).len();
+            bare.push(format!("{more} more"));
+        }
+        if !bare.is_empty() {
+            builder.notes.push(format!("the dump has no table for {}: is it whole?", bare.join(", ")));
+        }
+        Ok(())
+    }
 }
 
 /// `0011 003 : (...)`: LID, port, the rest.

@@ -4,6 +4,7 @@
 //! switch count too: a bad table may send them out.
 
 use super::tables::{DELIVER, Tables, Tree};
+use crate::routing::cdg::Turns;
 use crate::routing::{BufferChannel, Dependency, RoutingError, SwitchGraph, Witness, bound_rows};
 use crate::watch::{Stopped, Watch};
 use pauseframe_units::PortId;
@@ -21,12 +22,9 @@ pub(super) enum End {
 /// The dependencies found so far, each with the first route that made it.
 pub(super) struct DependencySet<'a> {
     graph: &'a SwitchGraph,
-    /// The place of a port among the arcs of its switch.
-    place: Vec<u32>,
-    /// The first slot of a switch: it has one for each pair of its arcs (in, out).
-    first_slot: Vec<usize>,
+    turns: Turns,
     lanes: usize,
-    /// One bit for each pair of lanes and slot.
+    /// One bit for each pair of lanes and turn.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
@@ -34,19 +32,10 @@ pub(super) struct DependencySet<'a> {
 impl<'a> DependencySet<'a> {
     /// No dependencies yet; `graph` has all links that any table uses.
     pub(super) fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<DependencySet<'a>, RoutingError> {
-        let mut place = vec![u32::MAX; graph.port_count()];
-        let mut first_slot = vec![0];
-        for switch in 0..graph.len() as u32 {
-            let arcs = graph.arcs(switch);
-            for (i, arc) in arcs.iter().enumerate() {
-                place[arc.port.0 as usize] = i as u32;
-            }
-            first_slot.push(first_slot[switch as usize] + arcs.len().pow(2));
-        }
-        let slots = first_slot[graph.len()];
-        bound_rows(&[slots, (lanes * lanes).div_ceil(8)])?;
-        let known = vec![0; (slots * lanes * lanes).div_ceil(64)];
-        Ok(DependencySet { graph, place, first_slot, lanes, known, found: Vec::new() })
+        let turns = Turns::of(graph);
+        bound_rows(&[turns.count(), (lanes * lanes).div_ceil(8)])?;
+        let known = vec![0; (turns.count() * lanes * lanes).div_ceil(64)];
+        Ok(DependencySet { graph, turns, lanes, known, found: Vec::new() })
     }
 
     /// What arrives over `from` at `switch` goes out through `to`.
@@ -57,12 +46,8 @@ impl<'a> DependencySet<'a> {
         to: BufferChannel,
         witness: impl FnOnce() -> Witness,
     ) {
-        let arcs = self.graph.arcs(switch).len();
-        let [incoming, outgoing] =
-            [from.port.reverse(), to.port].map(|port| self.place[port.0 as usize] as usize);
         let pair = usize::from(from.lane) * self.lanes + usize::from(to.lane);
-        let slots = self.first_slot[self.graph.len()];
-        let slot = pair * slots + self.first_slot[switch as usize] + incoming * arcs + outgoing;
+        let slot = pair * self.turns.count() + self.turns.number(self.graph, switch, from.port, to.port);
         let bit = 1_u64 << (slot % 64);
         if self.known[slot / 64] & bit == 0 {
             self.known[slot / 64] |= bit;

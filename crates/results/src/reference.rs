@@ -1,0 +1,30 @@
+//! The columns of all tables, for the reference: found by making each table of no rows.
+
+use super::column::ColumnDoc;
+use super::jobs::{jobs, ranks, timeline};
+use super::lossless::{deadlocks, pause_tree};
+use super::states::states;
+use super::tables::{flows, ports, queries, throughput};
+use super::{Names, Series};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Span, Time};
+
+/// The tables of a run by their names, with their columns.
+pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
+    let topology = Topology::new();
+    let names = Names { topology: &topology, workloads: &[], transports: &[] };
+    let tables = [
+        ("flows", flows(&[], &names)),
+        ("queries", queries(&[], &names)),
+        ("ports", ports(&[], &names, Span::ZERO)),
+        ("series", Series::in_memory(0).into_columns(&names)),
+        ("throughput", throughput(Span::ZERO, std::iter::empty(), &names, Time::ZERO)),
+        ("pause_tree", pause_tree(&[], &names)),
+        ("states", states(&[], &names)),
+        ("deadlocks", deadlocks(&[], &names)),
+        ("jobs", jobs(&[], &names)),
+        ("ranks", ranks(&[], &names)),
+        ("timeline", timeline(&[], &names)),
+    ];
+    tables.into_iter().map(|(name, columns)| (name, columns.reference())).collect()
+}

@@ -1,0 +1,127 @@
+//! Even loads among orders that cost no detour.
+//!
+//! On a graph with few shortest paths, such as a dragonfly, many pairs of orders give every pair of switches a shortest
+//! route, and some load the links much less evenly than others. So the search goes on among them, for the least sum of
+//! squares of what the links carry when every pair of hosts sends alike. A move that costs a detour is dropped by its
+//! bits; only for the others trees are grown.
+
+use super::{Effort, Search};
+use crate::routing::RoutingError;
+use crate::routing::ordered_trees::{Growth, TreeGrower, Uses};
+use crate::routing::turn_order::TurnOrder;
+use crate::watch::Watch;
+use pauseframe_units::PortId;
+
+/// The temperature at the start, as a part of the sum of squares.
+const HEAT: f64 = 0.0003;
+/// What it takes to look at a directed link while a tree grows, in words.
+const WORDS_A_LINK: u64 = 16;
+
+impl Effort {
+    /// How many moves are weighed for each link between switches.
+    fn weighings_a_link(self) -> u64 {
+        match self {
+            Effort::Fast => 20,
+            Effort::Normal => 80,
+            Effort::Best => 240,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// Makes loads more even, if no pair has a detour and as much work as for short routes does for half of it.
+    ///
+    /// # Errors
+    /// [`RoutingError::Stopped`].
+    pub(super) fn even_out(&mut self, effort: Effort, watch: &mut dyn Watch) -> Result<(), RoutingError> {
+        let (trees, links) = (self.graph.attachments().len() * self.keys.len(), self.graph.edges().len());
+        let weighing = WORDS_A_LINK * (trees * 2 * links) as u64;
+        let wanted = weighing * effort.weighings_a_link() * links as u64;
+        let work = wanted.min(effort.work(self.graph.len()));
+        if self.cost > 0 || !self.sample.is_whole(self.graph) || work < wanted / 2 {
+            return Ok(());
+        }
+        let mut squares = self.squares();
+        let (heat, mut best, mut done) = (HEAT * squares, (squares, self.keys.clone()), 0);
+        while done < work {
+            watch.step("evening out loads", done, work)?;
+            let cold = 1.0 - done as f64 / work as f64;
+            let (lane, switch, old) = self.shift();
+            let limit = squares + self.allowance(heat * cold * cold);
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let (short, words) = self.grow(lane, &mut scratch, 0.0);
+            let weighed = short.map(|_| self.squares());
+            done += words + 64 + weighed.map_or(0, |_| weighing);
+            match weighed.filter(|weighed| *weighed <= limit) {
+                Some(weighed) => {
+                    squares = weighed;
+                    std::mem::swap(&mut self.lanes[lane], &mut scratch);
+                }
+                None => self.keys[lane][switch as usize] = old,
+            }
+            self.scratch = scratch;
+            if squares < best.0 {
+                best = (squares, self.keys.clone());
+            }
+        }
+        self.keys = best.1;
+        self.look_again();
+        Ok(())
+    }
+
+    /// The sum of squares of the loads that one VLAN a lane puts on the directed links.
+    fn squares(&self) -> f64 {
+        self.loads().iter().map(|load| load * load).sum()
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        let graph = self.graph;
+        let ranks = self.ranks();
+        let lanes: Vec<(&[u32], u16)> = ranks.iter().map(|rank| (&rank[..], 1)).collect();
+        let mut grower = TreeGrower::new(graph).counting(Uses::of(graph, &lanes));
+        let mut tree = Vec::new();
+        for (rank, salt) in ranks.iter().zip(1..) {
+            let rule = TurnOrder::of_ranks(graph, rank);
+            for to in graph.attachments() {
+                tree.clear();
+                tree.resize(graph.len(), PortId::NONE);
+                grower.grow(&rule, *to, Growth::Nearest, |_| true, salt, &mut tree);
+            }
+        }
+        grower.loads().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Channel;
+    use crate::generate::{Dragonfly, dragonfly};
+    use crate::routing::SwitchGraph;
+    use crate::watch::Unwatched;
+    use pauseframe_units::{BitRate, Span};
+
+    #[test]
+    fn loads_become_more_even_and_no_route_longer() {
+        let link = Channel { rate: BitRate::gbps(1), delay: Span::ZERO };
+        let topology = dragonfly(Dragonfly { p: 2, a: 4, h: 2, g: 9 }, link, link).unwrap();
+        let graph = SwitchGraph::new(&topology).unwrap();
+        let rank: Vec<u32> = (0..36).collect();
+        let ranks = [rank.iter().rev().copied().collect(), rank];
+        let mut search = Search::new(&graph, &ranks, 0, 1);
+        while search.cost() > 0 {
+            search.step(0.0);
+        }
+        let before = search.squares();
+        search.even_out(Effort::Normal, &mut Unwatched).unwrap();
+        assert_eq!(search.cost(), 0);
+        assert!(search.squares() < 0.99 * before, "{before} to {}", search.squares());
+        // Every pair of hosts, two a switch, counts once on each link of a shortest path.
+        let (mut distance, mut links) = (vec![0; graph.len()], 0);
+        for to in graph.attachments() {
+            graph.distances(*to, &mut distance, &mut Vec::new());
+            links += 4 * distance.iter().sum::<u32>();
+        }
+        assert!((search.loads().iter().sum::<f64>() - f64::from(links)).abs() < 1e-6);
+    }
+}
