@@ -229,7 +229,7 @@ pause = "10 ms"
 
 
 def test_probes_between_two_exchanges_belong_to_neither():
-    """The ACK of a response comes with the next request, the probe of its sender before: when the response is complete."""
+    """The ACK of a response comes with the next request, and before it a probe, when the response is complete."""
     run = pf.run(BETWEEN, progress=False)
     flows, ports = pl.DataFrame(run.flows), pl.DataFrame(run.ports)
     assert flows.filter(pl.col("status") == "finished").height == 20
