@@ -155,7 +155,7 @@ def test_a_problem_of_some_combinations_says_of_which(tmp_path):
         ({"axes": AXES | {"host.mtu": ["9 KB"]}, "zip": [["transport.preset", "host.mtu"]]}, "equally many"),
         ({"axes": AXES, "exclude": [{"transport.preset": "bolt"}]}, "no axis has this value"),
         ({"axes": AXES, "exclude": [{"transport.preset": ["dctcp", "newreno"]}]}, "nothing to run"),
-        ({"axes": AXES, "seeds": 0}, "how many"),
+        ({"axes": AXES, "seeds": 0}, "number of seeds"),
         ({"axes": AXES, "seeds": [1, 1]}, "different"),
         ({"axes": AXES, "set": {"switch.pfc": True}}, "an axis"),
     ],
