@@ -76,6 +76,8 @@ def test_quick_demo(tmp_path):
         assert text in html
     assert not re.search(r"\{[a-z_0-9]{4,}\|[a-z_]{4,}", html), "numbers stand in the texts, not their names"
     assert "Claims of the paper" in done.stdout
+    assert "no verdict: too few samples" in html, "a tenth of the time is too short for a p99.9"
+    assert "lie beyond the percentile" in html
     folders = {f"{fabric}/{variant}" for fabric in FABRICS for variant in VARIANTS}
     runs = {name: pf.load(tmp_path / "demo" / name) for name in folders}
     assert {run.status for run in runs.values()} == {"complete"}

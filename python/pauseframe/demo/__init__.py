@@ -145,14 +145,23 @@ def as_claim(judgement: Judgement, why: str = "") -> Claim:
     """A judgement as the report of runs shows it; `why` with its numbers, left out where the demo has none."""
     bands = "; ".join(f"{part.part.title} {part.part.band_text}" for part in judgement.parts)
     claim = judgement.claim
+    notes = "".join(f" {part.part.title}: {part.note}." for part in judgement.parts if part.note)
     return Claim(
         id=claim.id,
         text=claim.text,
         paper_value=claim.claimed,
         measured=measured(judgement),
-        verdict="not measured" if judgement.verdict == "not run" else judgement.verdict,
-        why=f"Band: {bands}. {why if UNKNOWN not in why else ''}".strip(),
+        verdict=_in_words(judgement),
+        why=f"Band: {bands}.{notes} {why if UNKNOWN not in why else ''}".strip(),
     )
+
+
+def _in_words(judgement: Judgement) -> str:
+    """The verdict; without one, whether numbers are missing or only samples."""
+    if judgement.verdict != "not run":
+        return judgement.verdict
+    numbers_there = all(part.by_seed for part in judgement.parts)
+    return "no verdict: too few samples" if numbers_there else "not measured"
 
 
 def tables(demo: Demo) -> list[Table]:
@@ -164,7 +173,7 @@ def tables(demo: Demo) -> list[Table]:
         claims.add_column(name, overflow="fold")
     for outcome in demo.outcomes:
         for one in outcome.judgements:
-            claims.add_row(one.claim.id, one.claim.claimed, measured(one), one.verdict)
+            claims.add_row(one.claim.id, one.claim.claimed, measured(one), _in_words(one))
     return [*map(_group_table, demo.groups), claims]
 
 

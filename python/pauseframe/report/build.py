@@ -56,7 +56,7 @@ class Claim:
     paper_value: str
     measured: str
     verdict: str
-    """"reproduced", "shape only", "differs" or "not measured"."""
+    """"reproduced", "shape only", "differs", or why there is none."""
     why: str
 
 
