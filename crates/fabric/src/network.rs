@@ -250,8 +250,9 @@ impl Network {
             }
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
-                if watch(self, Progress { now: self.reached.min(limits.time), events }) == Control::Stop {
-                    return Ok(self.ending(self.now(), true));
+                let now = self.reached.min(limits.time);
+                if watch(self, Progress { now, events }) == Control::Stop {
+                    return Ok(self.ending(now, true));
                 }
             }
         }
