@@ -74,6 +74,17 @@ pub enum FlowStatus {
     Failed,
 }
 
+/// What one end sent again, and on which occasion.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Repeats {
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Tail loss probes (RFC 8985 §7).
+    pub loss_probes: u32,
+}
+
 /// What came of a flow: the row of the `flows` table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
@@ -93,6 +104,8 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Tail loss probes (RFC 8985 §7), both directions.
     pub loss_probes: u32,
+    /// Of these three, those of the end that replies.
+    pub of_reply: Repeats,
     /// Window reductions taken back as needless, both directions.
     pub undone: u32,
     /// Data packets that arrived with CE.

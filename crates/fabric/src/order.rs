@@ -94,6 +94,8 @@ pub(crate) enum News {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Half {
     pub(crate) flow: u32,
+    /// It is the end that the flow leads to.
+    pub(crate) replies: bool,
     pub(crate) delivered: u64,
     pub(crate) retransmits: u32,
     pub(crate) timeouts: u32,

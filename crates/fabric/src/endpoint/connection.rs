@@ -97,6 +97,7 @@ impl End {
         self.told = all;
         Some(Half {
             flow,
+            replies: self.address() & 1 == 1,
             delivered: all.delivered - told.delivered,
             retransmits: all.retransmits - told.retransmits,
             timeouts: all.timeouts - told.timeouts,

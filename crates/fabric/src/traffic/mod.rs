@@ -151,6 +151,11 @@ impl Traffic {
         record.timeouts += half.timeouts;
         record.ce_packets += half.ce_packets;
         record.loss_probes += half.loss_probes;
+        if half.replies {
+            record.of_reply.retransmits += half.retransmits;
+            record.of_reply.timeouts += half.timeouts;
+            record.of_reply.loss_probes += half.loss_probes;
+        }
         record.undone += half.undone;
         record.connected = record.connected.or(half.connected);
         record.datagrams.join(&half.datagrams);

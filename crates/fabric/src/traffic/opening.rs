@@ -1,7 +1,7 @@
 //! Flows that begin: their records, orders to both hosts, and messages on connections that are kept.
 
 use super::{Open, Traffic, ends};
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message};
+use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, Repeats};
 use crate::order::{Exchange, Opening, Order};
 use crate::vlan::Picked;
 use pauseframe_units::{Span, Time};
@@ -23,6 +23,7 @@ impl Traffic {
             retransmits: 0,
             timeouts: 0,
             loss_probes: 0,
+            of_reply: Repeats::default(),
             undone: 0,
             ce_packets: 0,
             datagrams: Datagrams::default(),
