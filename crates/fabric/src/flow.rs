@@ -110,7 +110,7 @@ pub struct FlowRecord {
     pub undone: u32,
     /// Data packets that arrived with CE.
     pub ce_packets: u64,
-    /// What became of the datagrams of a stream; zeros for a connection.
+    /// What became of its datagrams; zeros for a connection.
     pub datagrams: Datagrams,
     /// When the SYN-ACK came to the source; `None` before that, and where nobody opened the connection for this flow.
     pub connected: Option<Time>,
@@ -118,7 +118,7 @@ pub struct FlowRecord {
     pub failure: Option<Failure>,
 }
 
-/// Datagrams of a UDP stream, and their application bytes.
+/// Datagrams of a UDP flow, and their application bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Datagrams {
     /// Sent by the application.

@@ -29,7 +29,7 @@ pub(crate) struct Addressed {
     pub(crate) order: Order,
 }
 
-/// A connection or a stream that is open, by the flow that opened it.
+/// A connection or a flow of datagrams that is open, by the flow that opened it.
 #[derive(Debug)]
 struct Open {
     /// The flow that it carries now, or carried last.
@@ -39,7 +39,7 @@ struct Open {
     vlans: [Option<u16>; 2],
     /// By side: nothing is under way any more.
     quiet: [bool; 2],
-    /// A stream: when its source had sent all and how many, and how many were lost on the way, the last one then.
+    /// Of datagrams: when their source had sent all and how many, and how many were lost on the way, the last one then.
     over: Option<(Time, u64)>,
     lost: u64,
     last_loss: Time,
@@ -248,7 +248,7 @@ impl Traffic {
         }
     }
 
-    fn is_stream(&self, transport: u16) -> bool {
+    fn sends_datagrams(&self, transport: u16) -> bool {
         self.plan.settings.transports[usize::from(transport)].datagrams.is_some()
     }
 
@@ -274,13 +274,13 @@ impl Traffic {
                 }
                 self.end_flow(current, FlowStatus::Failed, at);
             }
-            News::StreamReceived(last) => {
+            News::DatagramsReceived(last) => {
                 let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
             News::Delivered(token) => self.workloads[workload].on_delivered(token, at + self.reaction),
             News::Sent(token) => self.workloads[workload].on_sent(token, at + self.reaction),
-            News::Quiet | News::Counted(_) | News::Lost(_) | News::StreamOver(_) => {}
+            News::Quiet | News::Counted(_) | News::Lost(_) | News::DatagramsOver(_) => {}
         }
     }
 
@@ -305,16 +305,16 @@ impl Traffic {
                     self.await_datagrams(opener, now);
                 }
             }
-            News::StreamOver(left) => {
+            News::DatagramsOver(left) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     open.over = Some((at, left));
                     self.await_datagrams(opener, now);
                 }
             }
-            News::StreamReceived(_) => {
+            News::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
-                    self.order(opener * 2, Order::FreeStream, now);
-                    self.order(opener * 2 + 1, Order::FreeStream, now);
+                    self.order(opener * 2, Order::FreeDatagrams, now);
+                    self.order(opener * 2 + 1, Order::FreeDatagrams, now);
                     self.close_books(opener, now);
                 }
             }
