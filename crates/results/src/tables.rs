@@ -47,11 +47,11 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         ideal_fct_us = f64s(records.iter().map(|r| r.ideal.as_us_f64()));
         /// fct / ideal
         slowdown or null = us(flow_slowdown);
-        /// Segments sent again; on a kept connection not those between two flows
+        /// Segments sent again; on a kept connection until its job is complete
         retransmits = few(|r| r.retransmits);
-        /// Retransmission timeouts; on a kept connection not those between two flows
+        /// Retransmission timeouts; on a kept connection until its job is complete
         timeouts = few(|r| r.timeouts);
-        /// Tail loss probes sent; on a kept connection not those between two flows
+        /// Tail loss probes sent; on a kept connection until its job is complete
         loss_probes = few(|r| r.loss_probes);
         /// Of the retransmits, those of the end that replies
         reply_retransmits = few(|r| r.of_reply.retransmits);

@@ -198,7 +198,7 @@ impl Endpoints {
         let Some(place) = self.place_at(address) else { return };
         let now = near.now();
         match order {
-            Order::Continue(exchange) => self.continue_with(place, exchange, now),
+            Order::Continue(exchange) => self.continue_with(place, exchange, near),
             Order::EndExchange => {
                 self.tell_counts(place, near);
                 self.end(place).flow = None;
@@ -236,14 +236,15 @@ impl Endpoints {
     }
 
     /// The next exchange on a kept connection.
-    fn continue_with(&mut self, place: EndId, exchange: &Exchange, now: Time) {
+    fn continue_with(&mut self, place: EndId, exchange: &Exchange, near: &mut Near) {
+        self.tell_counts(place, near);
         let end = self.end(place);
         let side = end.address() & 1;
-        // Probes of a tail whose ACK was delayed are of no flow: the one before was over, and this one begins.
+        // Probes after a job whose last ACK was delayed are of no flow: the one before was over, and this one begins.
         end.told = end.counts();
         end.begin(exchange);
         if exchange.writes > 0 {
-            end.connection.send(exchange.writes, now);
+            end.connection.send(exchange.writes, near.now());
         }
         self.remember_place(exchange.flow * 2 + side, place);
     }

@@ -24,9 +24,10 @@ impl Traffic {
         let spec = &self.records[opener as usize].spec;
         let is_kept = spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)));
         if is_kept {
-            self.order(opener * 2, Order::EndExchange, now);
-            self.order(opener * 2 + 1, Order::EndExchange, now);
+            self.end_exchange(opener, now);
         } else {
+            let current = self.open.get(&opener).map_or(opener, |open| open.current);
+            self.end_part(current, now);
             self.close(opener, Order::Close, now);
         }
     }

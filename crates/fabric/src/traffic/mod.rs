@@ -5,6 +5,7 @@
 //! reaction time is a constant of the topology (`network.rs`), so nothing here depends on how hosts are divided among cells.
 
 mod closing;
+mod jobs;
 mod opening;
 mod routes;
 
@@ -14,6 +15,7 @@ use crate::order::{Half, News, Order, Report};
 use crate::plan::Plan;
 use crate::rows::Rows;
 use crate::vlan::VlanPicker;
+use jobs::Job;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
 use std::cmp::Reverse;
@@ -66,6 +68,8 @@ pub(crate) struct Traffic {
     open: BTreeMap<u32, Open>,
     /// Connections that wait for their next flow: workload and number, to the flow that opened them.
     kept: BTreeMap<(u16, u32), u32>,
+    /// By workload and number, those of which a part is under way on a kept connection.
+    jobs: BTreeMap<(u16, u32), Job>,
     vlans: Option<VlanPicker>,
     pub(crate) rows: Rows,
     active: u64,
@@ -97,6 +101,7 @@ impl Traffic {
             records: Vec::new(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             vlans: VlanPicker::of(plan),
             rows,
             active: 0,
@@ -293,6 +298,8 @@ impl Traffic {
             News::Complete => self.go_on_or_close(opener, now),
             News::Failed(_) => {
                 self.forget_kept(opener);
+                let current = self.open.get(&opener).map_or(opener, |open| open.current);
+                self.end_part(current, now);
                 // The other end has nobody to talk to.
                 self.order(address ^ 1, Order::Free, now);
                 self.close_books(opener, now);

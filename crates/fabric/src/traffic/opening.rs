@@ -32,6 +32,7 @@ impl Traffic {
         });
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
+        self.begin_part(flow);
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         // The source waits for a reply, if there is one; the destination for the request, or for all.
