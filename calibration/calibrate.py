@@ -191,8 +191,8 @@ def beside_itself(rows: list[Row]) -> str:
     repeated = [(row, share) for row in rows if (share := row.kernel_inside_itself) is not None]
     ours = sum(row.standing == "inside" for row, _ in repeated)
     return (
-        f"How far chance goes: {len(repeated)} of the figures were measured with other seeds of the kernel too. Its runs "
-        "halved in every possible way, one half has, by the same rule, "
+        f"How far chance goes: {len(repeated)} of the figures were measured with other seeds of the kernel too. "
+        "Its runs halved in every possible way, one half has, by the same rule, "
         f"{fmean(share for _, share in repeated):.1%} of them inside the bands around the other. Ours has "
         f"{ours / len(repeated):.1%} of them inside those around all of its runs."
     )

@@ -64,8 +64,9 @@ class Row:
 
     @property
     def kernel_inside_itself(self) -> float | None:
-        """How often the median of one half of the kernel's runs lies within the band around the other half's, over all
-        ways to halve them; None if it was run once.
+        """How often, over all ways to halve them, the median of half of the kernel's runs lies in the other half's band.
+
+        None if it was run once.
         """
         runs = (self.reference, *self.others)
         if len(runs) < 2:
