@@ -64,7 +64,7 @@ class Row:
 
     @property
     def kernel_inside_itself(self) -> float | None:
-        """How often, over all ways to halve them, the median of half of the kernel's runs lies in the other half's band.
+        """How often, over all ways to halve them, the median of half of the runs lies in the other half's band.
 
         None if it was run once.
         """

@@ -239,7 +239,7 @@ def test_probes_between_two_exchanges_belong_to_neither():
 
 
 def test_probes_count_until_the_job_is_complete():
-    """One of two servers answers 9 ms after the other, whose response is probed meanwhile: its flow is over, the job not."""
+    """One of two servers answers 9 ms after the other, whose response is probed meanwhile: its job is not over."""
     slow = 'reply_delay = "9 ms"\nreply_law = "staggered"\n'
     text = BETWEEN.replace("hosts = 2", "hosts = 3").replace('["host1"]', '["host1", "host2"]') + slow
     flows = pl.DataFrame(pf.run(text, progress=False).flows).with_columns(pl.col("dst").cast(pl.String))
