@@ -14,6 +14,7 @@ import pytest
 import synthetic
 from pauseframe import RunError, load
 from pauseframe.report import Claim, Group, build_report, data, figures, from_folder
+from pauseframe.report.summary import tables
 
 OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|@import|url\(\s*["']?http""")
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -83,12 +84,10 @@ def test_numbers_are_those_of_the_tables(folders, tmp_path):
 def test_ratios_refer_to_the_first_run(folders):
     runs = [from_folder(folders[name]) for name in ("dctcp", "tcp_bolt")]
     means = [run.summary["fct_us"]["mean"] or 0.0 for run in runs]
-    from pauseframe.report.build import _summary_tables
-
-    table = _summary_tables(runs)[0]
-    column = table["columns"].index("mean")
-    assert table["rows"][0][1][column][1] == ""
-    assert float(table["rows"][1][1][column][1].removeprefix("× ")) == pytest.approx(means[1] / means[0], rel=0.05)
+    table = tables(runs)[0]
+    column = table.columns.index("mean")
+    assert table.rows[0][1][column][1] == ""
+    assert float(table.rows[1][1][column][1].removeprefix("× ")) == pytest.approx(means[1] / means[0], rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["empty", "one"])

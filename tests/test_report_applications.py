@@ -3,12 +3,13 @@
 import base64
 import json
 import shutil
+from typing import cast
 
 import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import applications, from_run
-from pauseframe.report.applications import ACTIVITIES, COLUMNS, Job, occupied
+from pauseframe.report.applications import ACTIVITIES, COLUMNS, Job, JobRow, occupied
 from test_cli import cli
 from test_report import report
 
@@ -61,7 +62,7 @@ def made(rows, ranks, end_us):
     timeline = pl.DataFrame(rows, schema=["rank", "activity", "start_us", "end_us"], orient="row")
     hosts = pl.DataFrame({"rank": range(ranks), "host": [f"host{rank}" for rank in range(ranks)]})
     row = {"job": "made", "ranks": ranks, "start_us": 0.0, "finish_us": end_us}
-    return Job(0, "run", row, hosts, timeline, end_us)
+    return Job(0, "run", cast("JobRow", row), hosts, timeline, end_us)
 
 
 def bytes_of(figure):

@@ -12,6 +12,10 @@
 //! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
 //! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
 
+#[cfg(test)]
+mod tests;
+mod width;
+
 use crate::memory::bring;
 use pauseframe_units::Time;
 use std::cmp::Reverse;
@@ -31,11 +35,8 @@ const RINGS_IN_REACH: u64 = 64;
 const FEW: u32 = 4;
 /// Up to this length a bucket is sorted as it is gathered.
 const SORTED_BY_INSERTION: usize = 24;
-/// Buckets are not made wider that hold so many events.
-const LENGTH_MAX: f64 = 128.0;
-/// First width, 2^13 ps = 8 ns, and its bounds (4 ps to 1 ms).
+/// First width, 2^13 ps = 8 ns.
 const FIRST_SHIFT: u32 = 13;
-const SHIFTS: std::ops::RangeInclusive<u32> = 2..=30;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Entry {
@@ -523,179 +524,5 @@ impl EventQueue {
             }
         }
         u64::MAX
-    }
-
-    /// Widens the buckets when the heap is used for more than a few events, narrows them when they are long. Events
-    /// at the very same time share a bucket however narrow it is: pairs and triples are no reason. Once they were too narrow, they
-    /// become so again only when far more comes: a heap of a large network costs more than to sort a long bucket.
-    #[cold]
-    fn review_width(&mut self) {
-        // A rebuild handles all that is pending: not before as many events have come since the last one.
-        if (self.pushed as usize) < self.open.len() + self.far.len() + self.nodes.len() {
-            return;
-        }
-        let far = f64::from(self.went_far) / f64::from(self.pushed);
-        let length = f64::from(self.gathered) / f64::from(self.long.max(1));
-        (self.pushed, self.went_far, self.long, self.gathered) = (0, 0, 0, 0);
-        let long = if self.shift > self.narrowest { 3.0 } else { 2.0 * LENGTH_MAX };
-        let shift = if far > 0.02 && length < LENGTH_MAX {
-            self.narrowest = self.shift + 1;
-            self.shift + 1
-        } else if far < 0.004 && length > long {
-            self.shift - 1
-        } else {
-            return;
-        };
-        if SHIFTS.contains(&shift) {
-            self.rebuild(shift);
-        }
-    }
-
-    fn rebuild(&mut self, shift: u32) {
-        let mut entries: Vec<Entry> = std::mem::take(&mut self.open);
-        for slot in 0..BUCKETS as usize {
-            let mut index = std::mem::replace(&mut self.heads[slot], NIL);
-            while index != NIL {
-                entries.push(self.nodes[index as usize].entry);
-                index = self.nodes[index as usize].next;
-            }
-        }
-        entries.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(entry)| entry));
-        self.nodes.clear();
-        self.free = NIL;
-        self.far_bucket = u64::MAX;
-        self.occupied = [0; 64];
-        self.shift = shift;
-        // All that is left lies at or after the first entry: its bucket is the open one.
-        let first = entries.iter().map(|entry| entry.time).min().unwrap_or(self.now);
-        self.open_bucket = first >> shift;
-        for entry in entries {
-            self.insert(entry);
-        }
-        self.went_far = 0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Pops everything while pushing `later` events relative to the time reached, and checks the order.
-    fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
-        let mut queue = EventQueue::new();
-        let mut expected = BinaryHeap::new();
-        let mut pushed = later.iter();
-        let push = |queue: &mut EventQueue, expected: &mut BinaryHeap<_>, time: u64, code: u64| {
-            queue.push(Time(time), code);
-            expected.push(Reverse((time, code)));
-        };
-        for &(time, code) in first {
-            push(&mut queue, &mut expected, time, code);
-        }
-        while let Some((time, code)) = queue.pop() {
-            assert_eq!(expected.pop(), Some(Reverse((time.0, code))));
-            assert_eq!(queue.is_empty(), expected.is_empty());
-            if code % 64 == 0 {
-                // Looking ahead and stopping before an event take nothing out, whatever is inserted before it then.
-                assert_eq!(queue.next_time(), expected.peek().map(|Reverse((time, _))| Time(*time)));
-                let end = expected.peek().map_or(Time::MAX, |Reverse((time, _))| Time(*time));
-                assert_eq!(queue.pop_before(end), None);
-            }
-            if code % 16 < 3 {
-                // Nor does putting the next events in order.
-                queue.put_in_order(7);
-                assert!(
-                    queue
-                        .coming(0)
-                        .is_none_or(|next| Some(next) == expected.peek().map(|Reverse((_, code))| *code))
-                );
-            }
-            for &(delay, code) in pushed.by_ref().take(per_pop) {
-                push(&mut queue, &mut expected, time.0 + delay, code);
-            }
-        }
-        assert!(expected.is_empty());
-    }
-
-    proptest! {
-        #[test]
-        fn events_leave_by_time_then_code(
-            first in prop::collection::vec((0u64..3_000_000, 0u64..50), 0..60),
-            later in prop::collection::vec((0u64..200_000_000, 0u64..50), 0..300),
-        ) {
-            drains_in_order(&first, &later, 2);
-        }
-    }
-
-    #[test]
-    fn the_order_does_not_depend_on_the_width() {
-        // Enough events at a steady load to make the width change several times, in both directions.
-        let mut rng = crate::stream(3, "queue", 0);
-        for scale in [300, 40_000, 400_000, 1_500_000, 80_000_000] {
-            let first: Vec<_> = (0..200).map(|i| (rng.below(scale), i)).collect();
-            let later: Vec<_> = (0..200_000).map(|i| (rng.below(scale), i % 977)).collect();
-            drains_in_order(&first, &later, 1);
-        }
-    }
-
-    /// However many events fall into one bucket, and in whatever order, each costs a few moves and a logarithm.
-    #[test]
-    fn a_crowd_in_one_instant_is_no_crush() {
-        const EVENTS: u64 = 1_000_000;
-        let mut rng = crate::stream(5, "crowd", 0);
-        let shuffled: Vec<u64> = (0..EVENTS).map(|_| rng.below(1 << 40)).collect();
-        for codes in [(0..EVENTS).collect(), (0..EVENTS).rev().collect(), shuffled] {
-            let mut queue = EventQueue::new();
-            let mut expected: Vec<u64> = codes.clone();
-            expected.sort_unstable();
-            for code in &codes {
-                queue.push(Time(7), *code);
-            }
-            // Half way through, others come in between.
-            let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| queue.pop().unwrap().1).collect();
-            let reached = seen[seen.len() - 1];
-            for step in 0..EVENTS / 4 {
-                let code = reached + 1 + (step * 7_919) % (1 << 30);
-                queue.push(Time(7), code);
-                expected.push(code);
-            }
-            seen.extend(std::iter::from_fn(|| queue.pop()).map(|(_, code)| code));
-            expected.sort_unstable();
-            assert!(seen == expected, "out of order");
-            assert!(queue.moved < 40 * EVENTS, "{} moves", queue.moved);
-        }
-    }
-
-    /// Delays of a picosecond and of a second together, most of them into a bucket that is open and full.
-    #[test]
-    fn time_scales_may_lie_far_apart() {
-        let mut rng = crate::stream(6, "scales", 0);
-        for crowd in [10, 3_000, 100_000] {
-            let delay =
-                |rng: &mut crate::Rng| [1, 1, 1 + rng.below(4_000), 1_000_000_000_000][rng.below(4) as usize];
-            let first: Vec<_> = (0..crowd).map(|i| (delay(&mut rng), i)).collect();
-            let later: Vec<_> = (0..300_000).map(|i| (delay(&mut rng), i % 977)).collect();
-            drains_in_order(&first, &later, 1);
-        }
-    }
-
-    #[test]
-    fn the_far_future_is_reached() {
-        let mut queue = EventQueue::new();
-        queue.push(Time(u64::MAX), 1);
-        queue.push(Time(5), 2);
-        assert_eq!(queue.pop(), Some((Time(5), 2)));
-        assert_eq!(queue.pop(), Some((Time(u64::MAX), 1)));
-        assert_eq!(queue.pop(), None);
-    }
-
-    #[test]
-    #[should_panic(expected = "in the past")]
-    fn the_past_is_closed() {
-        let mut queue = EventQueue::new();
-        queue.push(Time(10), 0);
-        queue.pop();
-        queue.push(Time(9), 0);
     }
 }

@@ -1,7 +1,8 @@
 //! Flow-level simulation for Python. Documented in `_core.pyi`.
 
 use crate::border::{compute, compute_or_stop, guarded, plain};
-use crate::fabrics::{Routes, Topology, wrong};
+use crate::fabrics::{Topology, wrong};
+use crate::routes::Routes;
 use crate::{Resolved, RunError, Table, run_error};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_scenario::flow_level::{Demand, RateStatistics, Steady, Ways, steady};

@@ -7,6 +7,7 @@ mod border;
 mod fabrics;
 mod flows;
 mod operate;
+mod routes;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
@@ -438,6 +439,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
     fabrics::add_to(module)?;
+    routes::add_to(module)?;
     flows::add_to(module)?;
     operate::add_to(module)?;
     Ok(())

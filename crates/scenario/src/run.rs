@@ -1,26 +1,25 @@
 //! From a complete scenario to results: build, run, record, write.
 
+mod outcome;
+mod warnings;
+
+use self::outcome::{tabulate, write};
 use crate::build::{Built, build};
 use crate::faults;
-use crate::jobs::{self, References};
+use crate::jobs;
 use crate::resolve::Resolved;
 use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, Limits};
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network, RunFailed, SamplePlan};
-use pauseframe_results::jobs as tables_of_jobs;
+use pauseframe_fabric::{Network, RunFailed, SamplePlan};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
-use pauseframe_results::{
-    Manifest, Names, PendingFile, ResultsFolder, RunError, RunFacts, RunStatus, Series, Summary, lossless,
-    states, tables,
-};
+use pauseframe_results::{Manifest, Names, PendingFile, ResultsFolder, RunError, Series, Summary};
 use pauseframe_schema::panics::{caught, shield};
-use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
-use pauseframe_units::{LinkId, PortId, Time};
-use std::path::{Path, PathBuf};
+use pauseframe_units::{PortId, Time};
+use std::path::Path;
 use std::time::Instant;
 
 /// The watcher is called after so many events: a few milliseconds.
@@ -302,183 +301,4 @@ fn begin_capture<'a>(
     }
     let file = folder.begin("packets.pcapng")?;
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))
-}
-
-/// Links that are down to the end although flows have not finished: what stands still because of them is no deadlock, and
-/// looks like one in the tables.
-fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
-    let down = network.links_down();
-    let unfinished = |record: &&FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
-    let waiting = network.flow_records(now).iter().filter(unfinished).count();
-    if down.is_empty() || waiting == 0 {
-        return None;
-    }
-    let port = |link: &LinkId| names.topology.port_name(PortId::of_link(*link, 0));
-    let some: Vec<String> = down.iter().take(4).map(port).collect();
-    let more = if down.len() > some.len() {
-        format!(" and {} more", down.len() - some.len())
-    } else {
-        String::new()
-    };
-    Some(format!(
-        "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
-         is cut off cannot, which is no deadlock",
-        some.join(", ")
-    ))
-}
-
-/// A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops what it cannot mark delays connections by a second.
-fn dropped_syns(network: &Network) -> Option<String> {
-    let count = network.syn_drops_not_ect();
-    (count > 0).then(|| {
-        format!(
-            "transport.ect_on_syn: {count} SYNs were dropped by a marker because they are not ECN-capable, and each is sent \
-             again only after transport.rto_initial; set ect_on_syn = true, or switch.marker.not_ect = \"queue\""
-        )
-    })
-}
-
-/// What `[record]` asks for and does not get.
-fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut check = |key: &str, globs: &[String]| {
-        if !globs.is_empty() && ports_matching(globs, topology).is_empty() {
-            warnings.push(format!("record.{key}.ports: no port is called {}", globs.join(" or ")));
-        }
-    };
-    if let Some(series) = &scenario.record.series {
-        check("series", &series.ports);
-    }
-    if let Some(packets) = &scenario.record.packets {
-        check("packets", &packets.ports);
-        if !has_folder {
-            warnings.push(
-                "record.packets: packets are written to a results folder only, and none was given".to_owned(),
-            );
-        }
-    }
-    warnings
-}
-
-/// What the results do not hold whole: logs that were full, jobs that did not end.
-fn cut_short(scenario: &Scenario, built: &Built, series: &Series) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if built.network.unrecorded_pauses() > 0 {
-        let count = built.network.unrecorded_pauses();
-        warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
-    }
-    warnings.extend(jobs::warnings(scenario, built));
-    if let Some(time) = built.network.states_full_at() {
-        warnings.push(format!(
-            "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
-        ));
-    }
-    if let Some(time) = series.full() {
-        warnings.push(format!(
-            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
-             fewer ports, or use --force-large"
-        ));
-    }
-    warnings
-}
-
-fn tabulate(
-    resolved: &Resolved,
-    finished: Finished,
-    said: Option<String>,
-    references: &References,
-    watch: &mut Watch,
-    out: Option<PathBuf>,
-) -> RunResults {
-    let scenario = &resolved.scenario;
-    let Finished { mut built, ending, series, wall_s } = finished;
-    let jobs = jobs::results(scenario, &built, ending.now, references, &mut || watch.goes_on());
-    let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
-    let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
-    let ports = built.network.port_reports(ending.now);
-    let mut warnings = resolved.warnings.clone();
-    warnings.extend(said);
-    warnings
-        .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
-    warnings.extend(dead_links(&mut built.network, &names, ending.now));
-    warnings.extend(dropped_syns(&built.network));
-    let deadlocks = built.network.deadlocks();
-    let ends = faults::ends_at_deadlock(scenario);
-    warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
-    warnings.extend(cut_short(scenario, &built, &series));
-    warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
-    let facts = RunFacts {
-        name: scenario.name.clone(),
-        seed: scenario.seed,
-        fingerprint: ending.fingerprint.value(),
-        sim_time: ending.now,
-        wall_s,
-        threads: built.network.cells(),
-        events: ending.events,
-        packet_hops: built.network.packet_hops(),
-        deadlocks: deadlocks.len() as u64,
-        syn_drops_not_ect: built.network.syn_drops_not_ect(),
-        fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
-        nic_queue: scenario.host.nic_queue.name(),
-        status: match (ending.interrupted || watch.stopped, ends && !deadlocks.is_empty()) {
-            (true, _) => RunStatus::Interrupted,
-            (false, true) => RunStatus::Deadlock,
-            (false, false) => RunStatus::Complete,
-        },
-        warnings,
-        out,
-    };
-    let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names).batch();
-    let deadlocks = lossless::deadlocks(deadlocks, &names).batch();
-    let timelines = jobs::timelines(scenario, &built.network, ending.now);
-    let timeline = tables_of_jobs::timeline(&timelines, &names).batch();
-    let states = states::states(built.network.state_changes(), &names).batch();
-    let received = built.network.throughput();
-    built.network.flow_records(ending.now);
-    let queries = built.network.queries();
-    let flows = built.network.flow_records(ending.now);
-    let summary = Summary::new(facts, flows, &queries, &ports);
-    let (record, end) = (&scenario.record, ending.now);
-    let ports = if record.ports { &ports[..] } else { &[] };
-    RunResults {
-        summary,
-        flows: tables::flows(if record.flows { flows } else { &[] }, &names).batch(),
-        queries: tables::queries(&queries, &names).batch(),
-        ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
-        series: series.into_columns(&names).batch(),
-        throughput: tables::throughput(received.every(), received.intervals(), &names, end).batch(),
-        pause_tree,
-        states,
-        deadlocks,
-        jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
-        ranks: tables_of_jobs::ranks(&jobs, &names).batch(),
-        timeline,
-    }
-}
-
-fn write(
-    mut folder: ResultsFolder,
-    scenario: &Scenario,
-    results: &RunResults,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<(), RunError> {
-    let record = &scenario.record;
-    let asked = [
-        ("flows.parquet", &results.flows, record.flows),
-        ("queries.parquet", &results.queries, true),
-        ("ports.parquet", &results.ports, record.ports),
-        ("throughput.parquet", &results.throughput, true),
-        ("pause_tree.parquet", &results.pause_tree, true),
-        ("states.parquet", &results.states, record.states.is_some()),
-        ("deadlocks.parquet", &results.deadlocks, true),
-        ("jobs.parquet", &results.jobs, true),
-        ("ranks.parquet", &results.ranks, true),
-        ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
-    ];
-    for (name, table, wanted) in asked {
-        if wanted {
-            folder.write_table(name, table, go_on)?;
-        }
-    }
-    folder.finish(&Manifest::ended(&results.summary))
 }

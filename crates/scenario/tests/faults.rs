@@ -2,17 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
+mod common;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use pauseframe_scenario::{Control, Input, Resolved, RunOptions, RunResults, headroom, resolve, run};
-use std::path::Path;
-
-fn read(text: &str, overrides: &[(&str, &str)]) -> Result<Resolved, String> {
-    let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let input =
-        Input { text, file_name: "t.toml", base_dir: Path::new("."), overrides: &overrides, seed: None };
-    resolve(&input).map_err(|error| error.to_string())
-}
+use common::read;
+use pauseframe_scenario::{Control, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();

@@ -3,11 +3,10 @@
 //! refinements of recovery, the send buffer and small queues on.
 
 use pauseframe_transport::{
-    CachePolicy, Config, CongestionControlConfig, Connection, DelayedAckConfig, DelayedAckForm, Ecn, EcnMode,
-    Flags, Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, Segment, SendBuffer, SmallSegments,
-    Without,
+    Config, CongestionControlConfig, Connection, DelayedAckConfig, Ecn, EcnMode, Flags, RecoveryConfig,
+    RtoConfig, RtoForm, Segment, SendBuffer,
 };
-use pauseframe_units::{BitRate, Span, Time};
+use pauseframe_units::{Span, Time};
 use std::sync::Arc;
 
 fn config(name: &str, recovery: RecoveryConfig) -> Config {
@@ -18,45 +17,26 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
         mss: 1448,
         initial_window: 14_480,
         ecn: EcnMode::Classic,
-        ect_on_syn: false,
-        ect_on_ack: false,
         sack: true,
         timestamps: true,
-        fast_retransmit: true,
-        dup_thresh: 3,
         limited_transmit: true,
         recovery,
-        handshake: false,
         rto: RtoConfig {
-            initial: Span::from_secs(1),
             min: Span::from_ms(200),
             max: Span::from_secs(120),
             granularity: Span::from_ms(1),
-            phase: Span::ZERO,
             form: RtoForm::Linux,
-            slop: Span::ZERO,
-            wheel: false,
+            ..Config::PLAIN.rto
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
-        delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
-        receive_buffer: ReceiveBuffer::Fixed,
         send_buffer: if recovery == RecoveryConfig::LINUX {
             SendBuffer::Linux { initial: 16_384, max: 4_194_304 }
         } else {
             SendBuffer::Unlimited
         },
-        small_segments: SmallSegments::AtOnce,
         small_queues: recovery != RecoveryConfig::PLAIN,
-        offload: Offload::NONE,
-        reassembly_limit: 0,
-        dsack: false,
-        read_rate: BitRate(0),
-        fin: false,
-        cache: CachePolicy::Off,
-        syn_retries: 6,
-        retries: 15,
-        without: Without::NOTHING,
+        ..Config::PLAIN
     }
 }
 

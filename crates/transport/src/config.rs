@@ -216,6 +216,50 @@ pub struct Config {
 }
 
 impl Config {
+    /// NewReno (RFC 5681, RFC 6582) with the timer of RFC 6298, the initial window of RFC 6928 and an ACK for every segment, on a
+    /// connection that is open already, without what later documents and stacks add: what tests and examples begin with.
+    pub const PLAIN: Config = Config {
+        congestion_control: CongestionControlConfig::NewReno,
+        mss: 1460,
+        initial_window: 14_600,
+        ecn: EcnMode::Off,
+        ect_on_syn: false,
+        ect_on_ack: false,
+        sack: false,
+        timestamps: false,
+        fast_retransmit: true,
+        dup_thresh: 3,
+        limited_transmit: false,
+        recovery: RecoveryConfig::PLAIN,
+        handshake: false,
+        rto: RtoConfig {
+            initial: Span::from_secs(1),
+            min: Span::from_secs(1),
+            max: Span::from_secs(60),
+            granularity: Span::ZERO,
+            phase: Span::ZERO,
+            form: RtoForm::Rfc,
+            slop: Span::ZERO,
+            wheel: false,
+        },
+        delayed_ack: DelayedAckConfig { segments: 1, timeout: Span::from_ms(40) },
+        delayed_ack_form: DelayedAckForm::Fixed,
+        receive_window: 1 << 24,
+        receive_buffer: ReceiveBuffer::Fixed,
+        send_buffer: SendBuffer::Unlimited,
+        small_segments: SmallSegments::AtOnce,
+        small_queues: false,
+        offload: Offload::NONE,
+        reassembly_limit: 0,
+        dsack: false,
+        read_rate: BitRate(0),
+        fin: false,
+        cache: CachePolicy::Off,
+        syn_retries: 6,
+        retries: 15,
+        without: Without::NOTHING,
+    };
+
     /// The same with `mechanism` off. Those that have a setting of their own are off by it.
     #[must_use]
     pub fn without(mut self, mechanism: Mechanism) -> Config {

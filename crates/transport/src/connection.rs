@@ -466,13 +466,7 @@ impl Connection {
 mod tests {
     use super::*;
     use crate::cc::{CongestionControlConfig, DctcpConfig};
-    use crate::config::{
-        CachePolicy, DelayedAckConfig, DelayedAckForm, Offload, ReceiveBuffer, RtoConfig, RtoForm,
-        SendBuffer, SmallSegments,
-    };
-    use crate::mechanisms::Without;
-    use crate::recovery::RecoveryConfig;
-    use pauseframe_units::BitRate;
+    use crate::config::{DelayedAckConfig, RtoConfig, RtoForm};
 
     const MSS: u32 = 1000;
 
@@ -482,41 +476,19 @@ mod tests {
             mss: MSS,
             initial_window: 10_000,
             ecn: EcnMode::Dctcp,
-            ect_on_syn: false,
-            ect_on_ack: false,
             sack: true,
-            timestamps: false,
-            fast_retransmit: true,
-            dup_thresh: 3,
             limited_transmit: true,
-            recovery: RecoveryConfig::PLAIN,
             handshake: true,
             rto: RtoConfig {
                 initial: Span::from_ms(10),
                 min: Span::from_ms(10),
                 max: Span::from_secs(1),
-                granularity: Span::ZERO,
-                phase: Span::ZERO,
                 form: RtoForm::Linux,
-                slop: Span::ZERO,
-                wheel: false,
+                ..Config::PLAIN.rto
             },
             delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
-            delayed_ack_form: DelayedAckForm::Fixed,
             receive_window: 1 << 20,
-            receive_buffer: ReceiveBuffer::Fixed,
-            send_buffer: SendBuffer::Unlimited,
-            small_segments: SmallSegments::AtOnce,
-            small_queues: false,
-            offload: Offload::NONE,
-            reassembly_limit: 0,
-            dsack: false,
-            read_rate: BitRate(0),
-            fin: false,
-            cache: CachePolicy::Off,
-            syn_retries: 6,
-            retries: 15,
-            without: Without::NOTHING,
+            ..Config::PLAIN
         });
         [Connection::open(config.clone(), 1, 2, Time::ZERO), Connection::accept(config, 2, 1)]
     }

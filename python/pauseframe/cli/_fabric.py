@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,6 +36,12 @@ class Layout(StrEnum):
     levels = "levels"
     circle = "circle"
     spring = "spring"
+
+
+Drawn = Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")]
+Arranged = Annotated[
+    Layout, typer.Option("--layout", help="auto: rows by level where there are levels, else a circle.")
+]
 
 
 def load(source: str, format: str | None, rate: str, delay: str) -> Topology:

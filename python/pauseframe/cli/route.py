@@ -13,7 +13,18 @@ import typer
 
 from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._fabric import Delay, Display, Format, HostsPerSwitch, Layout, Rate, Source, prepared
+from pauseframe.cli._fabric import (
+    Arranged,
+    Delay,
+    Display,
+    Drawn,
+    Format,
+    HostsPerSwitch,
+    Layout,
+    Rate,
+    Source,
+    prepared,
+)
 
 commands = typer.Typer()
 route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
@@ -279,10 +290,8 @@ def draw_tree(
     tables: Annotated[Path, typer.Argument(metavar="TABLES", help="As for route check.")],
     to: Annotated[str, typer.Option("--to", help="The receiving host.")],
     vlan: Annotated[int, typer.Option("--vlan", min=0, max=4094, help="The VLAN.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
-    layout: Annotated[
-        Layout, typer.Option("--layout", help="auto: rows by level where there are levels, else a circle.")
-    ] = Layout.auto,
+    out: Drawn,
+    layout: Arranged = Layout.auto,
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",

@@ -10,7 +10,7 @@ import typer
 from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._fabric import Delay, Format, Layout, Rate, Source, load
+from pauseframe.cli._fabric import Arranged, Delay, Drawn, Format, Layout, Rate, Source, load
 
 commands = typer.Typer()
 topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect, draw and convert topologies.")
@@ -43,10 +43,8 @@ def show(
 @topo.command(epilog="Example: pauseframe topo draw leaf_spine:leaves=4,spines=2,hosts_per_leaf=4 -o fabric.svg")
 def draw(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")],
-    layout: Annotated[
-        Layout, typer.Option("--layout", help="auto: rows by level where there are levels, else a circle.")
-    ] = Layout.auto,
+    out: Drawn,
+    layout: Arranged = Layout.auto,
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",

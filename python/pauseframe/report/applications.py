@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 import polars as pl
 
@@ -33,8 +33,36 @@ SHOWN = 12
 """Jobs whose ranks are drawn; the others are in the tables."""
 BARS = 40
 STUCK = 6
+Reference = Literal["slowdown", "interference"]
+REFERENCES: tuple[tuple[Literal["ideal_us", "alone_us"], str, str], ...] = (
+    ("ideal_us", "on ideal hardware", "line-ns-open"),
+    ("alone_us", "alone", "diamond"),
+)
+"""Times of a job beside its own: column, words, and how they are marked."""
 SPREAD = 4.0
 """Jobs whose times differ by more have axes of their own."""
+
+
+class JobRow(TypedDict):
+    """What the report reads of a row of `jobs` (docs/reference/results.md)."""
+
+    job: str
+    application: str
+    ranks: int
+    start_us: float
+    finish_us: float | None
+    time_us: float | None
+    ideal_us: float | None
+    slowdown: float | None
+    alone_us: float | None
+    interference: float | None
+    compute_us: float
+    waiting_us: float
+    sending_us: float
+    messages: int
+    message_bytes: int
+    connections: int
+    waits_for: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +71,7 @@ class Job:
 
     run: int
     label: str
-    row: dict[str, Any]
+    row: JobRow
     ranks: pl.DataFrame
     timeline: pl.DataFrame
     """Empty if the job kept none."""
@@ -53,17 +81,17 @@ class Job:
     @property
     def name(self) -> str:
         """That of its workload."""
-        return str(self.row["job"])
+        return self.row["job"]
 
     @property
     def start_us(self) -> float:
         """When its ranks began."""
-        return float(self.row["start_us"])
+        return self.row["start_us"]
 
     @property
     def per_row(self) -> int:
         """Ranks that a row of a figure stands for."""
-        return -(-int(self.row["ranks"]) // ROWS)
+        return -(-self.row["ranks"] // ROWS)
 
 
 @dataclass(frozen=True)
@@ -105,7 +133,7 @@ def jobs(runs: Sequence[RunData]) -> list[Job]:
         for row in rows.iter_rows(named=True):
             end = end_us if row["finish_us"] is None else row["finish_us"]
             mine = _of(ranks, row["job"]), _of(timeline, row["job"])
-            found.append(Job(number, run.label, row, *mine, max(end, row["start_us"])))
+            found.append(Job(number, run.label, cast("JobRow", row), *mine, max(end, row["start_us"])))
     return found
 
 
@@ -125,7 +153,7 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
     found = jobs(runs)
     if not found:
         return None
-    references = [
+    references: list[tuple[str, Reference]] = [
         ("Slowdown: time over that on ideal hardware", "slowdown"),
         ("Interference: time over that of the job alone", "interference"),
     ]
@@ -165,7 +193,8 @@ def _tables(found: Sequence[Job]) -> list[JobTable]:
 def _cells(job: Job) -> dict[str, str]:
     """What the tables of jobs say, by column."""
     row = job.row
-    busy = sum(row[f"{activity}_us"] for activity in ACTIVITIES)
+    spent = {"compute": row["compute_us"], "waiting": row["waiting_us"], "sending": row["sending_us"]}
+    busy = sum(spent.values())
     return {
         "job": job.name,
         "application": row["application"],
@@ -176,7 +205,7 @@ def _cells(job: Job) -> dict[str, str]:
         "slowdown": format_number(row["slowdown"]),
         "alone": format_us(row["alone_us"]),
         "interference": format_number(row["interference"]),
-        **{name: f"{row[f'{name}_us'] / busy:.0%}" if busy else MISSING for name in ACTIVITIES},
+        **{name: f"{time / busy:.0%}" if busy else MISSING for name, time in spent.items()},
         "messages": format_count(row["messages"]),
         "bytes": format_bytes(row["message_bytes"]),
         "connections": format_count(row["connections"]),
@@ -184,12 +213,12 @@ def _cells(job: Job) -> dict[str, str]:
 
 
 def _stuck(job: Job) -> list[str]:
-    waits = str(job.row["waits_for"]).split("; rank ")
+    waits = job.row["waits_for"].split("; rank ")
     lines = [waits[0], *(f"rank {wait}" for wait in waits[1:])]
     return lines if len(lines) <= STUCK else [*lines[:STUCK], f"and {len(lines) - STUCK} more ranks"]
 
 
-def reference_figure(found: Sequence[Job], key: str) -> Figure | None:
+def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
     """Bars of `slowdown` or `interference`: a group per job, a bar per run; None where no job has it."""
     names = list(dict.fromkeys(job.name for job in found))[:BARS]
     traces: list[Trace] = []
@@ -237,16 +266,16 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
         "hovertemplate": "%{customdata}<extra>%{y}</extra>",
     }
     traces: list[Trace] = [bars]
-    for key, name, symbol in (("ideal_us", "on ideal hardware", "line-ns-open"), ("alone_us", "alone", "diamond")):
-        known = [job for job in mine if job.row[key] is not None]
+    for key, name, symbol in REFERENCES:
+        known = [(job, time) for job in mine if (time := job.row[key]) is not None]
         if known:
             traces.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": name,
-                    "y": [job.name for job in known],
-                    "x": [(job.start_us + job.row[key]) * per_us for job in known],
+                    "y": [job.name for job, _ in known],
+                    "x": [(job.start_us + time) * per_us for job, time in known],
                     "marker": {"symbol": symbol, "size": 22 if symbol == "line-ns-open" else 9, "line": {"width": 3}},
                     "meta": {"paint": "ink"},
                     "hovertemplate": f"{name}: ends at %{{x:.4~g}}<extra>%{{y}}</extra>",
@@ -259,9 +288,8 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
 def _times(job: Job) -> str:
     row = job.row
     lines = [f"took {format_us(row['time_us'])}" if row["time_us"] is not None else "not finished"]
-    lines += [
-        f"{name} {format_us(row[key])}" for key, name in (("alone_us", "alone"), ("ideal_us", "ideal")) if row[key]
-    ]
+    times = {"alone": row["alone_us"], "ideal": row["ideal_us"]}
+    lines += [f"{name} {format_us(time)}" for name, time in times.items() if time]
     return "<br>".join(lines)
 
 
@@ -293,7 +321,7 @@ def _row_names(job: Job) -> list[str]:
     """What a row of a figure stands for."""
     if job.per_row == 1:
         return [f"rank {rank} on {host}" for rank, host in job.ranks.sort("rank").select("rank", "host").rows()]
-    last = int(job.row["ranks"]) - 1
+    last = job.row["ranks"] - 1
     return [f"ranks {first}–{min(first + job.per_row - 1, last)}" for first in range(0, last + 1, job.per_row)]
 
 
@@ -322,9 +350,9 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
     """A row per rank, a column per interval: its colour mixes what the rank did. A byte (255ths) for each activity."""
     per_row = job.per_row
     table = occupied(job, per_row)
-    rows = -(-int(job.row["ranks"]) // per_row)
+    rows = -(-job.row["ranks"] // per_row)
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
-    there = [min(per_row, int(job.row["ranks"]) - row * per_row) for row in range(rows)]
+    there = [min(per_row, job.row["ranks"] - row * per_row) for row in range(rows)]
     cells = bytearray(rows * COLUMNS * len(ACTIVITIES))
     for row, column, *spent in table.select("row", "column", *ACTIVITIES).iter_rows():
         at = (row * COLUMNS + column) * len(ACTIVITIES)
@@ -349,7 +377,7 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
 def _shares(job: Job, found: Sequence[Job]) -> Figure:
     """How many of the ranks compute, wait and send over time, as stacked areas."""
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
-    table = occupied(job, int(job.row["ranks"]))
+    table = occupied(job, job.row["ranks"])
     whole = pl.DataFrame({"column": range(COLUMNS)}).join(table, on="column", how="left", maintain_order="left")
     per_us, x_axis = _axis(job, found)
     times = figures.short([(job.start_us + column * width) * per_us for column in range(COLUMNS + 1)], 6)

@@ -19,19 +19,17 @@ from pauseframe._text import (
     format_bytes,
     format_count,
     format_duration,
-    format_number,
-    format_rate,
     format_us,
     lossless_caution,
 )
-from pauseframe.report import applications, data, figures, pauses
+from pauseframe.report import applications, data, figures, pauses, summary
+from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pauseframe.report.data import RunData
-
-    SummaryColumn = tuple[str, str, Callable[[RunData], Any], Callable[[Any], str]]
+    from pauseframe.report.page import PercentileRow
 
 PERCENTILE_TITLES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 BUSIEST_PORTS = 12
@@ -120,7 +118,7 @@ def _title(groups: Sequence[Group]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
 
 
-def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Path | None) -> dict[str, Any]:
+def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Path | None) -> GroupPage:
     runs = _with_distinct_labels(group.runs)
     finished = [data.finished_flows(run) for run in runs]
     by_bin = [
@@ -128,35 +126,35 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         for index, (run, frame) in enumerate(zip(runs, finished, strict=True))
     ]
     heat = figures.heat_maps(runs)
-    return {
-        "id": f"g{number}",
-        "title": group.title,
-        "text": group.text,
-        "runs": [_run_header(run) for run in runs],
-        "players": [(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
-        "differing": data.differing_settings(runs) if len(runs) > 1 else [],
-        "caution": _caution(runs),
-        "summaries": _summary_tables(runs),
-        "bins": _bins(runs, finished, by_bin, page),
-        "percentiles": [
+    return GroupPage(
+        id=f"g{number}",
+        title=group.title,
+        text=group.text,
+        runs=[_run_header(run) for run in runs],
+        players=[(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
+        differing=data.differing_settings(runs) if len(runs) > 1 else [],
+        caution=_caution(runs),
+        summaries=summary.tables(runs),
+        bins=_bins(runs, finished, by_bin, page),
+        percentiles=[
             (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
             for key in ("p50", "p99", "p999")
             if any(table for _, _, table in by_bin)
         ],
-        "slowdown": _slowdown(runs, finished, page),
-        "queries": _queries(runs, page),
-        "applications": applications.section(runs, page.add),
-        "throughput": [(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
-        "lines": [
+        slowdown=_slowdown(runs, finished, page),
+        queries=_queries(runs, page),
+        applications=applications.section(runs, page.add),
+        throughput=[(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
+        lines=[
             (one.title, one.note, [(label, page.add(figure)) for label, figure in one.parts])
             for one in figures.line_figures(runs, lines)
         ],
-        "pauses": _pauses(runs, page),
-        "drops": _counts(runs, page, lambda run: dict[str, Any](run.summary["drops_by_reason"])),
-        "timeouts": _counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
-        "heat": None if heat is None else _script_json(heat),
-        "busiest": [(run.label, _busiest(run)) for run in runs],
-    }
+        pauses=_pauses(runs, page),
+        drops=_counts(runs, page, lambda run: dict[str, int](**run.summary["drops_by_reason"])),
+        timeouts=_counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
+        heat=None if heat is None else _script_json(heat),
+        busiest=[(run.label, _busiest(run)) for run in runs],
+    )
 
 
 def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
@@ -178,22 +176,22 @@ def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
     return result
 
 
-def _run_header(run: RunData) -> dict[str, Any]:
-    summary = run.summary
-    return {
-        "label": run.label,
-        "status": run.status,
-        "seed": summary["seed"],
-        "version": summary["version"],
-        "fingerprint": summary["fingerprint"],
-        "sim_time": format_duration(summary["sim_time_s"]),
-        "wall": format_duration(summary["wall_s"]),
-        "speed": f"{format_count(summary['packet_hops_per_s'])} packet hops/s",
-        "warnings": summary["warnings"],
-        "nic_queue": summary.get("nic_queue", MISSING).replace("_", " "),
-        "circles": _circles(run),
-        "toml": data.shortened(run.scenario_toml),
-    }
+def _run_header(run: RunData) -> RunHeader:
+    said = run.summary
+    return RunHeader(
+        label=run.label,
+        status=run.status,
+        seed=said["seed"],
+        version=said["version"],
+        fingerprint=said["fingerprint"],
+        sim_time=format_duration(said["sim_time_s"]),
+        wall=format_duration(said["wall_s"]),
+        speed=f"{format_count(said['packet_hops_per_s'])} packet hops/s",
+        warnings=said["warnings"],
+        nic_queue=said.get("nic_queue", MISSING).replace("_", " "),
+        circles=_circles(run),
+        toml=data.shortened(run.scenario_toml),
+    )
 
 
 def _circles(run: RunData) -> list[list[str]]:
@@ -226,81 +224,12 @@ def _caution(runs: Sequence[RunData]) -> str:
     return lossless_caution(parts)
 
 
-def _summary_tables(runs: Sequence[RunData]) -> list[dict[str, Any]]:
-    """Flows and their times; the network. Apart, so that all columns fit on a screen."""
-
-    def count(key: str) -> Callable[[RunData], Any]:
-        return lambda run: dict[str, Any](run.summary)[key]
-
-    def nested(outer: str, key: str) -> Callable[[RunData], Any]:
-        return lambda run: dict[str, Any](run.summary)[outer][key]
-
-    columns: list[SummaryColumn] = [
-        ("flows", "finished", count("flows_finished"), format_count),
-        (
-            "flows",
-            "left",
-            lambda run: run.summary["flows_total"] - run.summary["flows_finished"],
-            format_count,
-        ),
-        ("FCT", "mean", nested("fct_us", "mean"), format_us),
-        ("FCT", "p50", nested("fct_us", "p50"), format_us),
-        ("FCT", "p99", nested("fct_us", "p99"), format_us),
-        ("FCT", "p99.9", nested("fct_us", "p999"), format_us),
-        ("slowdown", "p50", nested("slowdown", "p50"), format_number),
-        ("slowdown", "p99", nested("slowdown", "p99"), format_number),
-        ("queries", "p50", nested("query_fct_us", "p50"), format_us),
-        ("queries", "p99", nested("query_fct_us", "p99"), format_us),
-        ("queries", "p99.9", nested("query_fct_us", "p999"), format_us),
-        ("network", "throughput", data.mean_throughput, format_rate),
-        ("network", "drops", count("drops"), format_count),
-        ("network", "timeouts", count("timeouts"), format_count),
-        ("network", "CE marks", count("ecn_marks"), format_count),
-        ("network", "pause frames", count("pfc_pauses"), format_count),
-        ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),
-    ]
-    if not any(run.summary["queries_total"] for run in runs):
-        columns = [column for column in columns if column[0] != "queries"]
-    if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
-        columns = [column for column in columns if column[1] != "left"]
-    network = [column for column in columns if column[0] == "network"]
-    return [
-        _summary_table(runs, [column for column in columns if column[0] != "network"]),
-        _summary_table(runs, network),
-    ]
-
-
-def _summary_table(runs: Sequence[RunData], columns: Sequence[SummaryColumn]) -> dict[str, Any]:
-    values = [[get(run) for run in runs] for _, _, get, _ in columns]
-    heads = Counter(head for head, _, _, _ in columns)
-    rows = [
-        (
-            run.label,
-            [
-                (form(column[index]), _ratio(column, index))
-                for column, (_, _, _, form) in zip(values, columns, strict=True)
-            ],
-        )
-        for index, run in enumerate(runs)
-    ]
-    return {"heads": list(heads.items()), "columns": [name for _, name, _, _ in columns], "rows": rows}
-
-
-def _ratio(values: Sequence[float | None], index: int) -> str:
-    """How many times the first run's value; nothing for the first itself or where it would mean nothing."""
-    first, value = values[0], values[index]
-    if index == 0 or not first or not value:
-        return ""
-    text = format_number(value / first, 2)
-    return "" if text == "1" else f"× {text}"
-
-
 def _bins(
     runs: Sequence[RunData],
     finished: Sequence[Any],
     by_bin: Sequence[tuple[int, str, dict[Any, dict[str, float]]]],
     page: _Figures,
-) -> list[dict[str, Any]]:
+) -> list[SizeBin]:
     import polars as pl
 
     result = []
@@ -312,18 +241,18 @@ def _bins(
         parts = [part for part in parts if len(part[2])]
         if parts:
             tables = [(number, label, table.get(index)) for number, label, table in by_bin]
-            result.append({"name": name, "cdf": page.add(figures.cdf_figure(parts)), "rows": _percentile_rows(tables)})
+            result.append(SizeBin(name, page.add(figures.cdf_figure(parts)), _percentile_rows(tables)))
     return result
 
 
-def _percentile_rows(tables: Sequence[tuple[int, str, dict[str, float] | None]]) -> list[Any]:
+def _percentile_rows(tables: Sequence[tuple[int, str, dict[str, float] | None]]) -> list[PercentileRow]:
     """Per run: number, label, count, and (time, ratio to the first run) of each percentile."""
     rows = []
     for number, label, table in tables:
         cells = []
         for key in PERCENTILE_TITLES:
             column = [None if other is None else other[key] for _, _, other in tables]
-            cells.append((format_us(column[number]), _ratio(column, number)))
+            cells.append((format_us(column[number]), summary.ratio(column, number)))
         rows.append((number, label, format_count(table["n"]) if table else MISSING, cells))
     return rows
 
@@ -337,7 +266,7 @@ def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: _Figures) 
     return [(key, page.add(figures.slowdown_figure(tables, key))) for key in ("p50", "p99") if tables]
 
 
-def _queries(runs: Sequence[RunData], page: _Figures) -> dict[str, Any] | None:
+def _queries(runs: Sequence[RunData], page: _Figures) -> Queries | None:
     tables = [
         (number, run.label, data.percentiles_by(data.finished_queries(run), "response_bytes"))
         for number, run in enumerate(runs)
@@ -345,22 +274,22 @@ def _queries(runs: Sequence[RunData], page: _Figures) -> dict[str, Any] | None:
     sizes = sorted({size for _, _, table in tables for size in table})
     if not sizes:
         return None
-    return {
-        "figures": [
+    return Queries(
+        figures=[
             (
                 f"{PERCENTILE_TITLES[key.removesuffix('_slowdown')]} {'slowdown' if 'slowdown' in key else 'time'}",
                 page.add(figures.percentile_figure(tables, key, figures.size_label)),
             )
             for key in ("p50", "p99", "p999", "p999_slowdown")
         ],
-        "sizes": [
+        sizes=[
             (
                 figures.size_label(size),
                 _percentile_rows([(n, label, table.get(size)) for n, label, table in tables]),
             )
             for size in sizes
         ],
-    }
+    )
 
 
 def _counts(runs: Sequence[RunData], page: _Figures, of: Callable[[RunData], dict[str, int]]) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pauseframe._core import Routes, Topology, flow_rates, plan_routes
 from pauseframe.reproduce.points import Point
@@ -32,7 +32,16 @@ SETTINGS = {
 }
 """Switches, network ports, hosts a switch."""
 
-ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
+
+class Limits(TypedDict, total=False):
+    """How much of the switches a plan may take."""
+
+    lanes: int
+    vlans: int
+    sampled_vlans: int
+
+
+ENGINES: dict[str, tuple[str, Limits, str]] = {
     "edst": ("edst_heuristic", {"lanes": 8}, "random"),
     "edst_exact": ("edst", {"lanes": 8}, "random"),
     "edst_hub": ("edst_hub", {"lanes": 8}, "random"),
@@ -48,7 +57,7 @@ GROWTH = {"quick": (50, 100, 150, 225), "full": (50, 100, 150, 225, 500, 1000)}
 PERMUTATIONS = {"quick": 2, "full": 20}
 FAILED = (0.001, 0.01, 0.05, 0.1)
 DEGREES = {"quick": ((20, 8), (100, 16), (225, 32)), "full": ((20, 4), (50, 8), (100, 16), (400, 24), (1000, 32))}
-SAMPLED = {"lanes": 2, "vlans": 16, "sampled_vlans": 12}
+SAMPLED: Limits = {"lanes": 2, "vlans": 16, "sampled_vlans": 12}
 
 
 def points(size: Size, seeds: Sequence[int]) -> list[Point]:

@@ -11,6 +11,7 @@ from pauseframe._text import format_number
 from pauseframe.report.build import _environment, _plotly_js, _script_json
 from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS, interval, median
+from pauseframe.reproduce.page import ClaimPage, ExperimentPage, PartPage, ScanRow
 from pauseframe.reproduce.spec import flat_settings
 
 if TYPE_CHECKING:
@@ -76,43 +77,44 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
 
 
-def _experiment(outcome: Outcome, items: list[Figure]) -> dict[str, Any]:
+def _experiment(outcome: Outcome, items: list[Figure]) -> ExperimentPage:
     experiment = outcome.experiment
     known = expected.read(experiment.source.parents[1])
     drawn = []
     for plot in experiment.spec.plots:
         items.append(plots.figure(experiment, plot, outcome.points))
         drawn.append((plot.title or experiment.title, len(items) - 1, plots.counts(plot, outcome.points)))
-    return {
-        "id": experiment.id,
-        "anchor": experiment.name,
-        "paper": experiment.key,
-        "revision": experiment.spec.revision,
-        "title": experiment.title,
-        "figure": experiment.spec.figure,
-        "text": experiment.spec.text,
-        "size": outcome.size,
-        "seeds": _seeds(outcome.seeds),
-        "first_seed": outcome.seeds[0],
-        "seed_count": len(outcome.seeds),
-        "other_seeds": "" if outcome.seeds == _own_seeds(outcome) else _seeds(_own_seeds(outcome)),
-        "changes": ", ".join(f"{key} = {value}" for key, value in outcome.changes.items()),
-        "scenario": experiment.spec.scenario or experiment.spec.function,
-        "settings": flat_settings(experiment, outcome.size),
-        "plots": drawn,
-        "claims": [_claim(judgement, known, outcome) for judgement in outcome.judgements],
-        "scan": [_scanned(row, experiment.spec.present) for row in outcome.scan],
-        "scan_axes": ", ".join(outcome.scan[0]["axes"]) if outcome.scan else "",
-        "scan_state": scan_state(experiment, outcome.scan),
-        "failures": outcome.failures,
-    }
+    return ExperimentPage(
+        id=experiment.id,
+        anchor=experiment.name,
+        paper=experiment.key,
+        revision=experiment.spec.revision,
+        title=experiment.title,
+        figure=experiment.spec.figure,
+        text=experiment.spec.text,
+        size=outcome.size,
+        seeds=_seeds(outcome.seeds),
+        first_seed=outcome.seeds[0],
+        seed_count=len(outcome.seeds),
+        other_seeds="" if outcome.seeds == _own_seeds(outcome) else _seeds(_own_seeds(outcome)),
+        changes=", ".join(f"{key} = {value}" for key, value in outcome.changes.items()),
+        scenario=experiment.spec.scenario or experiment.spec.function,
+        settings=flat_settings(experiment, outcome.size),
+        plots=drawn,
+        claims=[_claim(judgement, known, outcome) for judgement in outcome.judgements],
+        scan=[_scanned(row, experiment.spec.present) for row in outcome.scan],
+        scan_axes=", ".join(outcome.scan[0]["axes"]) if outcome.scan else "",
+        scan_state=scan_state(experiment, outcome.scan),
+        failures=outcome.failures,
+    )
 
 
-def _scanned(row: scan.Row, present: Settings) -> dict[str, Any]:
+def _scanned(row: scan.Row, present: Settings) -> ScanRow:
     def shown(value: Any) -> str:
         return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
 
-    return {**row, "axes": ", ".join(map(shown, row["axes"].values())), "present": row["axes"] == present}
+    axes = ", ".join(map(shown, row["axes"].values()))
+    return ScanRow(axes, row["axes"] == present, row["stage"], row["counts"], row["parts"])
 
 
 def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:
@@ -135,38 +137,38 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
-def _claim(judgement: Judgement, known: expected.Verdicts, outcome: Outcome) -> dict[str, Any]:
+def _claim(judgement: Judgement, known: expected.Verdicts, outcome: Outcome) -> ClaimPage:
     right, seeds = judgement.holds_in
     claim = judgement.claim
-    return {
-        "id": claim.id,
-        "text": claim.text,
-        "claimed": claim.claimed,
-        "quote": claim.quote,
-        "why": outcome.told[claim.id],
-        "verdict": judgement.verdict,
-        "known": {size: text for size in SIZES if (text := expected.stability(known, claim.id, size))},
-        "holds_in": f"{right} of {seeds} seeds" if seeds > 1 else "",
-        "parts": [_part(part) for part in judgement.parts],
-    }
+    return ClaimPage(
+        id=claim.id,
+        text=claim.text,
+        claimed=claim.claimed,
+        quote=claim.quote,
+        why=outcome.told[claim.id],
+        verdict=judgement.verdict,
+        known={size: text for size in SIZES if (text := expected.stability(known, claim.id, size))},
+        holds_in=f"{right} of {seeds} seeds" if seeds > 1 else "",
+        parts=[_part(part) for part in judgement.parts],
+    )
 
 
-def _part(measured: Measured) -> dict[str, Any]:
+def _part(measured: Measured) -> PartPage:
     part = measured.part
     middle = median(measured.values)
     bounds = interval(measured.values) if measured.values else None
     value = "-" if middle is None else format_number(middle, 3)
     if bounds:
         value += f" ({format_number(bounds[0], 3)} to {format_number(bounds[1], 3)})"
-    return {
-        "name": part.title,
-        "value": value,
-        "band": part.band_text,
-        "shape": "" if part.theirs is None else " to ".join(format_number(end, 3) for end in part.shape),
-        "held": f"{measured.held} of {len(measured.values)}",
-        "at_edge": measured.at_edge,
-        "samples": measured.samples,
-        "verdict": measured.verdict,
-        "note": measured.note,
-        "instead": part.instead,
-    }
+    return PartPage(
+        name=part.title,
+        value=value,
+        band=part.band_text,
+        shape="" if part.theirs is None else " to ".join(format_number(end, 3) for end in part.shape),
+        held=f"{measured.held} of {len(measured.values)}",
+        at_edge=measured.at_edge,
+        samples=measured.samples,
+        verdict=measured.verdict,
+        note=measured.note,
+        instead=part.instead,
+    )

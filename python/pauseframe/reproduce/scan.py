@@ -93,7 +93,7 @@ def write(path: Path, rows: Sequence[Row]) -> Path:
     return write_text(path, f"[\n{lines}\n]\n")
 
 
-def _short(row: Row) -> dict[str, Any]:
+def _short(row: Row) -> Row:
     numbers = {name: None if value is None else float(f"{value:.4g}") for name, value in row["numbers"].items()}
     return {**row, "numbers": numbers}
 

@@ -24,6 +24,7 @@ from pauseframe._files import is_alive, write_text
 from pauseframe._manifest import FINISHED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pauseframe._plain import Settings
@@ -200,7 +201,7 @@ def _seal(folder: Path, key: str) -> None:
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
 
 
-def _digest_of_manifest(manifest: dict[str, Any]) -> str:
+def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
     """Of all that it says but the seal itself; what a file means counts, not how it is laid out."""
     text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

@@ -8,7 +8,7 @@ import zlib
 from array import array
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import polars as pl
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pauseframe.view.data import Playback
+    from pauseframe.view.data import DeadlockedPorts, Playback
 
 UPLOT = "uPlot-1.6.32"
 SCRIPTS = ("run.js", "causes.js", "map.js", "charts.js", "details.js", "player.js")
@@ -69,7 +69,38 @@ def _script(name: str) -> str:
     return files("pauseframe.view").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _page_data(run: Playback) -> dict[str, Any]:
+class PageData(TypedDict):
+    """A run as `run.js` reads it; what is one text is packed numbers."""
+
+    name: str
+    status: str
+    warnings: list[str]
+    end: float
+    every: float
+    nodes: list[str]
+    hosts: str
+    places: str
+    pods: list[tuple[float, float, float, float]]
+    links: str
+    rates: str
+    slotPorts: str
+    slotPriorities: str
+    events: EventColumns
+    flows: list[list[Any]]
+    flowsTotal: int
+    deadlocks: list[DeadlockedPorts]
+
+
+class EventColumns(TypedDict):
+    """The log of states, packed; times as steps of a 2^32nd of the run."""
+
+    steps: str
+    kinds: str
+    slots: str
+    values: str
+
+
+def _page_data(run: Playback) -> PageData:
     fabric = run.fabric
     layout = arrange(Graph(fabric.is_host, fabric.links))
     end_us = max(run.end_us, run.every_us)
@@ -94,8 +125,7 @@ def _page_data(run: Playback) -> dict[str, Any]:
     }
 
 
-def _events(events: pl.DataFrame, end_us: float) -> dict[str, str]:
-    """Columns; times as steps of a 2^32nd of the run."""
+def _events(events: pl.DataFrame, end_us: float) -> EventColumns:
     ticks = (pl.col("time_us") / end_us * TICKS).round().clip(0, TICKS).cast(pl.Int64)
     steps = (
         events.select(ticks.diff().fill_null(ticks.first()))["time_us"]

@@ -9,8 +9,7 @@ use pauseframe_fabric::{
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
-    CachePolicy, Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, DelayedAckForm, EcnMode,
-    Offload, ReceiveBuffer, RecoveryConfig, RtoConfig, RtoForm, SendBuffer, SmallSegments, Without,
+    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -48,45 +47,20 @@ pub(crate) fn priority(code_point: u8) -> Priority {
 /// `NewReno` that neither cwnd nor the receive window holds back, on a connection that is open already.
 pub(crate) fn config() -> Config {
     Config {
-        congestion_control: CongestionControlConfig::NewReno,
         mss: MSS as u32,
         initial_window: 1 << 40,
-        ecn: EcnMode::Off,
-        ect_on_syn: false,
-        ect_on_ack: false,
         sack: true,
-        timestamps: false,
-        fast_retransmit: true,
-        dup_thresh: 3,
         limited_transmit: true,
-        recovery: RecoveryConfig::PLAIN,
-        handshake: false,
         rto: RtoConfig {
             initial: Span::from_ms(50),
             min: Span::from_ms(50),
             max: Span::from_secs(10),
-            granularity: Span::ZERO,
-            phase: Span::ZERO,
             form: RtoForm::Linux,
-            slop: Span::ZERO,
-            wheel: false,
+            ..Config::PLAIN.rto
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
-        delayed_ack_form: DelayedAckForm::Fixed,
         receive_window: 1 << 30,
-        receive_buffer: ReceiveBuffer::Fixed,
-        send_buffer: SendBuffer::Unlimited,
-        small_segments: SmallSegments::AtOnce,
-        small_queues: false,
-        offload: Offload::NONE,
-        reassembly_limit: 0,
-        dsack: false,
-        read_rate: BitRate(0),
-        fin: false,
-        cache: CachePolicy::Off,
-        syn_retries: 6,
-        retries: 15,
-        without: Without::NOTHING,
+        ..Config::PLAIN
     }
 }
 

@@ -1,19 +1,7 @@
 //! What a mistake is answered with, word for word.
 
-use crate::resolve_as;
+use crate::{GOOD, resolve_as};
 use std::fmt::Write;
-
-/// A good scenario of which each test spoils something.
-const GOOD: &str = r#"stop = "10 ms"
-
-[topology]
-kind = "star"
-hosts = 4
-
-[[workload]]
-kind = "permutation"
-size = "1 MB"
-"#;
 
 /// The errors of GOOD with `addition` behind it and these overrides.
 fn errors(addition: &str, overrides: &[(&str, &str)]) -> String {

@@ -25,6 +25,18 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("classes.toml", include_str!("../scenarios/classes.toml")),
 ];
 
+/// A good scenario, of which tests change something.
+pub(crate) const GOOD: &str = r#"stop = "10 ms"
+
+[topology]
+kind = "star"
+hosts = 4
+
+[[workload]]
+kind = "permutation"
+size = "1 MB"
+"#;
+
 /// Where the examples lie.
 pub(crate) fn base_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")

@@ -1,21 +1,10 @@
 //! Models, schedulers, markers and classes of switches: what a file says, where defaults come from, what is refused.
 
-use crate::resolve_as;
+use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
 use pauseframe_scenario::spec::{BufferSpec, Marker, QueueDiscipline, SchedulerSpec, Threshold};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::Bytes;
-
-const GOOD: &str = r#"stop = "10 ms"
-
-[topology]
-kind = "star"
-hosts = 4
-
-[[workload]]
-kind = "permutation"
-size = "1 MB"
-"#;
 
 fn good(addition: &str, overrides: &[(&str, &str)]) -> Resolved {
     resolve_as("s.toml", &format!("{GOOD}{addition}"), overrides, None)

@@ -5,7 +5,7 @@
 pub mod script;
 
 use pauseframe_transport::*;
-use pauseframe_units::{BitRate, Span, Time};
+use pauseframe_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,45 +14,10 @@ pub const MSS: u64 = 1000;
 /// Plain settings: NewReno without SACK, ACK every segment, no handshake.
 pub fn config() -> Config {
     Config {
-        congestion_control: CongestionControlConfig::NewReno,
         mss: MSS as u32,
         initial_window: 10 * MSS,
-        ecn: EcnMode::Off,
-        ect_on_syn: false,
-        ect_on_ack: false,
-        sack: false,
-        timestamps: false,
-        fast_retransmit: true,
-        dup_thresh: 3,
-        limited_transmit: false,
-        recovery: RecoveryConfig::PLAIN,
-        handshake: false,
-        rto: RtoConfig {
-            initial: Span::from_ms(100),
-            min: Span::from_ms(10),
-            max: Span::from_secs(60),
-            granularity: Span::ZERO,
-            phase: Span::ZERO,
-            form: RtoForm::Rfc,
-            slop: Span::ZERO,
-            wheel: false,
-        },
-        delayed_ack: DelayedAckConfig { segments: 1, timeout: Span::from_ms(40) },
-        delayed_ack_form: DelayedAckForm::Fixed,
-        receive_window: 1 << 24,
-        receive_buffer: ReceiveBuffer::Fixed,
-        send_buffer: SendBuffer::Unlimited,
-        small_segments: SmallSegments::AtOnce,
-        small_queues: false,
-        offload: Offload::NONE,
-        reassembly_limit: 0,
-        dsack: false,
-        read_rate: BitRate(0),
-        fin: false,
-        cache: CachePolicy::Off,
-        syn_retries: 6,
-        retries: 15,
-        without: Without::NOTHING,
+        rto: RtoConfig { initial: Span::from_ms(100), min: Span::from_ms(10), ..Config::PLAIN.rto },
+        ..Config::PLAIN
     }
 }
 

@@ -1,0 +1,116 @@
+//! From a network that has run to tables, a summary and files.
+
+use super::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
+use super::{Finished, RunResults, Watch};
+use crate::faults;
+use crate::jobs::{self, References};
+use crate::resolve::Resolved;
+use crate::spec::Scenario;
+use pauseframe_results::jobs as tables_of_jobs;
+use pauseframe_results::{
+    Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, states, tables,
+};
+use pauseframe_schema::value::Choice;
+use pauseframe_units::Time;
+use std::path::PathBuf;
+
+pub(super) fn tabulate(
+    resolved: &Resolved,
+    finished: Finished,
+    said: Option<String>,
+    references: &References,
+    watch: &mut Watch,
+    out: Option<PathBuf>,
+) -> RunResults {
+    let scenario = &resolved.scenario;
+    let Finished { mut built, ending, series, wall_s } = finished;
+    let jobs = jobs::results(scenario, &built, ending.now, references, &mut || watch.goes_on());
+    let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
+    let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
+    let ports = built.network.port_reports(ending.now);
+    let mut warnings = resolved.warnings.clone();
+    warnings.extend(said);
+    warnings
+        .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
+    warnings.extend(dead_links(&mut built.network, &names, ending.now));
+    warnings.extend(dropped_syns(&built.network));
+    let deadlocks = built.network.deadlocks();
+    let ends = faults::ends_at_deadlock(scenario);
+    warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
+    warnings.extend(cut_short(scenario, &built, &series));
+    warnings.extend(unrecorded(scenario, &built.topology, out.is_some()));
+    let facts = RunFacts {
+        name: scenario.name.clone(),
+        seed: scenario.seed,
+        fingerprint: ending.fingerprint.value(),
+        sim_time: ending.now,
+        wall_s,
+        threads: built.network.cells(),
+        events: ending.events,
+        packet_hops: built.network.packet_hops(),
+        deadlocks: deadlocks.len() as u64,
+        syn_drops_not_ect: built.network.syn_drops_not_ect(),
+        fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
+        nic_queue: scenario.host.nic_queue.name(),
+        status: match (ending.interrupted || watch.stopped, ends && !deadlocks.is_empty()) {
+            (true, _) => RunStatus::Interrupted,
+            (false, true) => RunStatus::Deadlock,
+            (false, false) => RunStatus::Complete,
+        },
+        warnings,
+        out,
+    };
+    let pause_tree = lossless::pause_tree(built.network.pause_intervals(), &names).batch();
+    let deadlocks = lossless::deadlocks(deadlocks, &names).batch();
+    let timelines = jobs::timelines(scenario, &built.network, ending.now);
+    let timeline = tables_of_jobs::timeline(&timelines, &names).batch();
+    let states = states::states(built.network.state_changes(), &names).batch();
+    let received = built.network.throughput();
+    built.network.flow_records(ending.now);
+    let queries = built.network.queries();
+    let flows = built.network.flow_records(ending.now);
+    let summary = Summary::new(facts, flows, &queries, &ports);
+    let (record, end) = (&scenario.record, ending.now);
+    let ports = if record.ports { &ports[..] } else { &[] };
+    RunResults {
+        summary,
+        flows: tables::flows(if record.flows { flows } else { &[] }, &names).batch(),
+        queries: tables::queries(&queries, &names).batch(),
+        ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
+        series: series.into_columns(&names).batch(),
+        throughput: tables::throughput(received.every(), received.intervals(), &names, end).batch(),
+        pause_tree,
+        states,
+        deadlocks,
+        jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
+        ranks: tables_of_jobs::ranks(&jobs, &names).batch(),
+        timeline,
+    }
+}
+
+pub(super) fn write(
+    mut folder: ResultsFolder,
+    scenario: &Scenario,
+    results: &RunResults,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<(), RunError> {
+    let record = &scenario.record;
+    let asked = [
+        ("flows.parquet", &results.flows, record.flows),
+        ("queries.parquet", &results.queries, true),
+        ("ports.parquet", &results.ports, record.ports),
+        ("throughput.parquet", &results.throughput, true),
+        ("pause_tree.parquet", &results.pause_tree, true),
+        ("states.parquet", &results.states, record.states.is_some()),
+        ("deadlocks.parquet", &results.deadlocks, true),
+        ("jobs.parquet", &results.jobs, true),
+        ("ranks.parquet", &results.ranks, true),
+        ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
+    ];
+    for (name, table, wanted) in asked {
+        if wanted {
+            folder.write_table(name, table, go_on)?;
+        }
+    }
+    folder.finish(&Manifest::ended(&results.summary))
+}

@@ -1,0 +1,89 @@
+//! What is said of a run that is over: what its results could be misread for, and what they do not hold.
+
+use crate::build::Built;
+use crate::jobs;
+use crate::spec::Scenario;
+use crate::spec::lookup::ports_matching;
+use crate::volume::SERIES_ROWS_MAX;
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network};
+use pauseframe_results::{Names, Series};
+use pauseframe_topology::Topology;
+use pauseframe_units::{LinkId, PortId, Time};
+
+/// Links that are down to the end although flows have not finished: what stands still because of them is no deadlock, and
+/// looks like one in the tables.
+pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
+    let down = network.links_down();
+    let unfinished = |record: &&FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
+    let waiting = network.flow_records(now).iter().filter(unfinished).count();
+    if down.is_empty() || waiting == 0 {
+        return None;
+    }
+    let port = |link: &LinkId| names.topology.port_name(PortId::of_link(*link, 0));
+    let some: Vec<String> = down.iter().take(4).map(port).collect();
+    let more = if down.len() > some.len() {
+        format!(" and {} more", down.len() - some.len())
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
+         is cut off cannot, which is no deadlock",
+        some.join(", ")
+    ))
+}
+
+/// A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops what it cannot mark delays connections by a second.
+pub(super) fn dropped_syns(network: &Network) -> Option<String> {
+    let count = network.syn_drops_not_ect();
+    (count > 0).then(|| {
+        format!(
+            "transport.ect_on_syn: {count} SYNs were dropped by a marker because they are not ECN-capable, and each is sent \
+             again only after transport.rto_initial; set ect_on_syn = true, or switch.marker.not_ect = \"queue\""
+        )
+    })
+}
+
+/// What `[record]` asks for and does not get.
+pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut check = |key: &str, globs: &[String]| {
+        if !globs.is_empty() && ports_matching(globs, topology).is_empty() {
+            warnings.push(format!("record.{key}.ports: no port is called {}", globs.join(" or ")));
+        }
+    };
+    if let Some(series) = &scenario.record.series {
+        check("series", &series.ports);
+    }
+    if let Some(packets) = &scenario.record.packets {
+        check("packets", &packets.ports);
+        if !has_folder {
+            warnings.push(
+                "record.packets: packets are written to a results folder only, and none was given".to_owned(),
+            );
+        }
+    }
+    warnings
+}
+
+/// What the results do not hold whole: logs that were full, jobs that did not end.
+pub(super) fn cut_short(scenario: &Scenario, built: &Built, series: &Series) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if built.network.unrecorded_pauses() > 0 {
+        let count = built.network.unrecorded_pauses();
+        warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
+    }
+    warnings.extend(jobs::warnings(scenario, built));
+    if let Some(time) = built.network.states_full_at() {
+        warnings.push(format!(
+            "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
+        ));
+    }
+    if let Some(time) = series.full() {
+        warnings.push(format!(
+            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
+             fewer ports, or use --force-large"
+        ));
+    }
+    warnings
+}

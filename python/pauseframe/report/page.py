@@ -1,0 +1,85 @@
+"""What the template of the report needs: figures by their numbers in the page, numbers as texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from pauseframe.report.applications import Section
+    from pauseframe.report.summary import SummaryTable
+
+    Named = list[tuple[str, int]]
+    """What stands above figures, and the figures."""
+
+    PercentileRow = tuple[int, str, str, list[tuple[str, str]]]
+    """Number and label of a run, a count, and each percentile with its ratio to the first run."""
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """What is said of a run beside its results."""
+
+    label: str
+    status: str
+    seed: int
+    version: str
+    fingerprint: str
+    sim_time: str
+    wall: str
+    speed: str
+    warnings: list[str]
+    nic_queue: str
+    circles: list[list[str]]
+    """The queues of each deadlock."""
+    toml: str
+
+
+@dataclass(frozen=True)
+class SizeBin:
+    """Completion times of flows of some sizes."""
+
+    name: str
+    cdf: int
+    rows: list[PercentileRow]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Completion times of queries, by the size of their responses."""
+
+    figures: Named
+    sizes: list[tuple[str, list[PercentileRow]]]
+
+
+@dataclass(frozen=True)
+class GroupPage:
+    """Runs that are compared with one another."""
+
+    id: str
+    title: str
+    text: str
+    runs: list[RunHeader]
+    players: list[tuple[str, str]]
+    """Labels of runs, and where they are played back."""
+    differing: list[tuple[str, list[str]]]
+    """Keys in which the runs differ, with the value of each."""
+    caution: str
+    summaries: list[SummaryTable]
+    bins: list[SizeBin]
+    percentiles: Named
+    slowdown: Named
+    queries: Queries | None
+    applications: Section | None
+    throughput: Named
+    lines: list[tuple[str, str, Named]]
+    """Title and note of a sampled metric, and its figures."""
+    pauses: list[tuple[str, int, int]]
+    """By run: how deep pauses were over time, and the tree of them."""
+    drops: int | None
+    timeouts: int | None
+    heat: Markup | None
+    busiest: list[tuple[str, list[list[str]]]]
+    """By run: its busiest ports, a text for each column."""

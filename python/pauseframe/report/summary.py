@@ -1,0 +1,85 @@
+"""The summary of runs that are compared: flows and their times, and the network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._text import format_bytes, format_count, format_number, format_rate, format_us
+from pauseframe.report import data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pauseframe.report.data import RunData
+
+    Column = tuple[str, str, Callable[[RunData], float | None], Callable[[Any], str]]
+    """What stands above, its name, its number in a run, and that as a text."""
+
+COLUMNS: tuple[Column, ...] = (
+    ("flows", "finished", lambda run: run.summary["flows_finished"], format_count),
+    ("flows", "left", lambda run: run.summary["flows_total"] - run.summary["flows_finished"], format_count),
+    ("FCT", "mean", lambda run: run.summary["fct_us"]["mean"], format_us),
+    ("FCT", "p50", lambda run: run.summary["fct_us"]["p50"], format_us),
+    ("FCT", "p99", lambda run: run.summary["fct_us"]["p99"], format_us),
+    ("FCT", "p99.9", lambda run: run.summary["fct_us"]["p999"], format_us),
+    ("slowdown", "p50", lambda run: run.summary["slowdown"]["p50"], format_number),
+    ("slowdown", "p99", lambda run: run.summary["slowdown"]["p99"], format_number),
+    ("queries", "p50", lambda run: run.summary["query_fct_us"]["p50"], format_us),
+    ("queries", "p99", lambda run: run.summary["query_fct_us"]["p99"], format_us),
+    ("queries", "p99.9", lambda run: run.summary["query_fct_us"]["p999"], format_us),
+    ("network", "throughput", data.mean_throughput, format_rate),
+    ("network", "drops", lambda run: run.summary["drops"], format_count),
+    ("network", "timeouts", lambda run: run.summary["timeouts"], format_count),
+    ("network", "CE marks", lambda run: run.summary["ecn_marks"], format_count),
+    ("network", "pause frames", lambda run: run.summary["pfc_pauses"], format_count),
+    ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),
+)
+
+
+@dataclass(frozen=True)
+class SummaryTable:
+    """A row per run."""
+
+    heads: list[tuple[str, int]]
+    """What stands above columns, and above how many."""
+    columns: list[str]
+    rows: list[tuple[str, list[tuple[str, str]]]]
+    """Label of the run; a text for each column, and the ratio to the first run."""
+
+
+def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
+    """Flows and their times; the network. Apart, so that all columns fit on a screen."""
+    columns = list(COLUMNS)
+    if not any(run.summary["queries_total"] for run in runs):
+        columns = [column for column in columns if column[0] != "queries"]
+    if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
+        columns = [column for column in columns if column[1] != "left"]
+    network = [column for column in columns if column[0] == "network"]
+    return [_table(runs, [column for column in columns if column[0] != "network"]), _table(runs, network)]
+
+
+def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
+    values = [[get(run) for run in runs] for _, _, get, _ in columns]
+    heads = Counter(head for head, _, _, _ in columns)
+    rows = [
+        (
+            run.label,
+            [
+                (form(column[index]), ratio(column, index))
+                for column, (_, _, _, form) in zip(values, columns, strict=True)
+            ],
+        )
+        for index, run in enumerate(runs)
+    ]
+    return SummaryTable(list(heads.items()), [name for _, name, _, _ in columns], rows)
+
+
+def ratio(values: Sequence[float | None], index: int) -> str:
+    """How many times the first run's value; nothing for the first itself or where it would mean nothing."""
+    first, value = values[0], values[index]
+    if index == 0 or not first or not value:
+        return ""
+    text = format_number(value / first, 2)
+    return "" if text == "1" else f"× {text}"

@@ -1,0 +1,83 @@
+"""What the templates of `pauseframe reproduce` need: figures by their numbers in the page, numbers as texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pauseframe.reproduce.judge import Verdict
+    from pauseframe.reproduce.spec import Size
+
+
+@dataclass(frozen=True)
+class PartPage:
+    """One number of a claim, beside its band."""
+
+    name: str
+    value: str
+    band: str
+    shape: str
+    held: str
+    at_edge: bool
+    samples: int
+    verdict: Verdict
+    note: str
+    instead: str
+
+
+@dataclass(frozen=True)
+class ClaimPage:
+    """A claim, what came out, and why."""
+
+    id: str
+    text: str
+    claimed: str
+    quote: str
+    why: str
+    verdict: Verdict
+    known: dict[Size, str]
+    """What is known of it, by the size of the runs."""
+    holds_in: str
+    parts: list[PartPage]
+
+
+@dataclass(frozen=True)
+class ScanRow:
+    """A setting of a joint scan."""
+
+    axes: str
+    present: bool
+    """It is the one that the paper's experiments have."""
+    stage: int
+    counts: dict[str, int]
+    parts: dict[str, Verdict]
+
+
+@dataclass(frozen=True)
+class ExperimentPage:
+    """An experiment: its plots and claims, and how it was made."""
+
+    id: str
+    anchor: str
+    paper: str
+    revision: int
+    title: str
+    figure: str
+    text: str
+    size: Size
+    seeds: str
+    first_seed: int
+    seed_count: int
+    other_seeds: str
+    """Those that the known verdicts are of, if these are others."""
+    changes: str
+    scenario: str
+    settings: list[tuple[str, str]]
+    plots: list[tuple[str, int, str]]
+    """Title, figure and what stands under it."""
+    claims: list[ClaimPage]
+    scan: list[ScanRow]
+    scan_axes: str
+    scan_state: str
+    failures: list[str]
