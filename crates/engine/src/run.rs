@@ -75,15 +75,15 @@ pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
         run_foreseeing(model, tally);
         return;
     }
-    // One of them is kept here, the other counted there: side by side the compiler adds to both as to a vector, which takes
-    // more instructions to put together than it saves.
-    let mut fingerprint = tally.fingerprint;
+    // The sum is kept there and the number here. A sum that is kept here is added to at the end of the turn only, so its two halves are put by
+    // for that long; and side by side the compiler adds to both as to a vector, which takes more instructions than it saves.
+    let mut events = tally.events;
     while let Some((now, event)) = next(model) {
-        fingerprint.add(now, event);
-        tally.events += 1;
+        tally.fingerprint.add(now, event);
+        events += 1;
         model.handle(event);
     }
-    tally.fingerprint = fingerprint;
+    tally.events = events;
 }
 
 /// The same with a look at what comes.
