@@ -75,15 +75,13 @@ pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
         run_foreseeing(model, tally);
         return;
     }
-    // The sum is kept there and the number here. A sum that is kept here is added to at the end of the turn only, so its two halves are put by
-    // for that long; and side by side the compiler adds to both as to a vector, which takes more instructions than it saves.
-    let mut events = tally.events;
+    // Both are kept where they lie, and counted apart. Side by side the compiler adds to both as to a vector, which takes more instructions than it
+    // saves; and what it keeps itself it puts by and takes up again each time.
     while let Some((now, event)) = next(model) {
         tally.fingerprint.add(now, event);
-        events += 1;
         model.handle(event);
+        tally.events += 1;
     }
-    tally.events = events;
 }
 
 /// The same with a look at what comes.
