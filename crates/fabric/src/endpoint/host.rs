@@ -223,15 +223,15 @@ impl Endpoints {
             ports.send_at_once(port, index, class, near);
             return;
         }
-        let lane = &mut ports.lanes[near.hot.lane(port, class)];
-        if near.settings.nic_fifo || lane.queue.is_empty() {
-            if ports.enqueue(port, index, near) {
+        let lane = near.hot.lane(port, class);
+        if near.settings.nic_fifo || ports.lanes[lane].queue.is_empty() {
+            if ports.enqueue(port, lane, index, near) {
                 self.kick(host, port, ports, near);
             }
             return;
         }
         near.packets[index].at = now;
-        lane.join(u64::from(size), now);
+        ports.lanes[lane].join(u64::from(size), now);
         state.wait_for_turn(nic_queue, class, index, &mut near.packets);
     }
 
