@@ -179,7 +179,7 @@ impl Endpoints {
         self.remember_slot(address, slot);
         if side == 0 {
             self.pump(slot, ports, near);
-            self.arm_timer(slot, near);
+            self.end(slot).arm_timer(near);
         }
     }
 
@@ -207,7 +207,7 @@ impl Endpoints {
                 // That it has gone is told with what happens next, not now.
                 self.end(slot).write_message(bytes, token, written, now);
                 self.pump(slot, ports, near);
-                self.arm_timer(slot, near);
+                self.end(slot).arm_timer(near);
                 return;
             }
             &Order::Await { bytes, token } => {
@@ -333,8 +333,8 @@ impl Endpoints {
             end.on_sent(near);
         }
         self.pump(slot, ports, near);
-        self.arm_timer(slot, near);
         let end = self.end(slot);
+        end.arm_timer(near);
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
                 end.quiet = true;
@@ -353,14 +353,16 @@ impl Endpoints {
             return;
         }
         loop {
-            let host = self.end(slot).host;
-            if !self.hosts[host].has_room(near) && !self.end(slot).connection.is_in_super_packet() {
-                self.end(slot).blocked = true;
-                self.hosts[host].wait_for_room(Socket::Connection(slot));
+            let end = self.ends[slot].as_mut().expect("a sender is open");
+            let host = &mut self.hosts[end.host];
+            if !host.has_room(near) && !end.connection.is_in_super_packet() {
+                end.blocked = true;
+                host.wait_for_room(Socket::Connection(slot));
                 return;
             }
-            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(near.now()) else { return };
-            self.send_segment(slot, &segment, ecn, ports, near);
+            // Looked at where it is: to take it apart would be to copy it.
+            let Some(sent) = &end.connection.poll_transmit(near.now()) else { return };
+            self.send_segment(slot, sent, ports, near);
         }
     }
 
@@ -372,17 +374,17 @@ impl Endpoints {
             self.free_ends.push(slot);
             return false;
         };
-        let Some((segment, ecn)) = end.connection.poll_transmit(now) else {
+        let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
-            self.arm_timer(slot, near);
+            end.arm_timer(near);
             return false;
         };
-        self.send_segment(slot, &segment, ecn, ports, near);
+        self.send_segment(slot, sent, ports, near);
         while self.end(slot).connection.is_in_super_packet() {
-            let Some((segment, ecn)) = self.end(slot).connection.poll_transmit(now) else { break };
-            self.send_segment(slot, &segment, ecn, ports, near);
+            let Some(sent) = &self.end(slot).connection.poll_transmit(now) else { break };
+            self.send_segment(slot, sent, ports, near);
         }
-        self.arm_timer(slot, near);
+        self.end(slot).arm_timer(near);
         true
     }
 
@@ -396,7 +398,13 @@ impl Endpoints {
     }
 
     #[inline]
-    fn send_segment(&mut self, slot: EndId, segment: &Segment, ecn: Ecn, ports: &mut Ports, near: &mut Near) {
+    fn send_segment(
+        &mut self,
+        slot: EndId,
+        (segment, ecn): &(Segment, Ecn),
+        ports: &mut Ports,
+        near: &mut Near,
+    ) {
         if near.hot.vlan_per_packet {
             self.change_vlan(slot, near);
         }
@@ -415,7 +423,7 @@ impl Endpoints {
             options: near.packets.add_options(segment.options),
             stamps: segment.stamps,
             len: segment.len as u16,
-            ecn,
+            ecn: *ecn,
             flags: segment.flags,
         };
         let size = near.settings.overhead.frame_size(ip, transport.priority) as u16;
@@ -427,18 +435,6 @@ impl Endpoints {
         };
         let index = near.packets.add(packet);
         self.send_from(host, nic_queue, index, ports, near);
-    }
-
-    /// Keeps a `Timer` event pending that is not later than the deadline.
-    #[inline]
-    fn arm_timer(&mut self, slot: EndId, near: &mut Near) {
-        let end = self.end(slot);
-        let deadline = end.connection.deadline().unwrap_or(Time::MAX).min(end.write_at);
-        if deadline < end.timer_at {
-            let at = deadline.max(near.now());
-            end.timer_at = at;
-            near.schedule(at, Event::Timer(end.peer ^ 1));
-        }
     }
 
     /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
@@ -495,6 +491,17 @@ impl End {
             quiet: false,
             tells: u64::MAX,
             messages: None,
+        }
+    }
+
+    /// Keeps a `Timer` event pending that is not later than the deadline.
+    #[inline]
+    fn arm_timer(&mut self, near: &mut Near) {
+        let deadline = self.connection.deadline().unwrap_or(Time::MAX).min(self.write_at);
+        if deadline < self.timer_at {
+            let at = deadline.max(near.now());
+            self.timer_at = at;
+            near.schedule(at, Event::Timer(self.address()));
         }
     }
 
