@@ -323,7 +323,7 @@ impl Endpoints {
     }
 
     /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, slot: EndId, address: u32, ports: &mut Ports, near: &mut Near) {
         let end = self.end(slot);
         if end.connection.delivered() >= end.expects {
@@ -347,7 +347,7 @@ impl Endpoints {
     }
 
     /// Hands segments to the host while TCP has some and the host has room.
-    #[inline]
+    #[inline(always)]
     fn pump(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) {
         if self.end(slot).blocked {
             return;

@@ -149,7 +149,7 @@ impl Host {
 /// What goes out.
 impl Endpoints {
     /// A segment leaves its socket: through the stack to the NIC.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_from(
         &mut self,
         host: HostId,
@@ -187,7 +187,7 @@ impl Endpoints {
     }
 
     /// The NIC gets a packet: a limiter may keep it back.
-    #[inline]
+    #[inline(always)]
     fn enter_nic(
         &mut self,
         host: HostId,
@@ -206,7 +206,7 @@ impl Endpoints {
     }
 
     /// A packet goes on in the NIC: to the port if nothing of its class waits, else to its destination's queue.
-    #[inline]
+    #[inline(always)]
     fn pass_to_port(
         &mut self,
         host: HostId,
@@ -347,7 +347,7 @@ impl Endpoints {
     }
 
     /// A packet enters the receive side of the stack.
-    #[inline]
+    #[inline(always)]
     fn receive_in_stack(&mut self, host: HostId, index: PacketId, ports: &mut Ports, near: &mut Near) {
         if near.settings.rx_delay == Span::ZERO {
             self.deliver(index, ports, near);
