@@ -397,7 +397,7 @@ impl Endpoints {
         end.nic_queue = self.hosts[end.host].queue_for(NodeId(end.route), end.class);
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_segment(
         &mut self,
         slot: EndId,
