@@ -283,7 +283,7 @@ impl Endpoints {
 /// What comes in.
 impl Endpoints {
     /// A packet is in at the NIC, whole.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_nic_receive(
         &mut self,
         host: HostId,
