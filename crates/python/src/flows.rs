@@ -1,11 +1,10 @@
 //! Flow-level simulation for Python. Documented in `_core.pyi`.
 
-use crate::border::{compute, compute_or_stop, guarded, plain};
+use crate::border::{compute, compute_or_stop, plain};
 use crate::fabrics::{Routes, Topology, wrong};
 use crate::{Resolved, RunError, Table, run_error};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_scenario::flow_level::{Demand, RateStatistics, Steady, Ways, steady};
-use pauseframe_scenario::resolve::build_topology;
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
 use pauseframe_topology::Topology as Graph;
@@ -93,8 +92,7 @@ fn run_flows(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<FlowRun> {
     if let Some(routes) = routes {
-        let graph = guarded(|| Ok(build_topology(&scenario.inner.scenario.topology)))?;
-        if !graph.is_ok_and(|graph| is_same_fabric(&graph, &routes.graph)) {
+        if !is_same_fabric(scenario.inner.topology(), &routes.graph) {
             return Err(wrong("the tables are for another topology than the scenario's"));
         }
     }
