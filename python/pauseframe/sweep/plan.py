@@ -159,7 +159,7 @@ class Source:
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
     def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[str, int, list[str]]:
-        """Name and seed of the first scenario and the warnings of all, of which none is kept: each has its fabric with it."""
+        """Name and seed of the first scenario, and the warnings of all. None is kept: each has its fabric with it."""
         named: list[tuple[str, int]] = []
         warnings: dict[str, None] = {}
         wrong = []
