@@ -91,10 +91,10 @@ fn run_flows(
     force: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<FlowRun> {
-    if let Some(routes) = routes {
-        if !is_same_fabric(scenario.inner.topology(), &routes.graph) {
-            return Err(wrong("the tables are for another topology than the scenario's"));
-        }
+    if let Some(routes) = routes
+        && !is_same_fabric(scenario.inner.topology(), &routes.graph)
+    {
+        return Err(wrong("the tables are for another topology than the scenario's"));
     }
     let demand = demand.map(str::parse::<Demand>).transpose().map_err(wrong)?;
     check_bound(bound)?;
