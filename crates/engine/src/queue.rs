@@ -388,16 +388,14 @@ impl EventQueue {
         if second.next != NIL {
             return Some(self.first_of_several(slot));
         }
-        // If there are several, there are two most often.
+        // If there are several, there are two most often: the bucket is taken whole, and the later one waits in order.
         self.long += 1;
         self.gathered += 2;
-        let (first, taken, left) =
-            if entry.key() <= second.entry.key() { (entry, head, next) } else { (second.entry, next, head) };
-        self.nodes[taken as usize].next = self.free;
-        self.nodes[left as usize].next = NIL;
-        self.free = taken;
-        self.heads[slot] = left;
-        Some(first)
+        self.take_list(slot, next);
+        let in_order = entry.key() <= second.entry.key();
+        let (sooner, later) = if in_order { (entry, second.entry) } else { (second.entry, entry) };
+        self.open.push(later);
+        Some(sooner)
     }
 
     /// The next bucket holds several events: the first of a few is looked for, many are sorted.

@@ -1,8 +1,7 @@
 //! Topologies for Python. Documented in `_core.pyi`.
 
+use crate::Resolved;
 use crate::border::{compute_or_stop, guarded, plain};
-use crate::{Resolved, scenario_error};
-use pauseframe_scenario::resolve::build_topology;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::levels_of_nodes;
 use pauseframe_topology::watch::Watch;
@@ -41,8 +40,8 @@ impl Topology {
         Topology { graph: Arc::new(topology), labels: Arc::new(labels), notes }
     }
 
-    fn of_graph(graph: Graph) -> Topology {
-        Topology { graph: Arc::new(graph), labels: Arc::default(), notes: Vec::new() }
+    fn of_graph(graph: impl Into<Arc<Graph>>) -> Topology {
+        Topology { graph: graph.into(), labels: Arc::default(), notes: Vec::new() }
     }
 
     pub(crate) fn node(&self, name: &str) -> PyResult<NodeId> {
@@ -89,11 +88,8 @@ impl Topology {
     }
 
     #[staticmethod]
-    fn of_scenario(py: Python<'_>, scenario: &Resolved) -> PyResult<Topology> {
-        let scenario = Arc::clone(&scenario.inner);
-        let graph = compute_or_stop(py, None, move |_| build_topology(&scenario.scenario.topology))?
-            .map_err(|problems| scenario_error(py, &pauseframe_scenario::ScenarioError { problems }))?;
-        Ok(Topology::of_graph(graph))
+    fn of_scenario(scenario: &Resolved) -> Topology {
+        Topology::of_graph(Arc::clone(scenario.inner.topology()))
     }
 
     #[getter]

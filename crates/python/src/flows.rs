@@ -1,12 +1,11 @@
 //! Flow-level simulation for Python. Documented in `_core.pyi`.
 
-use crate::border::{compute, compute_or_stop, guarded, plain};
+use crate::border::{compute, compute_or_stop, plain};
 use crate::fabrics::{Topology, wrong};
 use crate::routes::Routes;
 use crate::{Resolved, RunError, Table, run_error};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_scenario::flow_level::{Demand, RateStatistics, Steady, Ways, steady};
-use pauseframe_scenario::resolve::build_topology;
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
 use pauseframe_topology::Topology as Graph;
@@ -93,11 +92,10 @@ fn run_flows(
     force: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<FlowRun> {
-    if let Some(routes) = routes {
-        let graph = guarded(|| Ok(build_topology(&scenario.inner.scenario.topology)))?;
-        if !graph.is_ok_and(|graph| is_same_fabric(&graph, &routes.graph)) {
-            return Err(wrong("the tables are for another topology than the scenario's"));
-        }
+    if let Some(routes) = routes
+        && !is_same_fabric(scenario.inner.topology(), &routes.graph)
+    {
+        return Err(wrong("the tables are for another topology than the scenario's"));
     }
     let demand = demand.map(str::parse::<Demand>).transpose().map_err(wrong)?;
     check_bound(bound)?;

@@ -123,7 +123,7 @@ impl Resolved {
     }
 
     fn headroom<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = guarded(|| Ok(pauseframe_scenario::headroom(&self.inner.scenario)))?;
+        let rows = guarded(|| Ok(pauseframe_scenario::headroom(&self.inner)))?;
         let text = serde_json::to_string(&rows).map_err(|error| RunError::new_err(error.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }

@@ -3,7 +3,7 @@
 mod switches;
 
 use crate::recovery::recovery;
-use crate::resolve::build_topology;
+use crate::resolve::Resolved;
 use crate::spec::{
     BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
     InitialWindow, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
@@ -36,6 +36,8 @@ const TIMESTAMPS: u64 = 12;
 pub(crate) struct Built {
     /// The graph, for names.
     pub(crate) topology: Arc<Topology>,
+    /// The shortest paths in it.
+    pub(crate) routes: Arc<NextHops>,
     /// The idle network.
     pub(crate) network: Network,
     /// What was told to it.
@@ -46,20 +48,28 @@ pub(crate) struct Built {
     pub(crate) transports: Vec<String>,
 }
 
-/// Builds the network of a scenario.
+/// Builds the network of a scenario, on the graph that it was checked with.
 ///
 /// # Errors
 /// A text that says what is wrong, if hosts cannot reach each other (`resolve` refuses such scenarios before).
-pub(crate) fn build(scenario: &Scenario) -> Result<Built, String> {
-    build_only(scenario, None)
+pub(crate) fn build(resolved: &Resolved) -> Result<Built, String> {
+    let topology = resolved.topology();
+    let routes = Arc::new(NextHops::shortest(topology).map_err(|error| error.to_string())?);
+    build_on(&resolved.scenario, topology, &routes, None)
 }
 
-/// The same with one workload at work: the others keep their places and do nothing.
-pub(crate) fn build_only(scenario: &Scenario, only: Option<usize>) -> Result<Built, String> {
-    let problems =
-        |list: Vec<crate::Problem>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let topology = Arc::new(build_topology(&scenario.topology).map_err(problems)?);
-    let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
+/// A network like one that is there, with one workload at work: the others keep their places and do nothing.
+pub(crate) fn build_only(scenario: &Scenario, like: &Built, only: usize) -> Result<Built, String> {
+    build_on(scenario, &like.topology, &like.routes, Some(only))
+}
+
+fn build_on(
+    scenario: &Scenario,
+    topology: &Arc<Topology>,
+    routes: &Arc<NextHops>,
+    only: Option<usize>,
+) -> Result<Built, String> {
+    let (topology, routes) = (Arc::clone(topology), Arc::clone(routes));
     let mut transports = transports(scenario);
     let connected = transports.len();
     transports
@@ -102,12 +112,12 @@ pub(crate) fn build_only(scenario: &Scenario, only: Option<usize>) -> Result<Bui
     let workloads = workloads.collect();
     let network = Network::new(
         Arc::clone(&topology),
-        routes,
+        Arc::clone(&routes),
         Arc::clone(&settings),
         workloads,
         scenario.stop.when_finished,
     );
-    Ok(Built { topology, network, settings, ideal, transports })
+    Ok(Built { topology, routes, network, settings, ideal, transports })
 }
 
 /// All transports, without their initial windows, which follow from the network.

@@ -1,7 +1,7 @@
 //! The headroom of every link of a scenario, with the terms of its arithmetic, before anything runs.
 
 use crate::build;
-use crate::resolve::build_topology;
+use crate::resolve::Resolved;
 use crate::spec::Scenario;
 use pauseframe_fabric::{HeadroomReport, Plan};
 use pauseframe_schema::error::Problem;
@@ -50,8 +50,9 @@ pub struct HeadroomRow {
 }
 
 /// The headroom of all links with lossless classes, links that are alike together.
-pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
-    let Some((topology, plan)) = plan(scenario) else { return Vec::new() };
+pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
+    let topology = resolved.topology();
+    let Some(plan) = plan(&resolved.scenario, topology) else { return Vec::new() };
     let mut kinds: Vec<(HeadroomReport, [Channel; 2], u64)> = Vec::new();
     for report in plan.headrooms() {
         let channels = [topology.channel(report.port), topology.channel(report.port.reverse())];
@@ -64,13 +65,17 @@ pub fn headroom(scenario: &Scenario) -> Vec<HeadroomRow> {
             None => kinds.push((report, channels, 1)),
         }
     }
-    kinds.iter().map(|(report, links, count)| row(&topology, report, *links, *count)).collect()
+    kinds.iter().map(|(report, links, count)| row(topology, report, *links, *count)).collect()
 }
 
 /// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
 /// goes on would be no shared buffer.
-pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<String>, Box<Problem>> {
-    let Some((topology, plan)) = plan(scenario) else { return Ok(Vec::new()) };
+pub(crate) fn warnings(
+    scenario: &Scenario,
+    topology: &Arc<Topology>,
+    file_name: &str,
+) -> Result<Vec<String>, Box<Problem>> {
+    let Some(plan) = plan(scenario, topology) else { return Ok(Vec::new()) };
     let Some((switch, taken)) = plan.overcommitted() else { return Ok(plan.warnings().to_vec()) };
     let size = crate::resolve::buffer_size(&scenario.switch.buffer);
     let name = &topology.nodes()[switch].name;
@@ -87,11 +92,10 @@ pub(crate) fn warnings(scenario: &Scenario, file_name: &str) -> Result<Vec<Strin
 }
 
 /// The plan of a scenario with PFC.
-fn plan(scenario: &Scenario) -> Option<(Arc<Topology>, Plan)> {
+fn plan(scenario: &Scenario, topology: &Arc<Topology>) -> Option<Plan> {
     scenario.switch.pfc.as_ref()?;
-    let topology = Arc::new(build_topology(&scenario.topology).ok()?);
-    let settings = Arc::new(build::settings(scenario, &topology, build::transports(scenario)));
-    Some((Arc::clone(&topology), Plan::new(topology, settings)))
+    let settings = Arc::new(build::settings(scenario, topology, build::transports(scenario)));
+    Some(Plan::new(Arc::clone(topology), settings))
 }
 
 fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2], ports: u64) -> HeadroomRow {

@@ -115,7 +115,7 @@ pub(crate) fn results(
             start: job.start(),
             finish: job.replay().finish(),
             ideal: references.get(&index).copied(),
-            alone: if spec.alone { alone(scenario, index, go_on) } else { None },
+            alone: if spec.alone { alone(scenario, built, index, go_on) } else { None },
             messages,
             bytes,
             connections: job.connections(),
@@ -143,11 +143,11 @@ fn ideal_hardware(hosts: &[u32], built: &Built) -> Option<IdealNetwork> {
 }
 
 /// How long the application takes when nothing else happens; its ranks are where they were. Nothing, if it is stopped.
-fn alone(scenario: &Scenario, index: usize, go_on: &mut dyn FnMut() -> bool) -> Option<Span> {
+fn alone(scenario: &Scenario, like: &Built, index: usize, go_on: &mut dyn FnMut() -> bool) -> Option<Span> {
     if !go_on() {
         return None;
     }
-    let mut built = build_only(scenario, Some(index)).ok()?;
+    let mut built = build_only(scenario, like, index).ok()?;
     let topology = Arc::clone(&built.topology);
     faults::install(scenario, &topology, &mut built.network);
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);

@@ -23,10 +23,10 @@ fn go(text: &str) -> Result<RunResults, RunError> {
 
 /// Segments that came to a host, and those of them that were for another one.
 fn misrouted(text: &str) -> (usize, usize) {
-    let scenario = read(text).scenario;
-    let Built { topology, mut network, .. } = build(&scenario).unwrap();
+    let resolved = read(text);
+    let Built { topology, mut network, .. } = build(&resolved).unwrap();
     network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
-    let stop = Time::ZERO + scenario.stop.time.unwrap();
+    let stop = Time::ZERO + resolved.scenario.stop.time.unwrap();
     let limits = Limits { time: stop, watch_every: u64::MAX };
     network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
     let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {

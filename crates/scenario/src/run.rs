@@ -100,7 +100,7 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (built, said) = divided(build(scenario).map_err(RunError::Build)?, options);
+    let (built, said) = divided(build(resolved).map_err(RunError::Build)?, options);
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
     let references =
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;

@@ -145,7 +145,7 @@ workload = { kind = "permutation", size = "1 MB" }
 "#;
     let resolved = read(text, &[]).unwrap();
     assert!(resolved.warnings.is_empty(), "{:?}", resolved.warnings);
-    let rows = headroom(&resolved.scenario);
+    let rows = headroom(&resolved);
     let shown: Vec<_> = rows.iter().map(|row| (row.ports, row.delay_ns, row.priority)).collect();
     assert_eq!(shown, [(4, 1000.0, 3), (2, 10_000.0, 3)]);
     let far = &rows[1];

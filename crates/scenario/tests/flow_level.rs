@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_scenario::flow_level::{Demand, Ways};
-use pauseframe_scenario::resolve::{Input, Resolved, build_topology, resolve};
+use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::routing::{OrderPair, RoutingEngine, SwitchGraph};
@@ -107,9 +107,9 @@ fn static_demands_have_rates_and_bounds() {
 
     // Two spines carry what two hosts a leaf send: line rate is possible, and a load-aware choice finds it.
     let resolved = scenario(LEAF_SPINE);
-    let topology = build_topology(&resolved.scenario.topology).unwrap();
-    let graph = SwitchGraph::new(&topology).unwrap();
-    let plan = OrderPair { lanes: 2, vlans: 8, ..OrderPair::default() }.plan(&topology, &graph).unwrap();
+    let topology = resolved.topology();
+    let graph = SwitchGraph::new(topology).unwrap();
+    let plan = OrderPair { lanes: 2, vlans: 8, ..OrderPair::default() }.plan(topology, &graph).unwrap();
     let tables = Tables::of_plan(&plan, 100);
     let choice = VlanChoice::LeastLoaded { passes: 4 };
     let ways = Some(Ways::Tables { tables: &tables, choice, slack: 0 });

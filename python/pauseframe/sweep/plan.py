@@ -140,16 +140,15 @@ class Source:
         if spec.problems:
             raise failure(spec.problems)
         combinations = spec.combinations()
-        resolved = self._resolve_all(combinations)
-        seeds = spec.seeds_from(resolved[0].seed)
+        name, seed, warnings = self._resolve_all(combinations)
+        seeds = spec.seeds_from(seed)
         texts = [self._resolve(combination, seed=0).toml for combination in combinations]
         runs = [
             PlannedRun(combination, seed, _folder(combination, seed), run_key(text, seed), text)
             for seed in seeds
             for combination, text in zip(combinations, texts, strict=True)
         ]
-        warnings = dict.fromkeys(text for scenario in resolved for text in scenario.warnings)
-        return Plan(resolved[0].name, spec.axes, seeds, runs, list(warnings))
+        return Plan(name, spec.axes, seeds, runs, warnings)
 
     def resolve(self) -> _core.Resolved:
         """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
@@ -159,16 +158,22 @@ class Source:
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
-    def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> list[_core.Resolved]:
-        resolved, wrong = [], []
+    def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[str, int, list[str]]:
+        """Name and seed of the first scenario, and the warnings of all. None is kept: each has its fabric with it."""
+        named: list[tuple[str, int]] = []
+        warnings: dict[str, None] = {}
+        wrong = []
         for combination in combinations:
             try:
-                resolved.append(self._resolve(combination))
+                resolved = self._resolve(combination)
             except _core.ScenarioError as error:
                 wrong.append((combination, error.problems))
+            else:
+                named.append((resolved.name, resolved.seed))
+                warnings |= dict.fromkeys(resolved.warnings)
         if wrong:
             raise failure(_merged(wrong, combinations))
-        return resolved
+        return *named[0], list(warnings)
 
 
 def run_key(toml: str, seed: int) -> str:

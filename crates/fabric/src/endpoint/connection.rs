@@ -180,7 +180,7 @@ impl Endpoints {
         self.remember_place(address, place);
         if side == 0 {
             self.pump(place, ports, near);
-            self.arm_timer(place, near);
+            self.end(place).arm_timer(near);
         }
     }
 
@@ -208,7 +208,7 @@ impl Endpoints {
                 // That it has gone is told with what happens next, not now.
                 self.end(place).write_message(bytes, token, written, now);
                 self.pump(place, ports, near);
-                self.arm_timer(place, near);
+                self.end(place).arm_timer(near);
                 return;
             }
             &Order::Await { bytes, token } => {
@@ -325,7 +325,7 @@ impl Endpoints {
     }
 
     /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, place: EndId, address: u32, ports: &mut Ports, near: &mut Near) {
         let end = self.end(place);
         if end.connection.delivered() >= end.expects {
@@ -335,8 +335,8 @@ impl Endpoints {
             end.on_sent(near);
         }
         self.pump(place, ports, near);
-        self.arm_timer(place, near);
         let end = self.end(place);
+        end.arm_timer(near);
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
                 end.quiet = true;
@@ -349,20 +349,22 @@ impl Endpoints {
     }
 
     /// Hands segments to the host while TCP has some and the host has room.
-    #[inline]
+    #[inline(always)]
     fn pump(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) {
         if self.end(place).blocked {
             return;
         }
         loop {
-            let host = self.end(place).host;
-            if !self.hosts[host].has_room(near) && !self.end(place).connection.is_in_super_packet() {
-                self.end(place).blocked = true;
-                self.hosts[host].wait_for_room(Socket::Connection(place));
+            let end = self.ends[place].as_mut().expect("a sender is open");
+            let host = &mut self.hosts[end.host];
+            if !host.has_room(near) && !end.connection.is_in_super_packet() {
+                end.blocked = true;
+                host.wait_for_room(Socket::Connection(place));
                 return;
             }
-            let Some((segment, ecn)) = self.end(place).connection.poll_transmit(near.now()) else { return };
-            self.send_segment(place, &segment, ecn, ports, near);
+            // Looked at where it is: to take it apart would be to copy it.
+            let Some(sent) = &end.connection.poll_transmit(near.now()) else { return };
+            self.send_segment(place, sent, ports, near);
         }
     }
 
@@ -374,17 +376,17 @@ impl Endpoints {
             self.free_ends.push(place);
             return false;
         };
-        let Some((segment, ecn)) = end.connection.poll_transmit(now) else {
+        let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
-            self.arm_timer(place, near);
+            end.arm_timer(near);
             return false;
         };
-        self.send_segment(place, &segment, ecn, ports, near);
+        self.send_segment(place, sent, ports, near);
         while self.end(place).connection.is_in_super_packet() {
-            let Some((segment, ecn)) = self.end(place).connection.poll_transmit(now) else { break };
-            self.send_segment(place, &segment, ecn, ports, near);
+            let Some(sent) = &self.end(place).connection.poll_transmit(now) else { break };
+            self.send_segment(place, sent, ports, near);
         }
-        self.arm_timer(place, near);
+        self.end(place).arm_timer(near);
         true
     }
 
@@ -397,12 +399,11 @@ impl Endpoints {
         end.nic_queue = self.hosts[end.host].queue_for(NodeId(end.route), end.class);
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_segment(
         &mut self,
         place: EndId,
-        segment: &Segment,
-        ecn: Ecn,
+        (segment, ecn): &(Segment, Ecn),
         ports: &mut Ports,
         near: &mut Near,
     ) {
@@ -424,7 +425,7 @@ impl Endpoints {
             options: near.packets.add_options(segment.options),
             stamps: segment.stamps,
             len: segment.len as u16,
-            ecn,
+            ecn: *ecn,
             flags: segment.flags,
         };
         let size = near.settings.overhead.frame_size(ip, transport.priority) as u16;
@@ -436,18 +437,6 @@ impl Endpoints {
         };
         let index = near.packets.add(packet);
         self.send_from(host, nic_queue, index, ports, near);
-    }
-
-    /// Keeps a `Timer` event pending that is not later than the deadline.
-    #[inline]
-    fn arm_timer(&mut self, place: EndId, near: &mut Near) {
-        let end = self.end(place);
-        let deadline = end.connection.deadline().unwrap_or(Time::MAX).min(end.write_at);
-        if deadline < end.timer_at {
-            let at = deadline.max(near.now());
-            end.timer_at = at;
-            near.schedule(at, Event::Timer(end.peer ^ 1));
-        }
     }
 
     /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
@@ -504,6 +493,17 @@ impl End {
             quiet: false,
             tells: u64::MAX,
             messages: None,
+        }
+    }
+
+    /// Keeps a `Timer` event pending that is not later than the deadline.
+    #[inline]
+    fn arm_timer(&mut self, near: &mut Near) {
+        let deadline = self.connection.deadline().unwrap_or(Time::MAX).min(self.write_at);
+        if deadline < self.timer_at {
+            let at = deadline.max(near.now());
+            self.timer_at = at;
+            near.schedule(at, Event::Timer(self.address()));
         }
     }
 

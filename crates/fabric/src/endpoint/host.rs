@@ -149,7 +149,7 @@ impl Host {
 /// What goes out.
 impl Endpoints {
     /// A segment leaves its socket: through the stack to the NIC.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_from(
         &mut self,
         host: HostId,
@@ -187,7 +187,7 @@ impl Endpoints {
     }
 
     /// The NIC gets a packet: a limiter may keep it back.
-    #[inline]
+    #[inline(always)]
     fn enter_nic(
         &mut self,
         host: HostId,
@@ -206,7 +206,7 @@ impl Endpoints {
     }
 
     /// A packet goes on in the NIC: to the port if nothing of its class waits, else to its destination's queue.
-    #[inline]
+    #[inline(always)]
     fn pass_to_port(
         &mut self,
         host: HostId,
@@ -223,15 +223,15 @@ impl Endpoints {
             ports.send_at_once(port, index, class, near);
             return;
         }
-        let slot = &mut ports.slots[near.hot.slot(port, class)];
-        if near.settings.nic_fifo || slot.queue.is_empty() {
-            if ports.enqueue(port, index, near) {
+        let slot = near.hot.slot(port, class);
+        if near.settings.nic_fifo || ports.slots[slot].queue.is_empty() {
+            if ports.enqueue(port, slot, index, near) {
                 self.kick(host, port, ports, near);
             }
             return;
         }
         near.packets[index].at = now;
-        slot.join(u64::from(size), now);
+        ports.slots[slot].join(u64::from(size), now);
         state.wait_for_turn(nic_queue, class, index, &mut near.packets);
     }
 
@@ -283,7 +283,7 @@ impl Endpoints {
 /// What comes in.
 impl Endpoints {
     /// A packet is in at the NIC, whole.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_nic_receive(
         &mut self,
         host: HostId,
@@ -347,7 +347,7 @@ impl Endpoints {
     }
 
     /// A packet enters the receive side of the stack.
-    #[inline]
+    #[inline(always)]
     fn receive_in_stack(&mut self, host: HostId, index: PacketId, ports: &mut Ports, near: &mut Near) {
         if near.settings.rx_delay == Span::ZERO {
             self.deliver(index, ports, near);

@@ -92,7 +92,7 @@ impl Switching {
         if near.hot.watched_arrivals & 1 << class != 0 {
             ports.slots[near.hot.slot(egress, class)].waiting += 1;
         }
-        self.enqueue(egress, index, ports, near);
+        self.enqueue(egress, near.hot.slot(egress, class), index, ports, near);
     }
 
     /// Whether a lossy packet of the switch's own fits in its egress queue, taking the space.

@@ -144,13 +144,13 @@ impl Switching {
         if near.hot.qcn {
             self.on_congestion_point(egress, index, ports, near);
         }
-        self.enqueue(egress, index, ports, near);
+        self.enqueue(egress, slot, index, ports, near);
     }
 
-    /// Appends a packet to its class at `port` and starts the port if it is idle.
+    /// Appends a packet to its slot at `port` and starts the port if it is idle.
     #[inline(always)]
-    fn enqueue(&mut self, port: PortId, index: PacketId, ports: &mut Ports, near: &mut Near) {
-        if ports.enqueue(port, index, near) {
+    fn enqueue(&mut self, port: PortId, slot: SlotId, index: PacketId, ports: &mut Ports, near: &mut Near) {
+        if ports.enqueue(port, slot, index, near) {
             self.kick(port, ports, near);
         }
     }

@@ -34,6 +34,10 @@ impl Switching {
         } else {
             ports.ports[port].eligible().ilog2() as u8
         };
+        if near.hot.plain & 1 << class != 0 {
+            ports.send_first(port, class, near);
+            return;
+        }
         let index = self.dequeue(port, class, ports, near);
         ports.put_on_wire(port, index, near);
     }
@@ -59,12 +63,9 @@ impl Switching {
         Some(ports.class_in_turn(port, startable, near))
     }
 
-    /// Takes the next packet of a class.
+    /// Takes the next packet of a class whose departure means something.
     #[inline(always)]
     fn dequeue(&mut self, port: PortId, class: u8, ports: &mut Ports, near: &mut Near) -> PacketId {
-        if near.hot.plain & 1 << class != 0 {
-            return ports.dequeue(port, class, near);
-        }
         let watched = near.hot.watched_departures & 1 << class != 0;
         let index = if watched {
             self.dequeue_watched(port, class, ports, near)

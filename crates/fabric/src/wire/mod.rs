@@ -87,21 +87,20 @@ impl Ports {
         }
     }
 
-    /// Appends a packet to its class at `port`; true if the port has to be looked after, as it is not bound to go on.
+    /// Appends a packet to its slot at `port`; true if the port has to be looked after, as it is not bound to go on.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, port: PortId, index: PacketId, near: &mut Near) -> bool {
+    pub(crate) fn enqueue(&mut self, port: PortId, slot: SlotId, index: PacketId, near: &mut Near) -> bool {
         let now = near.now();
-        let packet = &mut near.packets[index];
-        packet.at = now;
+        // Looked up before anything is written, and so once.
+        let (state, slot, packet) = (&mut self.ports[port], &mut self.slots[slot], &mut near.packets[index]);
         let (class, size) = (packet.class, u64::from(packet.size));
-        let slot = &mut self.slots[near.hot.slot(port, class)];
+        packet.at = now;
         slot.queue.push(&mut near.packets, index);
         slot.join(size, now);
+        state.ready |= 1 << class;
         if slot.switch != SwitchId::NONE {
             self.by_switch[slot.switch].join(size);
         }
-        let state = &mut self.ports[port];
-        state.ready |= 1 << class;
         !state.tx_pending
     }
 
@@ -169,23 +168,40 @@ impl Ports {
     /// Takes the first packet of a class, and counts it.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self, port: PortId, class: u8, near: &Near) -> PacketId {
-        let slot = &mut self.slots[near.hot.slot(port, class)];
+        self.take_first(port, class, near).0
+    }
+
+    /// The same, and puts it on the wire.
+    #[inline(always)]
+    pub(crate) fn send_first(&mut self, port: PortId, class: u8, near: &mut Near) {
+        let (index, state) = self.take_first(port, class, near);
+        if near.hot.tapped {
+            self.put_on_tapped_wire(port, index, near);
+        } else {
+            state.serve(port, index, state.delay, near);
+        }
+    }
+
+    /// Takes the first packet of a class from its port, and counts it.
+    #[inline(always)]
+    fn take_first(&mut self, port: PortId, class: u8, near: &Near) -> (PacketId, &mut Port) {
+        let (state, slot) = (&mut self.ports[port], &mut self.slots[near.hot.slot(port, class)]);
         let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &near.packets[index];
         slot.queue.advance(packet.next);
+        if slot.queue.is_empty() {
+            state.ready &= !(1 << class);
+        }
         let size = u32::from(packet.size);
         slot.count_sent(size);
         let waited = slot.leave(u64::from(size), near.now());
         if slot.switch != SwitchId::NONE {
             self.by_switch[slot.switch].leave(u64::from(size));
         }
-        if slot.queue.is_empty() {
-            self.ports[port].ready &= !(1 << class);
-        }
         if !waited {
             near.plan.overdrawn("backlog", port);
         }
-        index
+        (index, state)
     }
 
     /// A packet that waited is taken out from amid its queue.

@@ -20,7 +20,7 @@ pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 pub use tables::reference;
 
-use crate::resolve::{Resolved, build_topology};
+use crate::resolve::Resolved;
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
@@ -114,10 +114,7 @@ pub fn run_flow_level(
     watch: &mut dyn Watch,
 ) -> Result<FlowResults, RunError> {
     let scenario = &resolved.scenario;
-    let problems = |list: Vec<crate::Problem>| {
-        RunError::Build(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-    };
-    let topology = build_topology(&scenario.topology).map_err(problems)?;
+    let topology = resolved.topology();
     let ways = match options.ways {
         Some(ways) => ways,
         None => scenario_ways(&scenario.routing)?,
@@ -138,8 +135,8 @@ pub fn run_flow_level(
         None => None,
     };
     let mut results = match options.demand {
-        Some(demand) => static_results(resolved, &topology, ways, demand, options.bound, watch)?,
-        None => dynamic_results(resolved, &topology, ways, watch)?,
+        Some(demand) => static_results(resolved, topology, ways, demand, options.bound, watch)?,
+        None => dynamic_results(resolved, topology, ways, watch)?,
     };
     results.summary.out = options.out.map(|path| path.display().to_string());
     results.summary.warnings.extend(left_out::warning(scenario, options.demand.is_some()));

@@ -11,7 +11,6 @@ mod explain;
 mod routes;
 mod transports;
 
-pub use crate::spec::graph::build_topology;
 pub(crate) use checks::size as buffer_size;
 pub use explain::{Explained, expanded, explained};
 pub use pauseframe_schema::docs::OptionDoc;
@@ -41,6 +40,7 @@ use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{self as workload, Partial};
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The keys of scenarios.
 pub(crate) static SCENARIO: Language = Language::new(read_all, SHORTS, ORDER);
@@ -121,10 +121,16 @@ pub struct Resolved {
     pub warnings: Vec<String>,
     /// Why it is not run unless [`crate::RunOptions::force_large`] allows it: what it would record is too large.
     pub large: Option<Problem>,
+    topology: Arc<Topology>,
     entries: Vec<Entry>,
 }
 
 impl Resolved {
+    /// The graph of its `[topology]`, built once, to be checked and to be run.
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+
     /// The scenario as TOML with every key, grouped by table; it resolves to an equal scenario.
     pub fn to_toml(&self) -> String {
         format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
@@ -149,11 +155,12 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let scenario = scenario(&mut ledger, input.base_dir, stem.unwrap_or("scenario"));
     let (mut entries, mut warnings) = ledger.close().map_err(refused)?;
     entries.sort_by_key(|entry| SCENARIO.rank(&entry.path));
-    let (scenario, large) = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
-    warnings.extend(
-        crate::headroom::warnings(&scenario, input.file_name).map_err(|problem| refused(vec![*problem]))?,
-    );
-    Ok(Resolved { scenario, warnings, large, entries })
+    let read = scenario.ok_or_else(|| refused(vec![incomplete(input.file_name)]))?;
+    let (scenario, topology, large) = read;
+    let topology = Arc::new(topology);
+    let of_headroom = crate::headroom::warnings(&scenario, &topology, input.file_name);
+    warnings.extend(of_headroom.map_err(|problem| refused(vec![*problem]))?);
+    Ok(Resolved { scenario, warnings, large, topology, entries })
 }
 
 /// A part is missing although no reader complained: a gap in the readers, but no reason to panic.
@@ -168,8 +175,11 @@ fn incomplete(file_name: &str) -> Problem {
     }
 }
 
-/// Reads all tables; and why what is to be recorded is too large, if it is. `None` only where a problem was recorded.
-fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<(Scenario, Option<Problem>)> {
+/// A scenario with its graph; and why what is to be recorded is too large, if it is.
+type Read = (Scenario, Topology, Option<Problem>);
+
+/// Reads all tables. `None` only where a problem was recorded.
+fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<Read> {
     let mut root = Table::root(ledger);
     let t = &mut root;
     t.about("Scenario", "A scenario");
@@ -235,8 +245,9 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         corruption,
         record,
     };
-    let large = too_large(&scenario, graph.as_ref()?, ledger.file_name());
-    Some((scenario, large))
+    let graph = graph?;
+    let large = too_large(&scenario, &graph, ledger.file_name());
+    Some((scenario, graph, large))
 }
 
 fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Option<Problem> {

@@ -1,7 +1,7 @@
 //! Good scenarios: what they resolve to, where each value came from, and that they survive being written down.
 
 use crate::{EXAMPLES, base_dir, resolve_as};
-use pauseframe_scenario::resolve::{build_topology, options};
+use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
     BufferSpec, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec, Threshold,
@@ -131,9 +131,8 @@ fn flow_lists_become_part_of_the_scenario() {
         ("b", Bytes(2000), Span::from_ns(12_500))
     );
     assert!(!resolved.to_toml().contains("flows.csv"));
-    let topology = build_topology(&resolved.scenario.topology).unwrap();
     let rates: Vec<u64> =
-        topology.links().iter().map(|link| link.channels[0].rate.0 / 1_000_000_000).collect();
+        resolved.topology().links().iter().map(|link| link.channels[0].rate.0 / 1_000_000_000).collect();
     assert_eq!(rates, [10, 10, 40, 100]);
 }
 

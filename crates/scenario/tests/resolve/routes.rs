@@ -1,7 +1,6 @@
 //! Topologies and forwarding tables: from files and engines into the scenario, and what is refused at load.
 
 use crate::resolve_as;
-use pauseframe_scenario::resolve::build_topology;
 use pauseframe_scenario::spec::File;
 use pauseframe_scenario::spec::{GivenKind, RoutingKind, TopologyKind};
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
@@ -38,7 +37,7 @@ fn files_become_part_of_the_scenario() {
     assert_eq!(path, "triangle.json");
     // What sha256sum of coreutils says.
     assert_eq!(*digest, "sha256:6574b653e62561ff3265487708446bc83ab75915e84464ca1e122547e7878a0a");
-    let topology = build_topology(&resolved.scenario.topology).unwrap();
+    let topology = resolved.topology();
     assert_eq!((topology.hosts().count(), topology.links().len()), (3, 6));
     let fast = topology.links().iter().filter(|link| link.channels[0].rate.0 == 40_000_000_000).count();
     assert_eq!(fast, 1);
@@ -166,11 +165,11 @@ fn a_plan_in_parquet_is_that_plan() {
     let base = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let text = ring("kind = \"plan\"\npath = \"planned.parquet\"", "");
     let input = |text| Input { text, file_name: "s.toml", base_dir: base, overrides: &[], seed: None };
-    let planned = resolve_as("s.toml", &ring("kind = \"auto\"", ""), &[], None).unwrap().scenario;
-    let topology = build_topology(&planned.topology).unwrap();
-    let tables = &planned.routing.vlans.as_ref().unwrap().tables.0;
+    let planned = resolve_as("s.toml", &ring("kind = \"auto\"", ""), &[], None).unwrap();
+    let tables = &planned.scenario.routing.vlans.as_ref().unwrap().tables.0;
     let mut file = std::fs::File::create(base.join("planned.parquet")).unwrap();
-    tables_io::write_to(tables, TableFormat::Parquet, &topology, &Labels::default(), &mut file).unwrap();
+    tables_io::write_to(tables, TableFormat::Parquet, planned.topology(), &Labels::default(), &mut file)
+        .unwrap();
     let read = resolve(&input(&text)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read.scenario.routing.vlans.as_ref().unwrap().tables.0, *tables);
     // The tables are in the resolved scenario, which needs no file any more.
