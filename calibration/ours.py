@@ -18,6 +18,8 @@ CAPTURED = ("b_long2_dctcp_rtt600", "b_long2_dctcp_rtt600_tso")
 """Where the order of packets at the receiver counts."""
 SENDERS = (4, 8, 16, 32, 47)
 SIZES = (2000, 8000, 32000, 64000)
+REPEATS = ("reply_timeouts", "reply_retransmits", "reply_loss_probes")
+"""Of an incast the kernel's counts are those of the servers."""
 METRICS = {
     "backlog_bytes": ("queue", 1 / PACKET),
     "cwnd_bytes": ("cwnd", 1 / MSS),
@@ -103,14 +105,12 @@ def incast_cell(rto_min: str, seed: int, senders: int, size: int) -> pl.DataFram
         "transport.rto_min": rto_min,
     }
     run = pf.run(SCENARIOS / "f_incast_cubic.toml", seed=seed, set=changes, progress=False)
-    flows = pl.DataFrame(run.flows).group_by("query").agg(pl.col("timeouts", "retransmits", "loss_probes").sum())
+    flows = pl.DataFrame(run.flows).group_by("query").agg(pl.col(*REPEATS).sum())
     rounds = pl.DataFrame(run.queries).select("query", "fct_us").join(flows, on="query").sort("query")
     return rounds.select(
         senders=pl.lit(senders),
         bytes_each=pl.lit(size),
         rep=pl.col("query").cast(pl.Int64),
         completion_us="fct_us",
-        timeouts=pl.col("timeouts").cast(pl.Int64),
-        retransmits=pl.col("retransmits").cast(pl.Int64),
-        loss_probes=pl.col("loss_probes").cast(pl.Int64),
+        **{name.removeprefix("reply_"): pl.col(name).cast(pl.Int64) for name in REPEATS},
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import tomllib
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Literal
 
 import polars as pl
@@ -60,6 +61,22 @@ class Row:
         least, most = self.spread if self.others else (math.inf, -math.inf)
         is_common = least is not None and most is not None and least <= self.ours <= most
         return "in range" if is_common or self.low <= self.kernel <= self.high else "outside"
+
+    @property
+    def kernel_inside_itself(self) -> float | None:
+        """How often, over all ways to halve them, the median of half of the runs lies in the other half's band.
+
+        None if it was run once.
+        """
+        runs = (self.reference, *self.others)
+        if len(runs) < 2:
+            return None
+        verdicts = []
+        for chosen in combinations(range(len(runs)), len(runs) // 2):
+            one = median(runs[index] for index in chosen)
+            other = median(run for index, run in enumerate(runs) if index not in chosen)
+            verdicts.append(band(self.figure).holds(one, other))
+        return fmean(verdicts)
 
     @property
     def is_inside_reference(self) -> bool:

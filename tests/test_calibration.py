@@ -62,6 +62,12 @@ def test_the_median_of_the_kernels_runs_counts_and_what_they_span_is_in_range():
     wide = Row("f", "completion p50", 100.0, 120.0, 118.0, 122.0, others=(101.0, 140.0))
     assert (wide.kernel, wide.spread, wide.standing) == (101.0, (100.0, 140.0), "in range")
     assert Row("f", "completion p50", 100.0, 150.0, 149.0, 151.0, others=(101.0, 140.0)).standing == "outside"
+    assert (alone.kernel_inside_itself, three.kernel_inside_itself) == (None, 0.0)
+    # Of 100, 102, 110 only 102 is within 5 % of the median of the others, 105; of 99 to 102 all halves agree.
+    assert Row("f", "completion p50", 100.0, 0, 0, 0, others=(102.0, 110.0)).kernel_inside_itself == pytest.approx(
+        1 / 3
+    )
+    assert Row("f", "completion p50", 100.0, 0, 0, 0, others=(101.0, 99.0, 102.0)).kernel_inside_itself == 1.0
     key = ("f_incast_cubic_rto5ms", "probes 32 x 64000 B")
     assert len(kernel_seeds()[key]) >= 2
     assert compare(key[0], {key[1]: 7.0}, [{key[1]: 2.0}])[0].others == kernel_seeds()[key]

@@ -1,6 +1,7 @@
 """One rule for all commands: wrong input ends with 2, says why, changes nothing; with `--json` stdout is one value."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -84,6 +85,17 @@ deploy plan -o taken
 nope
 """.strip().splitlines()
 
+# Of a scenario or a sweep all mistakes are listed, each with its place and its key.
+LISTED = {
+    "run broken.toml",
+    "run ok.toml --set nope=1",
+    "show ok.toml --set a.b=1",
+    "validate ok.toml broken.toml",
+    "sweep ok.toml --set nope=1,2 --out new",
+    "sweep ok.toml --seeds x --out new",
+    "sweep ok.toml --shard 5/2 --out new",
+}
+
 # Everything that prints results.
 PRINTING = """
 run ok.toml --out new
@@ -156,6 +168,8 @@ def test_wrong_input_ends_with_2(line, folder, monkeypatch, capsys):
     said = capsys.readouterr()
     assert said.err.strip()
     assert "Traceback" not in said.err
+    if line not in LISTED:
+        assert re.search(r"^[eE]rror: ", said.err, re.MULTILINE), said.err
     assert listing(folder) == before
     assert (folder / "taken" / "letter.txt").read_text(encoding="utf-8") == "mine"
 

@@ -23,7 +23,7 @@ from conftest import SCENARIO
 if TYPE_CHECKING:
     from pauseframe.types import RunProgress
 
-COLUMNS = {"flows": 26, "queries": 11, "ports": 27, "series": 4}
+COLUMNS = {"flows": 29, "queries": 11, "ports": 27, "series": 4}
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +236,22 @@ def test_probes_between_two_exchanges_belong_to_neither():
     assert flows.select(pl.col("loss_probes", "retransmits", "timeouts").sum()).row(0) == (0, 0, 0)
     sent = ports.filter(pl.col("port") == "host1:0")["tx_bytes"].sum()
     assert sent > 30 * 1000  # Most responses went twice.
+
+
+def test_probes_count_until_the_job_is_complete():
+    """One of two servers answers 9 ms after the other, whose response is probed meanwhile: its job is not over."""
+    slow = 'reply_delay = "9 ms"\nreply_law = "staggered"\n'
+    text = BETWEEN.replace("hosts = 2", "hosts = 3").replace('["host1"]', '["host1", "host2"]') + slow
+    flows = pl.DataFrame(pf.run(text, progress=False).flows).with_columns(pl.col("dst").cast(pl.String))
+    assert flows.filter(pl.col("status") == "finished").height == 40
+    first, last = (flows.filter(pl.col("dst") == name) for name in ("host1", "host2"))
+    assert first["fct_us"].max() < 9_000 < last["fct_us"].min()
+    # Not in the first rounds, where the client's ACKs are quick.
+    assert 10 < first.filter(pl.col("loss_probes") == 1).height <= 20
+    assert first["loss_probes"].equals(first["reply_loss_probes"].alias("loss_probes"))
+    # There the client probes: the second server acknowledges a request with its response, which comes late.
+    assert (last["loss_probes"].sum() > 10, last["reply_loss_probes"].sum()) == (True, 0)
+    assert flows["reply_retransmits"].sum() == first["retransmits"].sum() == first["loss_probes"].sum()
 
 
 def test_load_of_nothing(tmp_path):

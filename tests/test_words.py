@@ -67,6 +67,15 @@ def test_one_word_has_one_meaning():
     assert streams == []
 
 
+def test_one_word_has_one_meaning_in_the_core():
+    """There too only what is about VLANs names a lane, and only draws come in streams."""
+    core = [path for path in FILES if ROOT / "crates/fabric/src" in path.parents]
+    lanes = found(r"(?i)(?<!p)lane", [path for path in core if path.name != "vlan.rs"])
+    assert [line for line in lanes if ".vlans" not in line and "tables" not in line] == []
+    assert found(r"\bHeld\b|\w*Stream|\w_streams?\b|\bstreams?_\w", core) == []
+    assert [line for line in found(r"//.*\b(streams|a stream)\b", core) if "random stream" not in line] == []
+
+
 def test_every_paper_is_cited_and_every_key_is_listed():
     docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
     keys = re.findall(PAPERS, (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8"), re.M)

@@ -8,7 +8,7 @@ use crate::endpoint::Endpoints;
 use crate::event::Event;
 use crate::foresight::FORESIGHT;
 use crate::frame::{Content, PacketId};
-use crate::ids::{HostId, LaneId, SwitchId};
+use crate::ids::{HostId, SlotId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::switching::Switching;
@@ -138,19 +138,19 @@ impl Cell {
     }
 
     #[inline(never)]
-    fn on_pause_expiry(&mut self, lane: LaneId) {
-        if self.ports.has_expired(lane, &mut self.near) {
-            self.kick(self.near.hot.port_and_class(lane).0);
+    fn on_pause_expiry(&mut self, slot: SlotId) {
+        if self.ports.has_expired(slot, &mut self.near) {
+            self.kick(self.near.hot.port_and_class(slot).0);
         }
     }
 
     #[inline(never)]
-    fn on_pause_refresh(&mut self, lane: LaneId) {
+    fn on_pause_refresh(&mut self, slot: SlotId) {
         let Cell { ports, switching, endpoints, near } = self;
-        let port = near.hot.port_and_class(lane).0;
+        let port = near.hot.port_and_class(slot).0;
         let is_switch = ports.ports[port].to_switch != SwitchId::NONE;
         let ingress = if is_switch { &mut switching.ingress } else { &mut endpoints.ingress };
-        ingress.on_pause_refresh(lane, ports, near);
+        ingress.on_pause_refresh(slot, ports, near);
     }
 
     /// What happens less than once a hop stays out of the run loop's way.
@@ -159,8 +159,8 @@ impl Cell {
         let Cell { ports, switching, endpoints, near } = self;
         match Event::from_code(event) {
             Event::PauseEffect(port) => self.on_pause_effect(port),
-            Event::PauseExpiry(lane) => self.on_pause_expiry(lane),
-            Event::PauseRefresh(lane) => self.on_pause_refresh(lane),
+            Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
+            Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
             Event::HostReceive(host) => endpoints.on_host_receive(host, ports, near),
             Event::HostSend(host) => endpoints.on_host_send(host, ports, near),
             Event::Timer(end) => endpoints.on_timer(end, ports, near),
@@ -169,7 +169,7 @@ impl Cell {
             Event::DatagramDue(flow) => endpoints.on_datagram_due(flow, ports, near),
             Event::RateRelease(limiter) => endpoints.on_rate_release(limiter, ports, near),
             Event::RateTimer(limiter) => endpoints.on_rate_timer(limiter, near),
-            Event::Watchdog(lane) => switching.on_watchdog(lane, ports, near),
+            Event::Watchdog(slot) => switching.on_watchdog(slot, ports, near),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }

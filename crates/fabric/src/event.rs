@@ -6,7 +6,7 @@
 //! samples after them, between two windows: `network.rs`.) Each event exists at
 //! most once at a time, so this is a total order that no insertion order can disturb.
 
-use crate::ids::{HostId, LaneId, NicQueueId};
+use crate::ids::{HostId, NicQueueId, SlotId};
 use pauseframe_units::PortId;
 
 /// One event.
@@ -19,9 +19,9 @@ pub(crate) enum Event {
     /// A received pause frame takes effect at this port, after the reaction time.
     PauseEffect(PortId),
     /// The pause timer of this (port, class) may have run out.
-    PauseExpiry(LaneId),
+    PauseExpiry(SlotId),
     /// The pause that we asked this (port, class) for must be renewed.
-    PauseRefresh(LaneId),
+    PauseRefresh(SlotId),
     /// The receive side of this host's stack is through with a packet.
     HostReceive(HostId),
     /// The send side of this host's stack is through with a packet.
@@ -39,7 +39,7 @@ pub(crate) enum Event {
     /// A cycle of a QCN limiter's timer is over.
     RateTimer(LimiterId),
     /// The watchdog of this (port, class) looks at it.
-    Watchdog(LaneId),
+    Watchdog(SlotId),
 }
 
 /// A QCN limiter: its host and the number of the NIC queue that it limits.
@@ -78,8 +78,8 @@ impl Event {
             Event::TxDone(port) => (0, port.0),
             Event::Arrive(port) => (1, port.0),
             Event::PauseEffect(port) => (2, port.0),
-            Event::PauseExpiry(lane) => (3, lane.0),
-            Event::PauseRefresh(lane) => (4, lane.0),
+            Event::PauseExpiry(slot) => (3, slot.0),
+            Event::PauseRefresh(slot) => (4, slot.0),
             Event::HostReceive(host) => (5, host.0),
             Event::HostSend(host) => (6, host.0),
             Event::Timer(end) => (7, end),
@@ -88,7 +88,7 @@ impl Event {
             Event::DatagramDue(flow) => (33, flow),
             Event::RateRelease(limiter) => return 34 << KIND_SHIFT | limiter.index(),
             Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
-            Event::Watchdog(lane) => (36, lane.0),
+            Event::Watchdog(slot) => (36, slot.0),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -111,8 +111,8 @@ impl Event {
             0 => Event::TxDone(PortId(index)),
             1 => Event::Arrive(PortId(index)),
             2 => Event::PauseEffect(PortId(index)),
-            3 => Event::PauseExpiry(LaneId(index)),
-            4 => Event::PauseRefresh(LaneId(index)),
+            3 => Event::PauseExpiry(SlotId(index)),
+            4 => Event::PauseRefresh(SlotId(index)),
             5 => Event::HostReceive(HostId(index)),
             6 => Event::HostSend(HostId(index)),
             7 => Event::Timer(index),
@@ -121,7 +121,7 @@ impl Event {
             33 => Event::DatagramDue(index),
             34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
-            _ => Event::Watchdog(LaneId(index)),
+            _ => Event::Watchdog(SlotId(index)),
         }
     }
 }
@@ -136,8 +136,8 @@ mod tests {
             Event::TxDone(PortId(7)),
             Event::Arrive(PortId(0)),
             Event::PauseEffect(PortId(3)),
-            Event::PauseExpiry(LaneId(u32::MAX)),
-            Event::PauseRefresh(LaneId(1)),
+            Event::PauseExpiry(SlotId(u32::MAX)),
+            Event::PauseRefresh(SlotId(1)),
             Event::HostReceive(HostId(2)),
             Event::HostSend(HostId(2)),
             Event::Timer(9),
@@ -146,7 +146,7 @@ mod tests {
             Event::DatagramDue(0),
             Event::RateRelease(LimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
             Event::RateTimer(LimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
-            Event::Watchdog(LaneId(8)),
+            Event::Watchdog(SlotId(8)),
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);

@@ -74,6 +74,17 @@ pub enum FlowStatus {
     Failed,
 }
 
+/// What one end sent again, and on which occasion.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Repeats {
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Tail loss probes (RFC 8985 §7).
+    pub loss_probes: u32,
+}
+
 /// What came of a flow: the row of the `flows` table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
@@ -93,11 +104,13 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Tail loss probes (RFC 8985 §7), both directions.
     pub loss_probes: u32,
+    /// Of these three, those of the end that replies.
+    pub of_reply: Repeats,
     /// Window reductions taken back as needless, both directions.
     pub undone: u32,
     /// Data packets that arrived with CE.
     pub ce_packets: u64,
-    /// What became of the datagrams of a stream; zeros for a connection.
+    /// What became of its datagrams; zeros for a connection.
     pub datagrams: Datagrams,
     /// When the SYN-ACK came to the source; `None` before that, and where nobody opened the connection for this flow.
     pub connected: Option<Time>,
@@ -105,7 +118,7 @@ pub struct FlowRecord {
     pub failure: Option<Failure>,
 }
 
-/// Datagrams of a UDP stream, and their application bytes.
+/// Datagrams of a UDP flow, and their application bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Datagrams {
     /// Sent by the application.

@@ -47,14 +47,14 @@ impl Cell {
         match event {
             Event::TxDone(port) => {
                 bring(self.ports.ports.get(port));
-                bring(self.ports.lanes.get(self.near.hot.lane(port, 0)));
+                bring(self.ports.slots.get(self.near.hot.slot(port, 0)));
             }
             Event::Arrive(port) => {
                 bring(self.ports.ports.get(port));
-                bring(self.switching.ingress.accounts.get(self.near.hot.lane(port, 0)));
+                bring(self.switching.ingress.accounts.get(self.near.hot.slot(port, 0)));
             }
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.bring_host(host),
-            Event::Timer(address) => self.endpoints.bring_slot(address),
+            Event::Timer(address) => self.endpoints.bring_place(address),
             _ => {}
         }
     }
@@ -94,9 +94,9 @@ impl Cell {
                 // What a host answers leaves by the other direction of the same link.
                 self.endpoints.bring_host(state.to_host);
                 bring(self.ports.ports.get(port.reverse()));
-                bring(self.ports.lanes.get(self.near.hot.lane(port.reverse(), packet.class)));
+                bring(self.ports.slots.get(self.near.hot.slot(port.reverse(), packet.class)));
                 if let Content::Segment(Carried { to, .. }) = packet.content {
-                    self.endpoints.bring_slot(to);
+                    self.endpoints.bring_place(to);
                 }
             }
             _ => {}
@@ -115,7 +115,7 @@ impl Cell {
             }
         } else if let Some(egress) = self.ports.way_of_first(port, &self.switching, &self.near) {
             bring(self.ports.ports.get(egress));
-            bring(self.ports.lanes.get(self.near.hot.lane(egress, packet.class)));
+            bring(self.ports.slots.get(self.near.hot.slot(egress, packet.class)));
         }
     }
 
@@ -136,8 +136,8 @@ impl Ports {
     #[inline(always)]
     fn bring_queue(&self, port: PortId, near: &Near) {
         let state = &self.ports[port];
-        let lane = near.hot.lane(port, state.ready.checked_ilog2().unwrap_or(0) as u8);
-        bring(self.lanes[lane].queue.head().and_then(|head| near.packets.at(head)));
+        let slot = near.hot.slot(port, state.ready.checked_ilog2().unwrap_or(0) as u8);
+        bring(self.slots[slot].queue.head().and_then(|head| near.packets.at(head)));
         bring(state.in_flight.tail().and_then(|tail| near.packets.at(tail)));
     }
 
@@ -148,7 +148,7 @@ impl Ports {
         let Some(state) = self.ports.get(egress) else { return };
         bring(state.in_flight.tail().and_then(|tail| near.packets.at(tail)));
         if let Some(class) = state.ready.checked_ilog2() {
-            let queue = self.lanes[near.hot.lane(egress, class as u8)].queue;
+            let queue = self.slots[near.hot.slot(egress, class as u8)].queue;
             bring(queue.tail().and_then(|tail| near.packets.at(tail)));
         }
     }

@@ -5,7 +5,7 @@
 //! started just before the pause took effect; the propagation of all that. Then the frame that crossed XOFF itself,
 //! which is in the headroom but for one byte. Left out: what Annex O grants cables and PHYs beyond the link's delay.
 
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::settings::{BufferPolicy, Overhead};
 use pauseframe_topology::Channel;
@@ -105,8 +105,8 @@ pub struct HeadroomReport {
 /// What switches keep free, worked out from the plan alone.
 #[derive(Debug, Default)]
 pub(crate) struct Margins {
-    /// By lane: the thresholds of what comes by it.
-    pub(crate) limits: IndexVec<LaneId, Thresholds>,
+    /// By slot: the thresholds of what comes by it.
+    pub(crate) limits: IndexVec<SlotId, Thresholds>,
     /// By switch and pool: bytes to share.
     pub(crate) pools: Vec<[u64; 2]>,
     /// Whether every headroom covers its link: then a drop there is our bug.
@@ -123,7 +123,7 @@ impl Margins {
         let limited =
             plan.lossless != 0 || matches!(plan.settings.buffer, BufferPolicy::IdealOutputQueued(_));
         let mut margins = Margins {
-            limits: IndexVec::filled(Thresholds::default(), if limited { plan.lanes() } else { 0 }),
+            limits: IndexVec::filled(Thresholds::default(), if limited { plan.slots() } else { 0 }),
             pools: vec![[0; 2]; plan.switches.len()],
             covers: true,
             ..Margins::default()
@@ -133,7 +133,7 @@ impl Margins {
         for port in plan.ports().filter(|port| plan.has_ingress_account(*port)) {
             let switch = plan.switch(plan.topology.peer(port)).map(|switch| switch.0 as usize);
             for class in 0..plan.priorities.len() as u8 {
-                let (lane, pool) = (plan.lane(port, class), plan.pool_of(class));
+                let (slot, pool) = (plan.slot(port, class), plan.pool_of(class));
                 let mut take = |bytes: u64| switch.map(|switch| taken[switch][pool] += bytes);
                 take(plan.policies[usize::from(class)].reserved);
                 // A whole link has one account, that of class 0.
@@ -146,11 +146,11 @@ impl Margins {
                         late.push((port, needed.renewal()));
                     }
                     take(limits.headroom);
-                    margins.limits[lane] = limits;
+                    margins.limits[slot] = limits;
                 } else if let (BufferPolicy::IdealOutputQueued(size), Some(_)) =
                     (plan.settings.buffer, switch)
                 {
-                    margins.limits[lane] = Thresholds::of_lossy(size);
+                    margins.limits[slot] = Thresholds::of_lossy(size);
                 }
             }
         }
@@ -272,7 +272,7 @@ impl Plan {
     pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<Thresholds> {
         let class = self.priorities.iter().position(|p| *p == priority)? as u8;
         let known = self.is_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.margins.limits[self.lane(port, class & self.account_mask)])
+        known.then(|| self.margins.limits[self.slot(port, class & self.account_mask)])
     }
 }
 

@@ -2,7 +2,7 @@
 //! test of a bit.
 
 use crate::class::ClassPolicy;
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::marker::Asked;
 use crate::plan::Plan;
 use crate::settings::BufferPolicy;
@@ -13,7 +13,7 @@ use pauseframe_units::{PortId, Priority, Span};
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub(crate) struct Hot {
-    /// A port has `1 << class_bits` lanes.
+    /// A port has `1 << class_bits` slots.
     pub(crate) class_bits: u32,
     /// Lossless classes, a bit each.
     pub(crate) lossless: u8,
@@ -66,15 +66,15 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    /// The lane of `class` at `port`.
+    /// The slot of `class` at `port`.
     #[inline(always)]
-    pub(crate) fn lane(&self, port: PortId, class: u8) -> LaneId {
-        LaneId((port.0 << self.class_bits) | u32::from(class))
+    pub(crate) fn slot(&self, port: PortId, class: u8) -> SlotId {
+        SlotId((port.0 << self.class_bits) | u32::from(class))
     }
 
-    /// The port and class of a lane.
-    pub(crate) fn port_and_class(&self, lane: LaneId) -> (PortId, u8) {
-        (PortId(lane.0 >> self.class_bits), (lane.0 & ((1 << self.class_bits) - 1)) as u8)
+    /// The port and class of a slot.
+    pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
+        (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// Whether `class` is flow-controlled.

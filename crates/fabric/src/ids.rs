@@ -1,4 +1,4 @@
-//! What has a number inside a network, each with a type of its own: a lane is no host, and a packet no place in a table.
+//! What has a number inside a network, each with a type of its own: a slot is no host, and a packet no place in a table.
 
 use pauseframe_units::Id;
 
@@ -41,21 +41,21 @@ id!(
 );
 id!(
     /// A class of a port.
-    LaneId
+    SlotId
 );
 id!(
     /// The place of a packet in the pool of its cell.
     PacketId
 );
 id!(
-    /// The place of a connection end, or of one end of a stream of datagrams, in its cell.
+    /// The place of a connection end, or of one end of a flow of datagrams, in its cell.
     EndId
 );
 id!(
     /// The NIC queue for a destination and class, among those of its host.
     NicQueueId
 );
-none!(HostId SwitchId LaneId PacketId EndId);
+none!(HostId SwitchId SlotId PacketId EndId);
 
 impl PacketId {
     /// Itself, unless it is none.

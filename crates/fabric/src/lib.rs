@@ -39,7 +39,7 @@ mod wire;
 
 pub use endpoint::throughput::Throughput;
 pub use failures::{Failed, Failure};
-pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Workload};
+pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Repeats, Workload};
 pub use headroom::{Headroom, HeadroomReport, Thresholds, headroom};
 pub use ideal::IdealTime;
 pub use marker::{BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, Red, Step, Threshold};

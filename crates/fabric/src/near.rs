@@ -78,7 +78,7 @@ impl Near {
         }
     }
 
-    /// A packet will not arrive: its stream learns of it. Segments are missed by their connections alone.
+    /// A packet will not arrive: a flow of datagrams learns of it. Segments are missed by their connections alone.
     pub(crate) fn give_up(&mut self, index: PacketId) {
         if let Content::Datagram { to, len } = self.packets[index].content {
             self.report(to, News::Lost(u32::from(len)));

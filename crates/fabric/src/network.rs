@@ -436,10 +436,10 @@ impl Network {
     fn look_at_states(&mut self, now: Time, is_over: bool) {
         let Some(log) = &mut self.state_log else { return };
         let mut peaks = IndexVec::new();
-        for lane in self.plan.all_lanes() {
-            let owner = self.plan.topology.owner(self.plan.port_and_class(lane).0);
+        for slot in self.plan.all_slots() {
+            let owner = self.plan.topology.owner(self.plan.port_and_class(slot).0);
             let cell = &mut self.rooms[usize::from(self.cell_of[owner])].cell;
-            peaks.push(cell.ports.lanes[lane].take_peak());
+            peaks.push(cell.ports.slots[slot].take_peak());
         }
         log.look(View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }, &peaks, now);
         log.at = (log.full.is_none() && !is_over).then(|| now + log.every);

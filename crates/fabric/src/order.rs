@@ -19,7 +19,7 @@ pub(crate) enum Order {
     /// An exchange on a kept connection is over.
     EndExchange,
     /// Writes a message; with its token if the application wants to know when it has gone. `written`: the bytes of the first message
-    /// are in the stream already.
+    /// are written already.
     Write { bytes: u64, token: Option<u32>, written: bool },
     /// Waits for a message.
     Await { bytes: u64, token: u32 },
@@ -29,12 +29,12 @@ pub(crate) enum Order {
     Stop,
     /// Nothing is on its way any more at either end.
     Free,
-    /// Begins a stream of datagrams, or to receive one.
-    OpenStream(Box<Opening>),
-    /// So many datagrams of the stream are received or will be.
+    /// Begins to send datagrams, or to receive them.
+    OpenDatagrams(Box<Opening>),
+    /// So many datagrams are received or will be.
     AwaitDatagrams(u64),
-    /// It is over, and no datagram under way.
-    FreeStream,
+    /// They are over, and none is under way.
+    FreeDatagrams,
 }
 
 /// What an end needs to know.
@@ -85,15 +85,17 @@ pub(crate) enum News {
     /// A datagram with so many bytes was lost on its way.
     Lost(u32),
     /// A source of datagrams sends no more; so many have left it or will.
-    StreamOver(u64),
+    DatagramsOver(u64),
     /// All datagrams that are awaited were received, the last one then.
-    StreamReceived(Time),
+    DatagramsReceived(Time),
 }
 
 /// What one end counts for its flow.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Half {
     pub(crate) flow: u32,
+    /// It is the end that the flow leads to.
+    pub(crate) replies: bool,
     pub(crate) delivered: u64,
     pub(crate) retransmits: u32,
     pub(crate) timeouts: u32,

@@ -3,7 +3,7 @@
 
 use crate::class::ClassPolicy;
 use crate::headroom::Margins;
-use crate::ids::{HostId, LaneId, SwitchId};
+use crate::ids::{HostId, SlotId, SwitchId};
 use crate::settings::{Overhead, ReceiverSettings, Settings};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{IndexVec, LineRate, NodeId, PortId, Priority, Span};
@@ -16,7 +16,7 @@ pub struct Plan {
     pub(crate) settings: Arc<Settings>,
     /// The priorities in use, ascending; a class is an index into them.
     pub(crate) priorities: Vec<Priority>,
-    /// A port has `1 << class_bits` lanes.
+    /// A port has `1 << class_bits` slots.
     pub(crate) class_bits: u32,
     /// Lossless classes, a bit each.
     pub(crate) lossless: u8,
@@ -85,24 +85,24 @@ impl Plan {
         (0..self.topology.port_count() as u32).map(PortId)
     }
 
-    /// How many lanes there are.
-    pub(crate) fn lanes(&self) -> usize {
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
         self.topology.port_count() << self.class_bits
     }
 
-    /// All lanes, by number.
-    pub(crate) fn all_lanes(&self) -> impl Iterator<Item = LaneId> + use<> {
-        (0..self.lanes() as u32).map(LaneId)
+    /// All slots, by number.
+    pub(crate) fn all_slots(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..self.slots() as u32).map(SlotId)
     }
 
-    /// The lane of `class` at `port`.
-    pub(crate) fn lane(&self, port: PortId, class: u8) -> LaneId {
-        LaneId((port.0 << self.class_bits) | u32::from(class))
+    /// The slot of `class` at `port`.
+    pub(crate) fn slot(&self, port: PortId, class: u8) -> SlotId {
+        SlotId((port.0 << self.class_bits) | u32::from(class))
     }
 
-    /// The port and class of a lane.
-    pub(crate) fn port_and_class(&self, lane: LaneId) -> (PortId, u8) {
-        (PortId(lane.0 >> self.class_bits), (lane.0 & ((1 << self.class_bits) - 1)) as u8)
+    /// The port and class of a slot.
+    pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
+        (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// The number of a priority among those in use.

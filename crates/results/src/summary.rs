@@ -262,6 +262,7 @@ mod tests {
             retransmits: 1,
             timeouts: 2,
             loss_probes: 0,
+            of_reply: pauseframe_fabric::Repeats::default(),
             undone: 0,
             ce_packets: 0,
             datagrams: pauseframe_fabric::Datagrams::default(),

@@ -47,12 +47,18 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         ideal_fct_us = f64s(records.iter().map(|r| r.ideal.as_us_f64()));
         /// fct / ideal
         slowdown or null = us(flow_slowdown);
-        /// Segments sent again; on a kept connection not those between two flows
+        /// Segments sent again; on a kept connection until its job is complete
         retransmits = few(|r| r.retransmits);
-        /// Retransmission timeouts; on a kept connection not those between two flows
+        /// Retransmission timeouts; on a kept connection until its job is complete
         timeouts = few(|r| r.timeouts);
-        /// Tail loss probes sent; on a kept connection not those between two flows
+        /// Tail loss probes sent; on a kept connection until its job is complete
         loss_probes = few(|r| r.loss_probes);
+        /// Of the retransmits, those of the end that replies
+        reply_retransmits = few(|r| r.of_reply.retransmits);
+        /// Of the timeouts, those of the end that replies
+        reply_timeouts = few(|r| r.of_reply.timeouts);
+        /// Of the loss probes, those of the end that replies
+        reply_loss_probes = few(|r| r.of_reply.loss_probes);
         /// Window reductions taken back as needless (D-SACK, F-RTO)
         undone = few(|r| r.undone);
         /// Data packets that arrived marked
@@ -337,6 +343,7 @@ mod tests {
             retransmits: 3,
             timeouts: 2,
             loss_probes: 1,
+            of_reply: pauseframe_fabric::Repeats { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
             datagrams: pauseframe_fabric::Datagrams::default(),

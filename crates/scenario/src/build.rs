@@ -84,8 +84,8 @@ fn build_on(
     let ideal = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
     let mut transports = vec!["default".to_owned()];
     transports.extend(scenario.transports.iter().map(|(name, _)| name.clone()));
-    let streams: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
-    transports.extend(streams.iter().map(|_| "udp".to_owned()));
+    let sources: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
+    transports.extend(sources.iter().map(|_| "udp".to_owned()));
     let applications = scenario.workload.iter().map(|workload| match &workload.kind {
         WorkloadKind::Application(spec) => Some(spec),
         _ => None,
@@ -101,9 +101,9 @@ fn build_on(
         query_numbers: QueryNumbers::default(),
     };
     let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
-        let stream = streams.iter().position(|stream| stream.name == spec.name);
+        let source = sources.iter().position(|source| source.name == spec.name);
         let named = || transports.iter().position(|name| *name == spec.transport).unwrap_or(0);
-        let transport = stream.map_or_else(named, |stream| connected + stream);
+        let transport = source.map_or_else(named, |source| connected + source);
         if only.is_some_and(|only| only != index) {
             return workload::nothing();
         }

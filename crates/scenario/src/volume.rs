@@ -105,11 +105,11 @@ pub(crate) fn priorities(
     lanes: &[u8],
     cnm: Option<u8>,
 ) -> BTreeSet<u8> {
-    let streams = workloads.iter().filter_map(|workload| match &workload.kind {
+    let sources = workloads.iter().filter_map(|workload| match &workload.kind {
         WorkloadKind::Udp(udp) => Some(udp.priority),
         _ => None,
     });
-    let all = transports.chain(streams).chain(lanes.iter().copied()).chain(cnm);
+    let all = transports.chain(sources).chain(lanes.iter().copied()).chain(cnm);
     all.filter(|priority| usize::from(*priority) < Priority::COUNT).collect()
 }
 

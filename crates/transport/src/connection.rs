@@ -262,7 +262,7 @@ impl Connection {
             options: Options::None,
             stamps: self.stamps(now),
         };
-        self.receiver.data_sent(now);
+        self.receiver.data_sent(now, &self.config);
         (segment, codepoint)
     }
 

@@ -49,7 +49,7 @@ impl Rtt {
         let variance = self.rttvar * 4;
         match config.form {
             RtoForm::Rfc => config.min.max(self.srtt + config.granularity.max(variance)),
-            RtoForm::Linux => self.srtt + config.min.max(variance),
+            RtoForm::Linux => config.whole_ticks(self.srtt + config.min.max(variance)),
             RtoForm::Freebsd => config.min.max(self.srtt + variance + config.slop),
         }
     }
@@ -113,6 +113,14 @@ impl Rtt {
 pub const CLOCK_PERIOD: u64 = 512;
 
 impl RtoConfig {
+    /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`): what is rounded up is what backs off, 5.1 ms to 12 and not
+    /// to 10.2.
+    #[inline]
+    fn whole_ticks(&self, rto: Span) -> Span {
+        let tick = if self.wheel { self.granularity.0.max(1) } else { 1 };
+        Span(rto.0.div_ceil(tick).saturating_mul(tick))
+    }
+
     /// When a timer that is set at `now` expires.
     #[inline]
     pub(crate) fn expiry(&self, now: Time, timeout: Span) -> Time {
@@ -131,11 +139,27 @@ impl RtoConfig {
         let tick = self.granularity.0.max(1);
         let ticks = timeout.0.div_ceil(tick);
         let level = (0..LEVELS).find(|level| ticks < 63 << (3 * level)).unwrap_or(LEVELS);
-        // The host's own count of ticks: it began `ahead` of the run.
-        let ahead = (CLOCK_PERIOD * tick).saturating_sub(self.phase.0);
-        let ahead = if self.phase == Span::ZERO { 0 } else { ahead };
+        let ahead = self.ahead();
         let at = (now.0.saturating_add(ahead) / tick).saturating_add(ticks);
         Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick).saturating_sub(ahead))
+    }
+
+    /// The host's own count of ticks began so much before the run, in picoseconds.
+    fn ahead(&self) -> u64 {
+        if self.phase == Span::ZERO {
+            return 0;
+        }
+        (CLOCK_PERIOD * self.granularity.0.max(1)).saturating_sub(self.phase.0)
+    }
+
+    /// How long it is from `from` until `now`: by Linux's clock (`tcp_jiffies32`), which shows whole ticks.
+    pub(crate) fn elapsed(&self, from: Time, now: Time) -> Span {
+        if !self.wheel {
+            return now.saturating_since(from);
+        }
+        let (tick, ahead) = (self.granularity.0.max(1), self.ahead());
+        let shows = |time: Time| time.0.saturating_add(ahead) / tick;
+        Span(shows(now).saturating_sub(shows(from)).saturating_mul(tick))
     }
 
     /// The first clock tick at or after `expiry`.
@@ -247,7 +271,10 @@ mod tests {
         let mut rtt = Rtt::new(&config);
         rtt.sample(Span::from_us(100), &config);
         assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(12_000_000_000));
-        assert_eq!(rtt.deadline_of(Time(250_000_000), Time(5_900_000_000), &config), Time(11_000_000_000));
+        assert_eq!(rtt.deadline_of(Time(250_000_000), Time(5_900_000_000), &config), Time(12_000_000_000));
+        // 10.1 ms are 11 jiffies, and 22 after a timeout, from tick 12 on.
+        rtt.back_off();
+        assert_eq!(rtt.deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
         let at = |now_us: u64, timeout| {
             config.expiry(Time::ZERO + Span::from_us(now_us), timeout).saturating_since(Time::ZERO)
         };
@@ -258,6 +285,10 @@ mod tests {
         assert_eq!(config.expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
         // A clock that is at zero at 5.3 ms: 201 ticks from its tick 994 are 1195, below 1200 = 150 * 8, at 1205.3 ms.
         let late = RtoConfig { phase: Span::from_us(5_300), ..config };
+        // It ticks at 6.3 ms and 7.3 ms: two ticks in 1.02 ms, and none in 0.98 ms.
+        assert_eq!(late.elapsed(Time(6_290_000_000), Time(7_310_000_000)), Span::from_ms(2));
+        assert_eq!(late.elapsed(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
+        assert_eq!(late.elapsed(Time::MAX, Time(7_290_000_000)), Span::ZERO);
         let at = late.expiry(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
         assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }

@@ -81,6 +81,7 @@ pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         retransmits: timeouts,
         timeouts,
         loss_probes: 0,
+        of_reply: pauseframe_fabric::Repeats::default(),
         undone: 0,
         ce_packets: 0,
         datagrams: pauseframe_fabric::Datagrams::default(),

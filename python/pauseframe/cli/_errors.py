@@ -12,13 +12,16 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from pauseframe._core import FabricError, InputError, RunError, ScenarioError
 from pauseframe.cli._common import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 NOT_DONE = 1
 WRONG_INPUT = 2
@@ -47,6 +50,16 @@ def complain(error: Exception) -> None:
     if not problems:
         say(f"error: {error}")
     list_problems(problems)
+
+
+@contextmanager
+def wrong_values() -> Iterator[None]:
+    """What refuses a value within was given a wrong one: a line on stderr, and the exit code of wrong input."""
+    try:
+        yield
+    except ValueError as error:
+        complain(error)
+        raise typer.Exit(WRONG_INPUT) from None
 
 
 def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:

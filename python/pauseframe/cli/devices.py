@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pauseframe.cli._common import AsJson, Set, print_json, print_table, resolve_file, say
-from pauseframe.cli._errors import NOT_DONE, WRONG_INPUT
+from pauseframe.cli._errors import NOT_DONE, wrong_values
 
 commands = typer.Typer()
 
@@ -91,7 +91,6 @@ def lint(
 
     All devices at once: values, references, both ends of each link, headroom, deadlock.
     """
-    from pauseframe.devices.read import DeviceFileError
     from pauseframe.lint import engine
     from pauseframe.lint.output import as_patch, dump
     from pauseframe.lint.output import explain as page
@@ -99,7 +98,7 @@ def lint(
     if rules:
         _list_rules(as_json)
         return
-    try:
+    with wrong_values():
         if explain is not None:
             print(page(explain.upper()))
             return
@@ -107,9 +106,6 @@ def lint(
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
         report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
         _write_files(report, export, scenario)
-    except (DeviceFileError, ValueError) as error:
-        say(str(error))
-        raise typer.Exit(WRONG_INPUT) from None
     if fix:
         print(dump(as_patch(report)))
     else:
@@ -255,7 +251,7 @@ def headroom(
         raise typer.BadParameter("give --rate and --cable, or a scenario file")
     if revision not in {2021, 2024}:
         raise typer.BadParameter("2021 or 2024", param_hint="--revision")
-    try:
+    with wrong_values():
         speed, metres = calculator.parse_rate(rate), calculator.parse_length(cable)
         result = calculator.calculate(
             speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor.value, cell=cell,
@@ -264,9 +260,6 @@ def headroom(
         )  # fmt: skip
         if plot is not None:
             calculator.draw(result, plot)
-    except ValueError as error:
-        say(f"error: {error}")
-        raise typer.Exit(WRONG_INPUT) from None
     print(calculator.as_json(result) if as_json else calculator.as_text(result))
 
 
@@ -313,15 +306,12 @@ def deploy(
     from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import Settings, write_deployment
 
-    try:
+    with wrong_values():
         settings = Settings(
             target=target.value, hosts=hosts.value, priorities=tuple(_priority(p) for p in priorities.split(",")),
             cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
         )  # fmt: skip
         summary = write_deployment(plan, out, settings, inventory=inventory or (), force=force)
-    except ValueError as error:
-        say(f"error: {error}")
-        raise typer.Exit(WRONG_INPUT) from None
     if as_json:
         print_json(summary)
         return

@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::frame::{Content, Fifo, Packet};
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::switching::cnm::CNM_FRAME;
 use crate::switching::pool::Standing;
 use crate::watch::view::View;
@@ -14,18 +14,18 @@ pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
     let node = &view.plan.topology.nodes()[switch];
     let mut came = Gone::default();
     let number = view.plan.switch(switch).expect("a switch has a number among them");
-    let mut went = view.cell(switch).ports.held[number].gone;
+    let mut went = view.cell(switch).ports.by_switch[number].gone;
     for egress in &node.ports {
         let ingress = egress.reverse();
         came += sent(view, ingress);
         went += on_wire(view, ingress);
         went += view.receiver(ingress).ports.errors.lost_on_wire(ingress);
         went += sent(view, *egress);
-        for lane in lanes(view, *egress) {
+        for slot in slots(view, *egress) {
             let here = view.sender(*egress);
-            let cnms = here.ports.counters.of(lane).cnms_sent;
+            let cnms = here.ports.counters.of(slot).cnms_sent;
             came += Gone { packets: cnms, bytes: cnms * u64::from(CNM_FRAME) };
-            went += Gone::sum(chain(here, here.ports.lanes[lane].queue));
+            went += Gone::sum(chain(here, here.ports.slots[slot].queue));
         }
     }
     let Gone { packets, bytes } = went;
@@ -38,15 +38,15 @@ pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
     );
 }
 
-fn lanes(view: View<'_>, port: PortId) -> impl Iterator<Item = LaneId> {
-    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.lane(port, class))
+fn slots(view: View<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
+    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot(port, class))
 }
 
 /// What a port has put on its wire, pause frames not counted.
 fn sent(view: View<'_>, port: PortId) -> Gone {
     let mut sum = Gone::default();
-    for lane in lanes(view, port).map(|lane| &view.sender(port).ports.lanes[lane]) {
-        sum += Gone { packets: lane.tx_packets, bytes: lane.tx_bytes };
+    for slot in slots(view, port).map(|slot| &view.sender(port).ports.slots[slot]) {
+        sum += Gone { packets: slot.tx_packets, bytes: slot.tx_bytes };
     }
     sum
 }
@@ -77,7 +77,7 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
     for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_lossless(*class)) {
         let asked = check_request(view, port, class & view.plan.account_mask);
         let paused = obeyer.ports.ports[port].paused & 1 << class != 0;
-        if asked == paused || obeyer.ports.watchdogs.storms(view.plan.lane(port, class)) > 0 {
+        if asked == paused || obeyer.ports.watchdogs.storms(view.plan.slot(port, class)) > 0 {
             continue;
         }
         let may_be_lost = asker.ports.errors.can_damage(port.reverse());
@@ -94,14 +94,14 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
 /// Whether the peer of `port` has asked for a pause: exactly when its account says so.
 fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
     let asker = view.receiver(port);
-    let lane = view.plan.lane(port, class);
-    let account = &view.account(port, lane);
+    let slot = view.plan.slot(port, class);
+    let account = &view.account(port, slot);
     let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| asker.near.hot.shared);
     let agrees = if let Some(switch) = pool {
         let pool = &asker.switching.switches[switch].pools[asker.near.hot.pool_of(class)];
-        let waits = pool.paused.contains(&lane);
+        let waits = pool.paused.contains(&slot);
         let may_go_on =
-            asker.switching.shared_limits(lane, class).may_go_on(Standing::of(account), pool.free());
+            asker.switching.shared_limits(slot, class).may_go_on(Standing::of(account), pool.free());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
     } else if account.pause_sent {
         account.bytes > account.limits.xon

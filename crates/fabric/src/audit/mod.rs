@@ -13,7 +13,7 @@ use crate::watch::view::View;
 use agreement::{check_flow, check_pauses};
 use recount::Recount;
 
-/// Events between two recounts, for each lane and each place for a packet. Tests look more closely.
+/// Events between two recounts, for each slot and each place for a packet. Tests look more closely.
 const EVENTS_APART: u64 = if cfg!(debug_assertions) { 8 } else { 128 };
 
 /// So many times as many in large networks, where a look at what lies far costs more.
@@ -28,7 +28,7 @@ pub(crate) struct Audit {
 impl Audit {
     /// Of a network that has not begun.
     pub(crate) fn new(plan: &Plan) -> Audit {
-        Audit { due: events_apart(plan, plan.lanes()) }
+        Audit { due: events_apart(plan, plan.slots()) }
     }
 
     pub(crate) fn is_due(&self, events: u64) -> bool {
@@ -47,11 +47,11 @@ impl Audit {
         }
         view.plan.ports().for_each(|port| check_pauses(view, port));
         view.plan.switches.iter().for_each(|switch| check_flow(view, *switch));
-        self.due = events + events_apart(view.plan, view.plan.lanes() * view.rooms.len() + places);
+        self.due = events + events_apart(view.plan, view.plan.slots() * view.rooms.len() + places);
     }
 }
 
-/// Events between two recounts of so many lanes and places.
+/// Events between two recounts of so many slots and places.
 fn events_apart(plan: &Plan, counted: usize) -> u64 {
     counted as u64 * EVENTS_APART * if plan.is_large() { APART_IN_LARGE } else { 1 }
 }

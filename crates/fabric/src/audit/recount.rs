@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::frame::{Fifo, Packet, PacketId};
-use crate::ids::{HostId, LaneId, SwitchId};
+use crate::ids::{HostId, SlotId, SwitchId};
 use crate::settings::BufferPolicy;
 use crate::watch::view::View;
 use pauseframe_units::{IndexVec, PortId};
@@ -14,8 +14,8 @@ pub(super) struct Recount<'a> {
     cell: &'a Cell,
     /// By place in the pool: somebody has the packet there, or the place is free.
     seen: Vec<bool>,
-    /// By lane: bytes that its account should say.
-    accounts: IndexVec<LaneId, u64>,
+    /// By slot: bytes that its account should say.
+    accounts: IndexVec<SlotId, u64>,
 }
 
 impl<'a> Recount<'a> {
@@ -26,7 +26,7 @@ impl<'a> Recount<'a> {
             number,
             cell,
             seen: cell.near.packets.free_places(),
-            accounts: IndexVec::filled(0, view.plan.lanes()),
+            accounts: IndexVec::filled(0, view.plan.slots()),
         }
     }
 
@@ -85,19 +85,19 @@ impl<'a> Recount<'a> {
         let (cell, state) = (self.cell, &self.cell.ports.ports[port]);
         self.follow(state.control, port, "the pause frames", |_| {});
         for class in 0..self.view.plan.priorities.len() as u8 {
-            let lane = &cell.ports.lanes[cell.near.hot.lane(port, class)];
+            let slot = &cell.ports.slots[cell.near.hot.slot(port, class)];
             let mut owed = Vec::new();
-            let (count, bytes) = self.follow(lane.queue, port, "a queue", |packet| {
-                owed.extend((lane.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
+            let (count, bytes) = self.follow(slot.queue, port, "a queue", |packet| {
+                owed.extend((slot.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
             });
             self.charge(owed);
             let ready = state.ready & 1 << class != 0;
             self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
-            if lane.switch != SwitchId::NONE {
-                self.same("the backlog", port, lane.backlog, bytes);
+            if slot.switch != SwitchId::NONE {
+                self.same("the backlog", port, slot.backlog, bytes);
             }
-            if lane.switch != SwitchId::NONE && cell.near.hot.watched_arrivals & 1 << class != 0 {
-                self.same("the packet count", port, u64::from(lane.waiting), count);
+            if slot.switch != SwitchId::NONE && cell.near.hot.watched_arrivals & 1 << class != 0 {
+                self.same("the packet count", port, u64::from(slot.waiting), count);
             }
         }
         let has_work = state.eligible() != 0 || !state.control.is_empty();
@@ -124,11 +124,11 @@ impl<'a> Recount<'a> {
             });
         }
         for class in 0..classes {
-            let lane = &cell.ports.lanes[cell.near.hot.lane(port, class)];
+            let slot = &cell.ports.slots[cell.near.hot.slot(port, class)];
             let first =
-                lane.queue.iter(&cell.near.packets).map(|index| u64::from(cell.near.packets[index].size));
+                slot.queue.iter(&cell.near.packets).map(|index| u64::from(cell.near.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
-            self.same("the backlog", port, lane.backlog, bytes);
+            self.same("the backlog", port, slot.backlog, bytes);
             held += bytes;
         }
         self.same("the NIC", port, host.held, held);
@@ -137,7 +137,7 @@ impl<'a> Recount<'a> {
         self.follow(receiver.waiting, port, "the receive buffer", |packet| {
             if cell.near.hot.is_lossless(packet.class) {
                 let class = packet.class & cell.near.hot.account_mask;
-                owed.push((cell.near.hot.lane(packet.ingress, class), u64::from(packet.size)));
+                owed.push((cell.near.hot.slot(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
@@ -146,7 +146,7 @@ impl<'a> Recount<'a> {
         self.same("the receive buffer", port, receiver.lossy, lossy);
     }
 
-    fn charge(&mut self, owed: Vec<(LaneId, u64)>) {
+    fn charge(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
@@ -165,15 +165,15 @@ impl<'a> Recount<'a> {
             .iter()
             .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
-            let backlog = cell.ports.lanes[cell.near.hot.lane(egress, class)].backlog;
-            let account = &self.view.account(egress.reverse(), cell.near.hot.lane(egress.reverse(), class));
+            let backlog = cell.ports.slots[cell.near.hot.slot(egress, class)].backlog;
+            let account = &self.view.account(egress.reverse(), cell.near.hot.slot(egress.reverse(), class));
             let shared =
                 if cell.near.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
             held += backlog;
             pools[cell.near.hot.pool_of(class)] +=
                 shared.saturating_sub(cell.switching.policies[usize::from(class)].reserved);
         }
-        let counted = cell.ports.held[number].bytes;
+        let counted = cell.ports.by_switch[number].bytes;
         assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);
         if cell.near.hot.shared {
             for (pool, found) in switch.pools.iter().zip(pools) {
@@ -187,15 +187,15 @@ impl<'a> Recount<'a> {
         }
     }
 
-    /// What is held of what came by each lane.
+    /// What is held of what came by each slot.
     fn check_accounts(&self) {
-        for (lane, found) in self.accounts.iter_enumerated() {
-            let port = self.cell.near.hot.port_and_class(lane).0;
+        for (slot, found) in self.accounts.iter_enumerated() {
+            let port = self.cell.near.hot.port_and_class(slot).0;
             let here = self.view.cell_of[self.view.plan.topology.peer(port)] == self.number;
             if !here {
                 continue;
             }
-            let account = self.view.account(port, lane);
+            let account = self.view.account(port, slot);
             self.same("the ingress account", port.reverse(), account.bytes, *found);
             assert!(
                 account.in_headroom <= account.bytes,
@@ -215,12 +215,12 @@ impl<'a> Recount<'a> {
 }
 
 /// The ingress account that a packet in a queue of a switch is in, and its bytes there.
-fn account_of(cell: &Cell, packet: &Packet) -> Option<(LaneId, u64)> {
+fn account_of(cell: &Cell, packet: &Packet) -> Option<(SlotId, u64)> {
     let class = packet.class & cell.near.hot.account_mask;
     let by_ingress = matches!(cell.near.settings.buffer, BufferPolicy::IdealOutputQueued(_))
         || cell.near.hot.is_lossless(class);
     // A CNM of this switch came by no port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
-    let lane = || cell.near.hot.lane(packet.ingress, packet.ingress_class & cell.near.hot.account_mask);
-    counts.then(|| (lane(), u64::from(packet.size)))
+    let slot = || cell.near.hot.slot(packet.ingress, packet.ingress_class & cell.near.hot.account_mask);
+    counts.then(|| (slot(), u64::from(packet.size)))
 }

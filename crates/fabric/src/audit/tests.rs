@@ -6,7 +6,7 @@ mod common;
 
 use crate::cell::Cell;
 use crate::frame::{Content, Fifo, Packet, PacketId};
-use crate::ids::{HostId, LaneId, SwitchId};
+use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::settings::BufferPolicy;
 use crate::{ErrorModel, Failed, Failure};
@@ -44,14 +44,14 @@ fn complaint(shared: bool, falsify: impl FnOnce(&mut Cell, PortId)) -> String {
 }
 
 fn first_of(cell: &Cell, port: PortId) -> PacketId {
-    cell.ports.lanes[cell.near.hot.lane(port, 0)].queue.head().expect("packets wait for the slow link")
+    cell.ports.slots[cell.near.hot.slot(port, 0)].queue.head().expect("packets wait for the slow link")
 }
 
 #[test]
 fn a_backlog_is_the_sum_of_its_packets() {
     let said = complaint(false, |cell, slow| {
-        let lane = cell.near.hot.lane(slow, 0);
-        cell.ports.lanes[lane].backlog += 1;
+        let slot = cell.near.hot.slot(slow, 0);
+        cell.ports.slots[slot].backlog += 1;
     });
     assert!(said.contains("the backlog of s:2 counts"), "{said}");
 }
@@ -60,15 +60,15 @@ fn a_backlog_is_the_sum_of_its_packets() {
 fn an_account_is_the_sum_of_what_came_by_it() {
     let said = complaint(false, |cell, _| {
         let accounts = &mut cell.switching.ingress.accounts;
-        let lane = accounts.iter().position(|account| account.bytes > 0).expect("some came");
-        accounts[LaneId(lane as u32)].bytes -= 100;
+        let slot = accounts.iter().position(|account| account.bytes > 0).expect("some came");
+        accounts[SlotId(slot as u32)].bytes -= 100;
     });
     assert!(said.contains("the ingress account of s:0 counts"), "{said}");
 }
 
 #[test]
 fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
-    let said = complaint(true, |cell, _| cell.ports.held[SwitchId(0)].bytes -= 64);
+    let said = complaint(true, |cell, _| cell.ports.by_switch[SwitchId(0)].bytes -= 64);
     assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
     let said = complaint(true, |cell, _| cell.switching.switches[SwitchId(0)].pools[0].used -= 1);
     assert!(said.contains("a pool of s counts"), "{said}");
@@ -95,11 +95,11 @@ fn a_packet_is_in_one_place() {
 #[test]
 fn what_comes_goes_or_is_lost() {
     let said = complaint(false, |cell, slow| {
-        let lane = cell.near.hot.lane(slow.reverse(), 0);
-        cell.ports.lanes[lane].tx_packets += 1;
+        let slot = cell.near.hot.slot(slow.reverse(), 0);
+        cell.ports.slots[slot].tx_packets += 1;
     });
     assert!(said.contains("have come to s"), "{said}");
-    let said = complaint(false, |cell, _| cell.ports.held[SwitchId(0)].gone.bytes += 1);
+    let said = complaint(false, |cell, _| cell.ports.by_switch[SwitchId(0)].gone.bytes += 1);
     assert!(said.contains("have come to s"), "{said}");
 }
 
@@ -123,8 +123,8 @@ fn both_ends_of_a_link_agree_on_pauses() {
     assert!(said.contains("is not paused, its peer has asked for a pause"), "{said}");
     for shared in [false, true] {
         let said = complaint(shared, |cell, _| {
-            let lane = cell.near.hot.lane(paused(cell), 0);
-            cell.switching.ingress.accounts[lane].pause_sent = false;
+            let slot = cell.near.hot.slot(paused(cell), 0);
+            cell.switching.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
     }

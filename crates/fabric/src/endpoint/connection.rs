@@ -97,6 +97,7 @@ impl End {
         self.told = all;
         Some(Half {
             flow,
+            replies: self.address() & 1 == 1,
             delivered: all.delivered - told.delivered,
             retransmits: all.retransmits - told.retransmits,
             timeouts: all.timeouts - told.timeouts,
@@ -175,18 +176,18 @@ impl Endpoints {
         if side == 0 && !at_once {
             (end.write_at, end.writes) = (spec.start, exchange.writes);
         }
-        let slot = self.add_end(end);
-        self.remember_slot(address, slot);
+        let place = self.add_end(end);
+        self.remember_place(address, place);
         if side == 0 {
-            self.pump(slot, ports, near);
-            self.end(slot).arm_timer(near);
+            self.pump(place, ports, near);
+            self.end(place).arm_timer(near);
         }
     }
 
     fn add_end(&mut self, end: End) -> EndId {
-        if let Some(slot) = self.free_ends.pop() {
-            self.ends[slot] = Some(end);
-            slot
+        if let Some(place) = self.free_ends.pop() {
+            self.ends[place] = Some(end);
+            place
         } else {
             self.ends.push(Some(end))
         }
@@ -194,29 +195,29 @@ impl Endpoints {
 
     /// What the application at an end that is open does. One that has failed meanwhile does nothing.
     pub(super) fn order_end(&mut self, address: u32, order: &Order, ports: &mut Ports, near: &mut Near) {
-        let Some(slot) = self.slot_at(address) else { return };
+        let Some(place) = self.place_at(address) else { return };
         let now = near.now();
         match order {
-            Order::Continue(exchange) => self.continue_with(slot, exchange, now),
+            Order::Continue(exchange) => self.continue_with(place, exchange, near),
             Order::EndExchange => {
-                self.tell_counts(slot, near);
-                self.end(slot).flow = None;
+                self.tell_counts(place, near);
+                self.end(place).flow = None;
                 return;
             }
             &Order::Write { bytes, token, written } => {
                 // That it has gone is told with what happens next, not now.
-                self.end(slot).write_message(bytes, token, written, now);
-                self.pump(slot, ports, near);
-                self.end(slot).arm_timer(near);
+                self.end(place).write_message(bytes, token, written, now);
+                self.pump(place, ports, near);
+                self.end(place).arm_timer(near);
                 return;
             }
             &Order::Await { bytes, token } => {
-                let end = self.end(slot);
+                let end = self.end(place);
                 end.expects = end.messages.get_or_insert_default().wait_for(bytes, token);
                 return;
             }
             Order::Close | Order::Stop => {
-                let end = self.end(slot);
+                let end = self.end(place);
                 end.closing = true;
                 if matches!(order, Order::Stop) {
                     end.connection.stop_sending();
@@ -224,56 +225,57 @@ impl Endpoints {
                 end.connection.close(now);
             }
             Order::Free => {
-                self.free_end(slot, near);
+                self.free_end(place, near);
                 return;
             }
-            Order::Open(_) | Order::OpenStream(_) | Order::AwaitDatagrams(_) | Order::FreeStream => {
-                unreachable!("what opens an end or is for a stream has its own way")
+            Order::Open(_) | Order::OpenDatagrams(_) | Order::AwaitDatagrams(_) | Order::FreeDatagrams => {
+                unreachable!("what opens an end or is for datagrams has its own way")
             }
         }
-        self.settle(slot, address, ports, near);
+        self.settle(place, address, ports, near);
     }
 
     /// The next exchange on a kept connection.
-    fn continue_with(&mut self, slot: EndId, exchange: &Exchange, now: Time) {
-        let end = self.end(slot);
+    fn continue_with(&mut self, place: EndId, exchange: &Exchange, near: &mut Near) {
+        self.tell_counts(place, near);
+        let end = self.end(place);
         let side = end.address() & 1;
-        // Probes of a tail whose ACK was delayed are of no flow: the one before was over, and this one begins.
+        // Probes after a job whose last ACK was delayed are of no flow: the one before was over, and this one begins.
         end.told = end.counts();
         end.begin(exchange);
         if exchange.writes > 0 {
-            end.connection.send(exchange.writes, now);
+            end.connection.send(exchange.writes, near.now());
         }
-        self.remember_slot(exchange.flow * 2 + side, slot);
+        self.remember_place(exchange.flow * 2 + side, place);
     }
 
-    fn tell_counts(&mut self, slot: EndId, near: &mut Near) {
-        let end = self.end(slot);
+    fn tell_counts(&mut self, place: EndId, near: &mut Near) {
+        let end = self.end(place);
         let (address, flow) = (end.address(), end.flow);
         if let Some(half) = end.take_half() {
             near.report(address, News::Counted(half));
         }
         // Late segments belong to the connection, which goes by the flow that opened it.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
-            self.slots[flow as usize][(address & 1) as usize] = EndId::NONE;
+            self.places[flow as usize][(address & 1) as usize] = EndId::NONE;
         }
     }
 
     /// Gives back the place of an end.
-    fn free_end(&mut self, slot: EndId, near: &mut Near) {
-        self.remember(slot, near);
-        self.tell_counts(slot, near);
-        let Some(End { peer, blocked, .. }) = self.ends[slot].take() else { return };
-        self.remember_slot(peer ^ 1, EndId::NONE);
-        // A place in the line for the NIC goes by the slot: nobody else gets it before its turn has come.
+    fn free_end(&mut self, place: EndId, near: &mut Near) {
+        self.remember(place, near);
+        self.tell_counts(place, near);
+        let Some(End { peer, blocked, .. }) = self.ends[place].take() else { return };
+        self.remember_place(peer ^ 1, EndId::NONE);
+        // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
         if !blocked {
-            self.free_ends.push(slot);
+            self.free_ends.push(place);
         }
     }
 
     /// What the source's end has learnt goes to the next connection between the two.
-    fn remember(&mut self, slot: EndId, near: &Near) {
-        let Some(end) = &self.ends[slot] else { return };
+    fn remember(&mut self, place: EndId, near: &Near) {
+        let Some(end) = &self.ends[place] else { return };
         let caches = near.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
         if caches && end.address() & 1 == 0 {
             let whose = (end.nodes[0], end.nodes[1], end.transport);
@@ -282,8 +284,8 @@ impl Endpoints {
     }
 
     #[inline]
-    fn end(&mut self, slot: EndId) -> &mut End {
-        self.ends[slot].as_mut().expect("the slot of an open flow holds a connection end")
+    fn end(&mut self, place: EndId) -> &mut End {
+        self.ends[place].as_mut().expect("the place of an open flow holds a connection end")
     }
 }
 
@@ -303,12 +305,12 @@ impl Endpoints {
         };
         let (segment, to) = (near.packets.segment(&carried), carried.to);
         near.packets.remove(index);
-        let slot = self.slots[(to / 2) as usize][(to & 1) as usize];
-        if slot == EndId::NONE {
+        let place = self.places[(to / 2) as usize][(to & 1) as usize];
+        if place == EndId::NONE {
             return; // A late duplicate of a flow that is over.
         }
         let now = near.now();
-        let end = self.end(slot);
+        let end = self.end(place);
         let before = end.connection.received();
         if segment.flags.has(Flags::SYN) && to & 1 == 0 && !end.connection.is_established() {
             end.connected.get_or_insert(now);
@@ -319,21 +321,21 @@ impl Endpoints {
         if received > 0 {
             self.throughput.add(workload, received, now);
         }
-        self.settle(slot, to, ports, near);
+        self.settle(place, to, ports, near);
     }
 
     /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
     #[inline(always)]
-    fn settle(&mut self, slot: EndId, address: u32, ports: &mut Ports, near: &mut Near) {
-        let end = self.end(slot);
+    fn settle(&mut self, place: EndId, address: u32, ports: &mut Ports, near: &mut Near) {
+        let end = self.end(place);
         if end.connection.delivered() >= end.expects {
             end.on_expected(address, near);
         }
         if end.sent() >= end.tells {
             end.on_sent(near);
         }
-        self.pump(slot, ports, near);
-        let end = self.end(slot);
+        self.pump(place, ports, near);
+        let end = self.end(place);
         end.arm_timer(near);
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
@@ -342,36 +344,36 @@ impl Endpoints {
             }
         } else if let Some(failure) = end.connection.failure() {
             near.report(address, News::Failed(failure));
-            self.free_end(slot, near);
+            self.free_end(place, near);
         }
     }
 
     /// Hands segments to the host while TCP has some and the host has room.
     #[inline(always)]
-    fn pump(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) {
-        if self.end(slot).blocked {
+    fn pump(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) {
+        if self.end(place).blocked {
             return;
         }
         loop {
-            let end = self.ends[slot].as_mut().expect("a sender is open");
+            let end = self.ends[place].as_mut().expect("a sender is open");
             let host = &mut self.hosts[end.host];
             if !host.has_room(near) && !end.connection.is_in_super_packet() {
                 end.blocked = true;
-                host.wait_for_room(Socket::Connection(slot));
+                host.wait_for_room(Socket::Connection(place));
                 return;
             }
             // Looked at where it is: to take it apart would be to copy it.
             let Some(sent) = &end.connection.poll_transmit(near.now()) else { return };
-            self.send_segment(slot, sent, ports, near);
+            self.send_segment(place, sent, ports, near);
         }
     }
 
     /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
-    pub(super) fn send_one_blocked(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) -> bool {
+    pub(super) fn send_one_blocked(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) -> bool {
         let now = near.now();
-        let Some(end) = &mut self.ends[slot] else {
+        let Some(end) = &mut self.ends[place] else {
             // It was closed in the line; now nothing names its place any more.
-            self.free_ends.push(slot);
+            self.free_ends.push(place);
             return false;
         };
         let Some(sent) = &end.connection.poll_transmit(now) else {
@@ -379,20 +381,20 @@ impl Endpoints {
             end.arm_timer(near);
             return false;
         };
-        self.send_segment(slot, sent, ports, near);
-        while self.end(slot).connection.is_in_super_packet() {
-            let Some(sent) = &self.end(slot).connection.poll_transmit(now) else { break };
-            self.send_segment(slot, sent, ports, near);
+        self.send_segment(place, sent, ports, near);
+        while self.end(place).connection.is_in_super_packet() {
+            let Some(sent) = &self.end(place).connection.poll_transmit(now) else { break };
+            self.send_segment(place, sent, ports, near);
         }
-        self.end(slot).arm_timer(near);
+        self.end(place).arm_timer(near);
         true
     }
 
     /// The next packet of a connection end takes another VLAN.
     #[cold]
-    fn change_vlan(&mut self, slot: EndId, near: &Near) {
+    fn change_vlan(&mut self, place: EndId, near: &Near) {
         let Some(draws) = self.vlans.as_deref_mut() else { return };
-        let end = self.ends[slot].as_mut().expect("a sender is open");
+        let end = self.ends[place].as_mut().expect("a sender is open");
         (end.vlan, end.class) = draws.pick(end.host, &end.vlans, end.class, near);
         end.nic_queue = self.hosts[end.host].queue_for(NodeId(end.route), end.class);
     }
@@ -400,15 +402,15 @@ impl Endpoints {
     #[inline(always)]
     fn send_segment(
         &mut self,
-        slot: EndId,
+        place: EndId,
         (segment, ecn): &(Segment, Ecn),
         ports: &mut Ports,
         near: &mut Near,
     ) {
         if near.hot.vlan_per_packet {
-            self.change_vlan(slot, near);
+            self.change_vlan(place, near);
         }
-        let end = self.ends[slot].as_ref().expect("a sender is open");
+        let end = self.ends[place].as_ref().expect("a sender is open");
         let transport = &near.settings.transports[usize::from(end.transport)];
         let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
         let (host, nic_queue) = (end.host, end.nic_queue);
@@ -439,11 +441,11 @@ impl Endpoints {
 
     /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
     pub(crate) fn on_timer(&mut self, address: u32, ports: &mut Ports, near: &mut Near) {
-        let (slot, now) = (self.slots[(address / 2) as usize][(address & 1) as usize], near.now());
-        if slot == EndId::NONE || self.end(slot).timer_at != now {
+        let (place, now) = (self.places[(address / 2) as usize][(address & 1) as usize], near.now());
+        if place == EndId::NONE || self.end(place).timer_at != now {
             return;
         }
-        let end = self.end(slot);
+        let end = self.end(place);
         end.timer_at = Time::MAX;
         if end.write_at <= now {
             end.write_at = Time::MAX;
@@ -452,7 +454,7 @@ impl Endpoints {
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
-        self.settle(slot, address, ports, near);
+        self.settle(place, address, ports, near);
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Host {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Socket {
     Connection(EndId),
-    Stream(EndId),
+    Datagrams(EndId),
 }
 
 /// What waits in a NIC for one destination and class.
@@ -223,15 +223,15 @@ impl Endpoints {
             ports.send_at_once(port, index, class, near);
             return;
         }
-        let lane = near.hot.lane(port, class);
-        if near.settings.nic_fifo || ports.lanes[lane].queue.is_empty() {
-            if ports.enqueue(port, lane, index, near) {
+        let slot = near.hot.slot(port, class);
+        if near.settings.nic_fifo || ports.slots[slot].queue.is_empty() {
+            if ports.enqueue(port, slot, index, near) {
                 self.kick(host, port, ports, near);
             }
             return;
         }
         near.packets[index].at = now;
-        ports.lanes[lane].join(u64::from(size), now);
+        ports.slots[slot].join(u64::from(size), now);
         state.wait_for_turn(nic_queue, class, index, &mut near.packets);
     }
 
@@ -256,7 +256,7 @@ impl Endpoints {
         let state = &mut self.hosts[host];
         state.give_room(u32::from(near.packets[index].size), near);
         if let Some(next) = state.next_in_turn(class, &near.packets) {
-            ports.lanes[near.hot.lane(port, class)].queue.push(&mut near.packets, next);
+            ports.slots[near.hot.slot(port, class)].queue.push(&mut near.packets, next);
             ports.ports[port].ready |= 1 << class;
         }
         ports.put_on_wire(port, index, near);
@@ -269,12 +269,12 @@ impl Endpoints {
         while self.hosts[host].has_room(near) {
             let Some(socket) = self.hosts[host].blocked.pop_front() else { return };
             match socket {
-                Socket::Connection(slot) => {
-                    if self.send_one_blocked(slot, ports, near) {
+                Socket::Connection(place) => {
+                    if self.send_one_blocked(place, ports, near) {
                         self.hosts[host].blocked.push_back(socket);
                     }
                 }
-                Socket::Stream(slot) => self.send_waiting_datagram(slot, ports, near),
+                Socket::Datagrams(place) => self.send_waiting_datagram(place, ports, near),
             }
         }
     }
@@ -335,9 +335,9 @@ impl Endpoints {
         let size = u64::from(packet.size);
         if near.hot.is_lossless(packet.class) {
             let class = packet.class & near.hot.account_mask;
-            let lane = near.hot.lane(packet.ingress, class);
-            self.ingress.give_back(lane, packet.ingress, size, near);
-            if self.ingress.accounts[lane].is_low() {
+            let slot = near.hot.slot(packet.ingress, class);
+            self.ingress.give_back(slot, packet.ingress, size, near);
+            if self.ingress.accounts[slot].is_low() {
                 self.ingress.send_resume(packet.ingress, class, ports, near);
             }
         } else if !receiver.release(size) {
@@ -386,7 +386,7 @@ impl Endpoints {
         let Content::Cnm(cnm) = near.packets[index].content else { return };
         near.packets.remove(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
-        ports.counters.rare(near.hot.lane(port.reverse(), class)).cnms_received += 1;
+        ports.counters.rare(near.hot.slot(port.reverse(), class)).cnms_received += 1;
         let Some(limiters) = self.limiters.as_deref_mut() else { return };
         // It is about what goes to the other host of the flow.
         let (state, destination) = (&mut self.hosts[host], near.host_at(to ^ 1));

@@ -1,21 +1,21 @@
-//! Messages on kept connections: an application appends bytes to a stream, either way, and is told where it is when they are
+//! Messages on kept connections: an application appends bytes to those before, either way, and is told where it is when they are
 //! there.
 //!
-//! Each end keeps where the messages that it waits for end in its stream: its application learns of one when the last byte is in
-//! order; the sender, if it asks, with the first acknowledgement or timer after the last byte was sent (its own would come late, where
-//! ACKs are delayed).
+//! Each end keeps after how many bytes the messages end that it waits for: its application learns of one when the last byte is in order;
+//! the sender, if it asks, with the first acknowledgement or timer after the last byte was sent (its own would come late, where ACKs are
+//! delayed).
 
 use std::collections::VecDeque;
 
-/// Where messages end in the streams of one connection end, with their tokens.
+/// After how many bytes messages end, either way, at one connection end, with their tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Boundaries {
-    /// Of the stream that comes, and its bytes so far.
+    /// Of those that come, and the bytes awaited so far.
     incoming: VecDeque<(u64, u32)>,
     awaited: u64,
-    /// Of the stream that goes: those whose sender wants to know that they have gone.
+    /// Of those that go: the ones whose sender wants to know that they have gone.
     outgoing: VecDeque<(u64, u32)>,
-    /// Bytes appended to the stream that goes.
+    /// Bytes of all that were written.
     appended: u64,
 }
 

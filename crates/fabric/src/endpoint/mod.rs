@@ -1,4 +1,4 @@
-//! Hosts: their stacks and NICs, the ends of connections and streams, and what their applications do.
+//! Hosts: their stacks and NICs, the ends of connections, sources and sinks of datagrams, and what their applications do.
 
 mod connection;
 mod host;
@@ -18,7 +18,7 @@ use self::host::{Host, Socket};
 use self::limiter::Limiters;
 use self::receiver::Receiver;
 use self::throughput::Throughput;
-use self::udp::{Sink, Stream};
+use self::udp::{Sink, Source};
 use self::vlan::VlanDraws;
 use crate::ids::{EndId, HostId};
 use crate::order::{Half, Order};
@@ -41,12 +41,12 @@ pub(crate) struct Endpoints {
     pub(crate) ingress: Ingress,
     ends: IndexVec<EndId, Option<End>>,
     free_ends: Vec<EndId>,
-    streams: IndexVec<EndId, Stream>,
-    free_streams: Vec<EndId>,
+    sources: IndexVec<EndId, Source>,
+    free_sources: Vec<EndId>,
     sinks: IndexVec<EndId, Sink>,
     free_sinks: Vec<EndId>,
     /// By flow: the places of those of its two ends that are here.
-    slots: Vec<[EndId; 2]>,
+    places: Vec<[EndId; 2]>,
     /// The connection cache: source, destination, transport.
     metrics: BTreeMap<(NodeId, NodeId, u16), Metrics>,
     pub(crate) limiters: Option<Box<Limiters>>,
@@ -70,11 +70,11 @@ impl Endpoints {
             ingress: Ingress::of(plan, !settings.receivers.is_empty()),
             ends: IndexVec::new(),
             free_ends: Vec::new(),
-            streams: IndexVec::new(),
-            free_streams: Vec::new(),
+            sources: IndexVec::new(),
+            free_sources: Vec::new(),
             sinks: IndexVec::new(),
             free_sinks: Vec::new(),
-            slots: Vec::new(),
+            places: Vec::new(),
             metrics: BTreeMap::new(),
             limiters: Limiters::of(plan).map(Box::new),
             vlans: VlanDraws::of(plan).map(Box::new),
@@ -83,27 +83,27 @@ impl Endpoints {
         }
     }
 
-    fn remember_slot(&mut self, address: u32, slot: EndId) {
+    fn remember_place(&mut self, address: u32, place: EndId) {
         let (flow, side) = ((address / 2) as usize, (address & 1) as usize);
-        if self.slots.len() <= flow {
-            self.slots.resize(flow + 1, [EndId::NONE; 2]);
+        if self.places.len() <= flow {
+            self.places.resize(flow + 1, [EndId::NONE; 2]);
         }
-        self.slots[flow][side] = slot;
+        self.places[flow][side] = place;
     }
 
     /// The place of the end at an address, if it is here and has not gone.
-    fn slot_at(&self, address: u32) -> Option<EndId> {
-        self.slots.get((address / 2) as usize)?[(address & 1) as usize].known()
+    fn place_at(&self, address: u32) -> Option<EndId> {
+        self.places.get((address / 2) as usize)?[(address & 1) as usize].known()
     }
 
     /// An end takes another path.
     pub(crate) fn take_path(&mut self, address: u32, row: u32) {
-        let Some(slot) = self.slot_at(address) else { return };
-        if self.streams.get(slot).is_some_and(|stream| stream.flow * 2 == address) {
-            self.streams[slot].route = row;
+        let Some(place) = self.place_at(address) else { return };
+        if self.sources.get(place).is_some_and(|source| source.flow * 2 == address) {
+            self.sources[place].route = row;
         }
-        if self.ends.get(slot).is_some()
-            && let Some(end) = self.ends[slot].as_mut().filter(|end| end.address() == address)
+        if self.ends.get(place).is_some()
+            && let Some(end) = self.ends[place].as_mut().filter(|end| end.address() == address)
         {
             end.route = row;
         }
@@ -112,14 +112,14 @@ impl Endpoints {
     /// What all ends have counted that they have not told.
     pub(crate) fn take_halves(&mut self, mut take: impl FnMut(Half)) {
         self.ends.iter_mut().flatten().filter_map(End::take_half).for_each(&mut take);
-        self.streams.iter_mut().map(Stream::take_half).for_each(&mut take);
+        self.sources.iter_mut().map(Source::take_half).for_each(&mut take);
         self.sinks.iter_mut().map(Sink::take_half).for_each(&mut take);
     }
 
     /// The end of `flow` on this `side`, if it is open here, for samples.
     pub(crate) fn known_end(&self, flow: u32, side: usize) -> Option<&End> {
-        let slot = self.slots.get(flow as usize)?[side];
-        self.ends.get(slot)?.as_ref()
+        let place = self.places.get(flow as usize)?[side];
+        self.ends.get(place)?.as_ref()
     }
 
     /// The rate that QCN allows what a host of this cell sends to `destination` in a class; `None` without QCN.
@@ -145,26 +145,26 @@ impl Endpoints {
     }
 
     #[inline(always)]
-    pub(crate) fn bring_slot(&self, address: u32) {
-        bring(self.slots.get(address as usize / 2));
+    pub(crate) fn bring_place(&self, address: u32) {
+        bring(self.places.get(address as usize / 2));
     }
 
     #[inline(always)]
     pub(crate) fn bring_end(&self, address: u32) {
-        bring_all(self.slot_at(address).and_then(|slot| self.ends.get(slot)));
+        bring_all(self.place_at(address).and_then(|place| self.ends.get(place)));
     }
 
     #[inline(always)]
     pub(crate) fn bring_first_in_flight(&self, address: u32) {
-        let end = self.slot_at(address).and_then(|slot| self.ends.get(slot)).and_then(Option::as_ref);
+        let end = self.place_at(address).and_then(|place| self.ends.get(place)).and_then(Option::as_ref);
         bring(end.and_then(|end| end.connection.first_in_flight()));
     }
 
     /// The connection end that is the first to get room in the NIC.
     #[inline(always)]
     pub(crate) fn bring_first_in_line(&self, host: HostId) {
-        if let Some(Socket::Connection(slot)) = self.hosts.get(host).and_then(Host::first_in_line) {
-            bring_all(self.ends.get(slot));
+        if let Some(Socket::Connection(place)) = self.hosts.get(host).and_then(Host::first_in_line) {
+            bring_all(self.ends.get(place));
         }
     }
 }

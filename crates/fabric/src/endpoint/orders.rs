@@ -22,9 +22,9 @@ impl Endpoints {
         for order in self.orders.remove(&(near.now(), address)).unwrap_or_default() {
             match order {
                 Order::Open(opening) => self.open(address, *opening, ports, near),
-                Order::OpenStream(opening) => self.open_stream(address, *opening, ports, near),
+                Order::OpenDatagrams(opening) => self.open_datagrams(address, *opening, ports, near),
                 Order::AwaitDatagrams(count) => self.await_datagrams(address, count, near),
-                Order::FreeStream => self.free_stream(address, near),
+                Order::FreeDatagrams => self.free_datagrams(address, near),
                 order => self.order_end(address, &order, ports, near),
             }
         }

@@ -1,7 +1,7 @@
 //! Sources of datagrams (RFC 768) that do not react: nothing is acknowledged, sent again or slowed down (docs/models/udp.md).
 //!
-//! A stream sends datagrams of one size, the last one shorter, at a constant rate from its start until its bytes are
-//! out or its stop has come. Random on and off is a workload of many such streams. Where the host has no room the next
+//! A source sends datagrams of one size, the last one shorter, at a constant rate from its start until its bytes are
+//! out or its stop has come. Random on and off is a workload of many such flows. Where the host has no room the next
 //! datagram waits for its turn among the sockets, as in a blocking send; those that fall due meanwhile are lost there.
 //! Left out: fragmentation (a datagram fits the MTU), checksums, ICMP.
 
@@ -21,9 +21,9 @@ use pauseframe_units::{Bytes, IndexVec, Time};
 /// IPv4 and UDP headers, bytes.
 const HEADERS: u32 = 28;
 
-/// A stream under way, at its source.
+/// A flow of datagrams under way, where they come from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct Source {
     pub(super) flow: u32,
     host: HostId,
     nic_queue: NicQueueId,
@@ -32,7 +32,7 @@ pub(super) struct Stream {
     class: u8,
     vlan: u16,
     transport: u16,
-    /// Bytes that are not sent; `u64::MAX` for a stream that ends at its stop.
+    /// Bytes that are not sent; `u64::MAX` for one that ends at its stop.
     remaining: u64,
     stop: Option<Time>,
     /// Bytes of the datagram that waits for room in the NIC; 0 if none does.
@@ -43,7 +43,7 @@ pub(super) struct Stream {
     counted: Datagrams,
 }
 
-/// A stream at its destination.
+/// The same flow where they go to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sink {
     flow: u32,
@@ -56,7 +56,7 @@ pub(super) struct Sink {
     counted: (u64, u64),
 }
 
-impl Stream {
+impl Source {
     pub(super) fn take_half(&mut self) -> Half {
         let datagrams = std::mem::take(&mut self.counted);
         Half { flow: self.flow, datagrams, ..Half::default() }
@@ -71,30 +71,36 @@ impl Sink {
     }
 }
 
-/// A place for `item`.
-fn place<T>(item: T, places: &mut IndexVec<EndId, T>, free: &mut Vec<EndId>) -> EndId {
-    if let Some(slot) = free.pop() {
-        places[slot] = item;
-        return slot;
+/// Puts `item` in a place, a free one if there is any.
+fn put<T>(item: T, places: &mut IndexVec<EndId, T>, free: &mut Vec<EndId>) -> EndId {
+    if let Some(place) = free.pop() {
+        places[place] = item;
+        return place;
     }
     places.push(item)
 }
 
 impl Endpoints {
-    /// Begins a stream at its source, or to receive one.
-    pub(super) fn open_stream(&mut self, address: u32, opening: Opening, ports: &mut Ports, near: &mut Near) {
+    /// Begins to send datagrams, or to receive them.
+    pub(super) fn open_datagrams(
+        &mut self,
+        address: u32,
+        opening: Opening,
+        ports: &mut Ports,
+        near: &mut Near,
+    ) {
         let Opening { spec, route, picked, .. } = opening;
         let (flow, side) = (address / 2, address & 1);
         if side == 1 {
             let workload = spec.workload;
             let sink =
                 Sink { flow, workload, received: 0, last: near.now(), awaited: u64::MAX, counted: (0, 0) };
-            let slot = place(sink, &mut self.sinks, &mut self.free_sinks);
-            self.remember_slot(address, slot);
+            let place = put(sink, &mut self.sinks, &mut self.free_sinks);
+            self.remember_place(address, place);
             return;
         }
         let host = near.plan.host_number(spec.source);
-        let stream = Stream {
+        let source = Source {
             flow,
             host,
             nic_queue: self.hosts[host].queue_for(spec.destination, picked.class),
@@ -108,29 +114,29 @@ impl Endpoints {
             left: 0,
             counted: Datagrams::default(),
         };
-        let slot = place(stream, &mut self.streams, &mut self.free_streams);
-        self.remember_slot(address, slot);
+        let place = put(source, &mut self.sources, &mut self.free_sources);
+        self.remember_place(address, place);
         self.on_datagram_due(flow, ports, near);
     }
 
     /// Bytes that came for `flow` and have not been told of.
     pub(crate) fn untold_of_sink(&self, flow: u32) -> u64 {
-        self.slot_at(flow * 2 + 1).and_then(|slot| self.sinks.get(slot)).map_or(0, |sink| sink.counted.1)
+        self.place_at(flow * 2 + 1).and_then(|place| self.sinks.get(place)).map_or(0, |sink| sink.counted.1)
     }
 
-    /// A stream's next datagram is due.
+    /// A source's next datagram is due.
     pub(crate) fn on_datagram_due(&mut self, flow: u32, ports: &mut Ports, near: &mut Near) {
-        let slot = self.slots[flow as usize][0];
-        let stream = self.streams[slot];
-        if stream.stop.is_some_and(|stop| stop <= near.now()) {
-            self.end_stream(slot, near);
+        let place = self.places[flow as usize][0];
+        let source = self.sources[place];
+        if source.stop.is_some_and(|stop| stop <= near.now()) {
+            self.end_datagrams(place, near);
             return;
         }
-        let transport = &near.settings.transports[usize::from(stream.transport)];
+        let transport = &near.settings.transports[usize::from(source.transport)];
         let Some(DatagramSettings { rate, payload }) = transport.datagrams else { return };
-        let len = stream.remaining.min(u64::from(payload)) as u32;
+        let len = source.remaining.min(u64::from(payload)) as u32;
         let wire = near.settings.overhead.frame_size(len + HEADERS, transport.priority) + near.hot.gap;
-        let state = &mut self.streams[slot];
+        let state = &mut self.sources[place];
         if state.remaining != u64::MAX {
             state.remaining -= u64::from(len);
         }
@@ -138,49 +144,49 @@ impl Endpoints {
         if !is_last {
             near.schedule(near.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
         }
-        self.offer_datagram(slot, len, ports, near);
+        self.offer_datagram(place, len, ports, near);
         if is_last {
-            self.end_stream(slot, near);
+            self.end_datagrams(place, near);
         }
     }
 
-    fn end_stream(&mut self, slot: EndId, near: &mut Near) {
-        let stream = &mut self.streams[slot];
-        let (address, left, half) = (stream.flow * 2, stream.left, stream.take_half());
+    fn end_datagrams(&mut self, place: EndId, near: &mut Near) {
+        let source = &mut self.sources[place];
+        let (address, left, half) = (source.flow * 2, source.left, source.take_half());
         near.report(address, News::Counted(half));
-        near.report(address, News::StreamOver(left));
+        near.report(address, News::DatagramsOver(left));
     }
 
     /// A datagram leaves the application: to the NIC, or into the line for it, or it is lost here.
-    fn offer_datagram(&mut self, slot: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
-        let stream = &mut self.streams[slot];
-        stream.counted.sent += 1;
-        stream.counted.sent_bytes += u64::from(len);
-        if stream.waiting > 0 {
-            stream.counted.lose(len);
-            let (host, class) = (stream.host, stream.class);
-            let lane = near.hot.lane(self.hosts[host].port, class);
-            ports.counters.rare(lane).drops[DropReason::BufferFull as usize] += 1;
+    fn offer_datagram(&mut self, place: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
+        let source = &mut self.sources[place];
+        source.counted.sent += 1;
+        source.counted.sent_bytes += u64::from(len);
+        if source.waiting > 0 {
+            source.counted.lose(len);
+            let (host, class) = (source.host, source.class);
+            let slot = near.hot.slot(self.hosts[host].port, class);
+            ports.counters.rare(slot).drops[DropReason::BufferFull as usize] += 1;
             return;
         }
-        stream.left += 1;
-        let host = stream.host;
+        source.left += 1;
+        let host = source.host;
         if self.hosts[host].has_room(near) {
-            self.send_datagram(slot, len, ports, near);
+            self.send_datagram(place, len, ports, near);
         } else {
-            self.streams[slot].waiting = len;
-            self.hosts[host].wait_for_room(Socket::Stream(slot));
+            self.sources[place].waiting = len;
+            self.hosts[host].wait_for_room(Socket::Datagrams(place));
         }
     }
 
-    /// A stream in the line for the NIC has its turn.
-    pub(super) fn send_waiting_datagram(&mut self, slot: EndId, ports: &mut Ports, near: &mut Near) {
-        let len = std::mem::take(&mut self.streams[slot].waiting);
-        self.send_datagram(slot, len, ports, near);
+    /// A source in the line for the NIC has its turn.
+    pub(super) fn send_waiting_datagram(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) {
+        let len = std::mem::take(&mut self.sources[place].waiting);
+        self.send_datagram(place, len, ports, near);
     }
 
-    fn send_datagram(&mut self, slot: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
-        let Stream { flow, host, nic_queue, route, class, vlan, transport, .. } = self.streams[slot];
+    fn send_datagram(&mut self, place: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
+        let Source { flow, host, nic_queue, route, class, vlan, transport, .. } = self.sources[place];
         let priority = near.settings.transports[usize::from(transport)].priority;
         let size = near.settings.overhead.frame_size(len + HEADERS, priority) as u16;
         let content = Content::Datagram { to: flow * 2 + 1, len: len as u16 };
@@ -192,37 +198,37 @@ impl Endpoints {
     /// A datagram for an address, with so many bytes, has come through the stack of its destination.
     #[inline(never)]
     pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, near: &mut Near) {
-        let Some(slot) = self.slot_at(to | 1) else { return };
-        let (sink, now, bytes) = (&mut self.sinks[slot], near.now(), u64::from(len));
+        let Some(place) = self.place_at(to | 1) else { return };
+        let (sink, now, bytes) = (&mut self.sinks[place], near.now(), u64::from(len));
         sink.received += 1;
         sink.last = now;
         sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
         self.throughput.add(sink.workload, bytes, now);
         if sink.received == sink.awaited {
-            near.report(to, News::StreamReceived(now));
+            near.report(to, News::DatagramsReceived(now));
         }
     }
 
-    /// The stream sends no more: so many of its datagrams have come or will.
+    /// The source sends no more: so many of its datagrams have come or will.
     pub(super) fn await_datagrams(&mut self, address: u32, count: u64, near: &mut Near) {
-        let Some(slot) = self.slot_at(address | 1) else { return };
-        let sink = &mut self.sinks[slot];
+        let Some(place) = self.place_at(address | 1) else { return };
+        let sink = &mut self.sinks[place];
         sink.awaited = count;
         if sink.received == count {
-            near.report(address, News::StreamReceived(sink.last));
+            near.report(address, News::DatagramsReceived(sink.last));
         }
     }
 
-    /// The stream is over at this side, and none of its datagrams under way.
-    pub(super) fn free_stream(&mut self, address: u32, near: &mut Near) {
-        let Some(slot) = self.slot_at(address) else { return };
-        self.remember_slot(address, EndId::NONE);
+    /// A flow of datagrams is over at this side, and none of them under way.
+    pub(super) fn free_datagrams(&mut self, address: u32, near: &mut Near) {
+        let Some(place) = self.place_at(address) else { return };
+        self.remember_place(address, EndId::NONE);
         let half = if address & 1 == 0 {
-            self.free_streams.push(slot);
-            self.streams[slot].take_half()
+            self.free_sources.push(place);
+            self.sources[place].take_half()
         } else {
-            self.free_sinks.push(slot);
-            self.sinks[slot].take_half()
+            self.free_sinks.push(place);
+            self.sinks[place].take_half()
         };
         near.report(address, News::Counted(half));
     }

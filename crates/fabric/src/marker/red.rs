@@ -47,8 +47,8 @@ impl Marking for Red {
     }
 
     fn on_arrival(&self, queue: &mut RedQueue, arrival: &Arrival) -> bool {
-        let slot = arrival.rate.rate().serialise(self.average_packet);
-        queue.on_arrival(self, arrival.backlog, slot, arrival.now)
+        let packet_time = arrival.rate.rate().serialise(self.average_packet);
+        queue.on_arrival(self, arrival.backlog, packet_time, arrival.now)
     }
 
     fn on_departure(&self, queue: &mut RedQueue, departure: &Departure) -> bool {
@@ -96,9 +96,9 @@ pub(crate) struct RedQueue {
 }
 
 impl RedQueue {
-    /// A packet comes to a queue of `backlog` bytes: whether it is to be marked. `slot`: time to send an average packet.
-    fn on_arrival(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) -> bool {
-        self.update_average(red, backlog, slot, now);
+    /// A packet comes to a queue of `backlog` bytes: whether it is to be marked. `packet_time`: time to send an average packet.
+    fn on_arrival(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+        self.update_average(red, backlog, packet_time, now);
         let p_b = red.probability(self.average);
         if self.average < red.min.0 as f64 {
             self.count = -1;
@@ -115,11 +115,11 @@ impl RedQueue {
         marked
     }
 
-    fn update_average(&mut self, red: &Red, backlog: u64, slot: Span, now: Time) {
+    fn update_average(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         if backlog == 0 && now > self.idle_since {
             // As if so many packets had come to an empty queue meanwhile.
-            let slots = (now - self.idle_since).0 as f64 / slot.0.max(1) as f64;
-            self.average *= libm::pow(1.0 - red.w_q, slots);
+            let packets = (now - self.idle_since).0 as f64 / packet_time.0.max(1) as f64;
+            self.average *= libm::pow(1.0 - red.w_q, packets);
         } else {
             self.average += red.w_q * (backlog as f64 - self.average);
         }
@@ -146,7 +146,7 @@ mod tests {
         average_packet: Bytes(1000),
         not_ect: NotEct::Drop,
     };
-    const SLOT: Span = Span(1_000_000);
+    const PACKET_TIME: Span = Span(1_000_000);
 
     fn queue() -> RedQueue {
         CEE.memory(&Queue::new(1, PortId(0), Priority::default()))
@@ -156,7 +156,7 @@ mod tests {
     fn the_average_of_a_constant_backlog_is_a_geometric_series() {
         let mut queue = queue();
         for arrivals in 1..=2000 {
-            queue.update_average(&CEE, 40_000, SLOT, Time::ZERO);
+            queue.update_average(&CEE, 40_000, PACKET_TIME, Time::ZERO);
             let exact = 40_000.0 * (1.0 - libm::pow(1.0 - 0.002, f64::from(arrivals)));
             assert!((queue.average - exact).abs() < 1e-6, "{arrivals}: {} not {exact}", queue.average);
         }
@@ -168,16 +168,16 @@ mod tests {
         let mut queue = queue();
         // 0 + 4000/4 = 1000; + (9000 - 1000)/4 = 3000; + (0 - 3000)/4 = 2250: the wire still has the last packet.
         for (backlog, average) in [(4000, 1000.0), (9000, 3000.0), (0, 2250.0)] {
-            queue.update_average(&red, backlog, SLOT, Time(1));
+            queue.update_average(&red, backlog, PACKET_TIME, Time(1));
             queue.on_empty(Time(1_000_000));
             assert_eq!((queue.average, backlog), (average, backlog));
         }
-        // Two slots idle: 2250 * 0.75^2.
-        queue.update_average(&red, 0, SLOT, Time(3_000_000));
+        // Idle for the time of two packets: 2250 * 0.75^2.
+        queue.update_average(&red, 0, PACKET_TIME, Time(3_000_000));
         assert!((queue.average - 1265.625).abs() < 1e-9);
-        // Half a slot more.
+        // And of half a packet more.
         queue.on_empty(Time(3_000_000));
-        queue.update_average(&red, 0, SLOT, Time(3_500_000));
+        queue.update_average(&red, 0, PACKET_TIME, Time(3_500_000));
         assert!((queue.average - 1265.625 * 0.75_f64.sqrt()).abs() < 1e-9);
     }
 
@@ -206,10 +206,10 @@ mod tests {
         let red = Red { w_q: 1.0, p_max: 0.25, ..CEE };
         let mut queue = queue();
         let (mut gaps, mut gap) = ([0u32; 9], 0);
-        while !queue.on_arrival(&red, 51_200, SLOT, Time::ZERO) {}
+        while !queue.on_arrival(&red, 51_200, PACKET_TIME, Time::ZERO) {}
         while gaps.iter().sum::<u32>() < 14_000 {
             gap += 1;
-            if queue.on_arrival(&red, 51_200, SLOT, Time::ZERO) {
+            if queue.on_arrival(&red, 51_200, PACKET_TIME, Time::ZERO) {
                 gaps[gap] += 1;
                 gap = 0;
             }
@@ -223,14 +223,14 @@ mod tests {
     fn the_count_begins_anew_below_the_minimum_and_all_is_marked_above_the_maximum() {
         let red = Red { w_q: 1.0, ..CEE };
         let mut queue = queue();
-        assert!(!queue.on_arrival(&red, 25_599, SLOT, Time::ZERO));
+        assert!(!queue.on_arrival(&red, 25_599, PACKET_TIME, Time::ZERO));
         assert_eq!(queue.count, -1);
         // At the minimum itself the probability is 0: counted, never marked.
-        assert!((0..100).all(|_| !queue.on_arrival(&red, 25_600, SLOT, Time::ZERO)));
+        assert!((0..100).all(|_| !queue.on_arrival(&red, 25_600, PACKET_TIME, Time::ZERO)));
         assert_eq!(queue.count, 99);
-        assert!((0..100).all(|_| queue.on_arrival(&red, 76_800, SLOT, Time::ZERO)));
+        assert!((0..100).all(|_| queue.on_arrival(&red, 76_800, PACKET_TIME, Time::ZERO)));
         assert_eq!(queue.count, 0);
-        assert!(!queue.on_arrival(&red, 0, SLOT, Time::ZERO));
+        assert!(!queue.on_arrival(&red, 0, PACKET_TIME, Time::ZERO));
         assert_eq!(queue.count, -1);
     }
 }

@@ -43,15 +43,15 @@ impl Network {
 
     /// Records up to `limit` changes, looking at queues and links once in `every`.
     pub fn record_states(&mut self, every: Span, limit: usize) {
-        self.state_log = Some(StateLog::new(every, limit, self.plan.lanes()));
+        self.state_log = Some(StateLog::new(every, limit, self.plan.slots()));
         self.rooms.iter_mut().for_each(|room| room.cell.near.notes.find_fullest());
     }
 
     /// Records up to `limit` pause intervals.
     pub fn record_pauses(&mut self, limit: usize) {
-        let lanes = self.plan.lanes();
-        self.pause_log = Some(PauseLog::new(limit, lanes));
-        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.name_pauses(lanes));
+        let slots = self.plan.slots();
+        self.pause_log = Some(PauseLog::new(limit, slots));
+        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.name_pauses(slots));
     }
 
     /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
@@ -85,9 +85,9 @@ impl Network {
     /// Guards the lossless queues of all switches.
     pub fn guard(&mut self, watchdog: Watchdog) {
         self.guarded = true;
-        let lanes = self.plan.lanes();
+        let slots = self.plan.slots();
         self.each_cell(|cell| {
-            cell.ports.watchdogs = Watchdogs::new(watchdog, lanes);
+            cell.ports.watchdogs = Watchdogs::new(watchdog, slots);
             cell.near.hot.can_refuse = true;
             cell.near.expect_losses();
         });

@@ -87,8 +87,9 @@ impl Network {
 
     /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
     pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
-        let most =
-            |number: u32| self.rooms.iter().map(|room| room.cell.ports.held[SwitchId(number)].most).max();
+        let most = |number: u32| {
+            self.rooms.iter().map(|room| room.cell.ports.by_switch[SwitchId(number)].most).max()
+        };
         let all = (0..).zip(&self.plan.switches);
         let all = all.map(|(number, node)| (*node, most(number).unwrap_or(0)));
         all.reduce(|best, other| if other.1 > best.1 { other } else { best })

@@ -99,7 +99,7 @@ pub struct Transport {
     pub config: Arc<Config>,
     /// IEEE 802.1p priority.
     pub priority: Priority,
-    /// Its flows are streams of datagrams, without a connection; `config` is not used then.
+    /// Its flows are datagrams, without a connection; `config` is not used then.
     pub datagrams: Option<DatagramSettings>,
 }
 

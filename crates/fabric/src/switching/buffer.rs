@@ -12,12 +12,12 @@ use super::Switching;
 use super::pool::{SharedLimits, Standing, dynamic_threshold};
 use crate::class::ClassPolicy;
 use crate::frame::PacketId;
-use crate::ids::{LaneId, SwitchId};
+use crate::ids::{SlotId, SwitchId};
 use crate::near::Near;
 use crate::settings::BufferPolicy;
 use crate::wire::Ports;
 use crate::wire::counters::DropReason;
-use crate::wire::ingress::Held;
+use crate::wire::ingress::Accounted;
 use pauseframe_units::PortId;
 
 impl Switching {
@@ -32,16 +32,16 @@ impl Switching {
         ports: &mut Ports,
         near: &mut Near,
     ) -> Result<(), DropReason> {
-        let packet = Held::of(&near.packets[index], near.hot.account_mask);
+        let packet = Accounted::of(&near.packets[index], near.hot.account_mask);
         let lossless = near.hot.is_lossless(packet.class);
         let policy = &self.policies[usize::from(packet.class)];
-        let lane = &ports.lanes[near.hot.lane(egress, packet.class)];
-        if !lossless && lane.waiting >= policy.packets {
+        let slot = &ports.slots[near.hot.slot(egress, packet.class)];
+        if !lossless && slot.waiting >= policy.packets {
             return Err(DropReason::BufferFull);
         }
         match near.settings.buffer {
             BufferPolicy::PerPort(_) if !lossless => {
-                let fits = lane.backlog + u64::from(packet.size) <= policy.limit;
+                let fits = slot.backlog + u64::from(packet.size) <= policy.limit;
                 if fits { Ok(()) } else { Err(DropReason::BufferFull) }
             }
             BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
@@ -50,7 +50,7 @@ impl Switching {
             BufferPolicy::Shared { .. } if lossless => {
                 self.admit_to_shared_ingress(switch, packet, ports, near)
             }
-            BufferPolicy::Shared { .. } => self.admit_to_shared_egress(switch, packet, lane.backlog, near),
+            BufferPolicy::Shared { .. } => self.admit_to_shared_egress(switch, packet, slot.backlog, near),
         }
     }
 
@@ -58,7 +58,7 @@ impl Switching {
     fn admit_to_shared_egress(
         &mut self,
         switch: SwitchId,
-        packet: Held,
+        packet: Accounted,
         backlog: u64,
         near: &Near,
     ) -> Result<(), DropReason> {
@@ -79,14 +79,14 @@ impl Switching {
     fn admit_to_shared_ingress(
         &mut self,
         switch: SwitchId,
-        packet: Held,
+        packet: Accounted,
         ports: &mut Ports,
         near: &mut Near,
     ) -> Result<(), DropReason> {
         let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(packet.ingress_class)];
         let size = u64::from(packet.size);
         let pool = &mut self.switches[switch].pools[near.hot.pool_of(packet.ingress_class)];
-        let account = &mut self.ingress.accounts[near.hot.lane(packet.ingress, packet.ingress_class)];
+        let account = &mut self.ingress.accounts[near.hot.slot(packet.ingress, packet.ingress_class)];
         let limits = account.limits;
         let beyond = (account.bytes - account.in_headroom + size).saturating_sub(reserved);
         let free = pool.free();
@@ -111,25 +111,25 @@ impl Switching {
     /// Gives back the space of a packet that leaves by `egress`, whose backlog has already been lowered by it.
     #[inline(always)]
     pub(super) fn release(&mut self, index: PacketId, egress: PortId, ports: &mut Ports, near: &mut Near) {
-        let packet = Held::of(&near.packets[index], near.hot.account_mask);
+        let packet = Accounted::of(&near.packets[index], near.hot.account_mask);
         if near.hot.shared {
             self.release_shared(packet, egress, ports, near);
         } else if packet.ingress != PortId::NONE {
-            let lane = near.hot.lane(packet.ingress, packet.ingress_class);
-            self.ingress.give_back(lane, packet.ingress, u64::from(packet.size), near);
-            if self.ingress.accounts[lane].is_low() {
+            let slot = near.hot.slot(packet.ingress, packet.ingress_class);
+            self.ingress.give_back(slot, packet.ingress, u64::from(packet.size), near);
+            if self.ingress.accounts[slot].is_low() {
                 self.ingress.send_resume(packet.ingress, packet.ingress_class, ports, near);
             }
         }
     }
 
     #[inline(never)]
-    fn release_shared(&mut self, packet: Held, egress: PortId, ports: &mut Ports, near: &mut Near) {
-        let (lane, pool) =
-            (&ports.lanes[near.hot.lane(egress, packet.class)], near.hot.pool_of(packet.class));
+    fn release_shared(&mut self, packet: Accounted, egress: PortId, ports: &mut Ports, near: &mut Near) {
+        let (slot, pool) =
+            (&ports.slots[near.hot.slot(egress, packet.class)], near.hot.pool_of(packet.class));
         let switch = near.plan.switch_of(egress);
         let given_back = if !near.hot.is_lossless(packet.class) {
-            self.leave_shared_egress(packet, lane.backlog)
+            self.leave_shared_egress(packet, slot.backlog)
         } else if packet.ingress != PortId::NONE {
             self.leave_shared_ingress(packet, switch, near)
         } else {
@@ -146,46 +146,46 @@ impl Switching {
     }
 
     /// What a lossy packet has had of the pool, when so much is left behind it.
-    fn leave_shared_egress(&self, packet: Held, backlog: u64) -> u64 {
+    fn leave_shared_egress(&self, packet: Accounted, backlog: u64) -> u64 {
         let reserved = self.policies[usize::from(packet.class)].reserved;
         let size = u64::from(packet.size);
         (backlog + size).saturating_sub(reserved).min(size)
     }
 
     /// What a lossless packet has had of the pool: the headroom empties first, as the last to have been filled.
-    fn leave_shared_ingress(&mut self, packet: Held, switch: SwitchId, near: &Near) -> u64 {
+    fn leave_shared_ingress(&mut self, packet: Accounted, switch: SwitchId, near: &Near) -> u64 {
         let reserved = self.policies[usize::from(packet.ingress_class)].reserved;
-        let lane = near.hot.lane(packet.ingress, packet.ingress_class);
-        let account = &mut self.ingress.accounts[lane];
+        let slot = near.hot.slot(packet.ingress, packet.ingress_class);
+        let account = &mut self.ingress.accounts[slot];
         let size = u64::from(packet.size);
         let from_headroom = account.in_headroom.min(size);
         let shared_before = account.bytes - account.in_headroom;
         account.in_headroom -= from_headroom;
-        self.ingress.give_back(lane, packet.ingress, size, near);
-        if self.ingress.accounts[lane].pause_sent {
-            self.expect_to_go_on(switch, lane, packet.ingress_class, near);
+        self.ingress.give_back(slot, packet.ingress, size, near);
+        if self.ingress.accounts[slot].pause_sent {
+            self.expect_to_go_on(switch, slot, packet.ingress_class, near);
         }
         shared_before.saturating_sub(reserved).min(size - from_headroom)
     }
 
     /// The rule for an ingress of `class` in its shared pool.
-    pub(crate) fn shared_limits(&self, lane: LaneId, class: u8) -> SharedLimits {
+    pub(crate) fn shared_limits(&self, slot: SlotId, class: u8) -> SharedLimits {
         let ClassPolicy { alpha, reserved, .. } = self.policies[usize::from(class)];
-        SharedLimits { alpha, reserved, limits: self.ingress.accounts[lane].limits }
+        SharedLimits { alpha, reserved, limits: self.ingress.accounts[slot].limits }
     }
 
     /// A paused ingress stands lower, or is new among the paused: it may need less free space than all others.
-    fn expect_to_go_on(&mut self, switch: SwitchId, lane: LaneId, class: u8, near: &Near) {
-        let needed = self.shared_limits(lane, class).needs_free(Standing::of(&self.ingress.accounts[lane]));
+    fn expect_to_go_on(&mut self, switch: SwitchId, slot: SlotId, class: u8, near: &Near) {
+        let needed = self.shared_limits(slot, class).needs_free(Standing::of(&self.ingress.accounts[slot]));
         let pool = &mut self.switches[switch].pools[near.hot.pool_of(class)];
         pool.wake_at = pool.wake_at.min(needed);
     }
 
     /// An ingress is asked to pause: its pool will say when it may go on.
     fn add_to_paused(&mut self, switch: SwitchId, ingress: PortId, class: u8, near: &Near) {
-        let lane = near.hot.lane(ingress, class);
-        self.switches[switch].pools[near.hot.pool_of(class)].paused.push(lane);
-        self.expect_to_go_on(switch, lane, class, near);
+        let slot = near.hot.slot(ingress, class);
+        self.switches[switch].pools[near.hot.pool_of(class)].paused.push(slot);
+        self.expect_to_go_on(switch, slot, class, near);
     }
 
     /// So much of a pool is free that a paused ingress may go on: all that may are told so.
@@ -195,12 +195,12 @@ impl Switching {
         let pool = &self.switches[switch].pools[number];
         let (free, paused) = (pool.free(), pool.paused.clone());
         let mut wake_at = u64::MAX;
-        for lane in paused {
-            let (port, class) = near.hot.port_and_class(lane);
+        for slot in paused {
+            let (port, class) = near.hot.port_and_class(slot);
             let (limits, standing) =
-                (self.shared_limits(lane, class), Standing::of(&self.ingress.accounts[lane]));
+                (self.shared_limits(slot, class), Standing::of(&self.ingress.accounts[slot]));
             if limits.may_go_on(standing, free) {
-                self.switches[switch].pools[number].paused.retain(|paused| *paused != lane);
+                self.switches[switch].pools[number].paused.retain(|paused| *paused != slot);
                 self.ingress.send_resume(port, class, ports, near);
             } else {
                 wake_at = wake_at.min(limits.needs_free(standing));

@@ -3,7 +3,7 @@
 use super::Switching;
 use super::congestion_point::{CongestionPoint, Feedback};
 use crate::frame::{Cnm, Content, Packet, PacketId};
-use crate::ids::{LaneId, SwitchId};
+use crate::ids::{SlotId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
@@ -20,7 +20,7 @@ pub(crate) const CNM_FRAME: u16 = 64;
 #[derive(Debug)]
 pub(crate) struct CongestionPoints {
     settings: QcnSettings,
-    points: IndexVec<LaneId, CongestionPoint>,
+    points: IndexVec<SlotId, CongestionPoint>,
     /// Classes that are watched, a bit each, and the class of the CNMs.
     classes: u8,
     cnm_class: u8,
@@ -38,8 +38,8 @@ impl CongestionPoints {
         };
         let classes =
             priorities.iter().enumerate().filter(|(_, p)| watched(p)).fold(0, |set, (c, _)| set | 1 << c);
-        let points = (0..plan.lanes() as u64)
-            .map(|lane| CongestionPoint::new(&settings, stream(seed, "qcn/sample", lane)));
+        let points = (0..plan.slots() as u64)
+            .map(|slot| CongestionPoint::new(&settings, stream(seed, "qcn/sample", slot)));
         Some(CongestionPoints { points: points.collect(), classes, cnm_class, settings })
     }
 }
@@ -55,8 +55,8 @@ impl Switching {
         near: &mut Near,
     ) {
         let packet = near.packets[index];
-        let lane = near.hot.lane(port, packet.class);
-        let backlog = ports.lanes[lane].backlog + u64::from(packet.size);
+        let slot = near.hot.slot(port, packet.class);
+        let backlog = ports.slots[slot].backlog + u64::from(packet.size);
         let Some(CongestionPoints { settings, points, classes, cnm_class }) = self.points.as_deref_mut()
         else {
             return;
@@ -67,9 +67,9 @@ impl Switching {
         }
         let cnm_class = *cnm_class;
         if let Some(Feedback { fb, q_off, q_delta }) =
-            points[lane].on_frame(u32::from(packet.size), backlog, settings)
+            points[slot].on_frame(u32::from(packet.size), backlog, settings)
         {
-            ports.counters.rare(lane).cnms_sent += 1;
+            ports.counters.rare(slot).cnms_sent += 1;
             // It is for the end that the frame came from.
             let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port, fb, sampled_class: packet.class };
             self.send_cnm(cnm, cnm_class, ports, near);
@@ -90,9 +90,9 @@ impl Switching {
             return;
         }
         if near.hot.watched_arrivals & 1 << class != 0 {
-            ports.lanes[near.hot.lane(egress, class)].waiting += 1;
+            ports.slots[near.hot.slot(egress, class)].waiting += 1;
         }
-        self.enqueue(egress, near.hot.lane(egress, class), index, ports, near);
+        self.enqueue(egress, near.hot.slot(egress, class), index, ports, near);
     }
 
     /// Whether a lossy packet of the switch's own fits in its egress queue, taking the space.
@@ -109,7 +109,7 @@ impl Switching {
         }
         // No limit where inputs own the buffer: it came by none.
         let packet = &near.packets[index];
-        let backlog = ports.lanes[near.hot.lane(egress, packet.class)].backlog;
+        let backlog = ports.slots[near.hot.slot(egress, packet.class)].backlog;
         backlog + u64::from(packet.size) <= self.policies[usize::from(packet.class)].limit
     }
 

@@ -3,7 +3,7 @@
 
 use super::Switching;
 use crate::frame::{Carried, Content, PacketId};
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::marker::{Arrival, Departure, Memory, Queue};
 use crate::near::Near;
 use crate::plan::Plan;
@@ -11,27 +11,27 @@ use crate::wire::Ports;
 use pauseframe_transport::Ecn;
 use pauseframe_units::{IndexVec, PortId};
 
-/// What the markers remember of every lane, if any is asked about packets; else nothing.
-pub(super) fn memories(plan: &Plan) -> IndexVec<LaneId, Memory> {
+/// What the markers remember of every slot, if any is asked about packets; else nothing.
+pub(super) fn memories(plan: &Plan) -> IndexVec<SlotId, Memory> {
     if !plan.policies.iter().any(|policy| policy.watches_arrivals() || policy.watches_departures()) {
         return IndexVec::new();
     }
-    let of_lane = |lane| {
-        let (port, class) = plan.port_and_class(lane);
+    let of_slot = |slot| {
+        let (port, class) = plan.port_and_class(slot);
         let priority = plan.priorities.get(usize::from(class)).copied().unwrap_or_default();
         plan.policies[usize::from(class)].marker.memory(&Queue::new(plan.settings.seed, port, priority))
     };
-    plan.all_lanes().map(of_lane).collect()
+    plan.all_slots().map(of_slot).collect()
 }
 
 impl Switching {
     /// Whether the marker of the class wants a packet marked that comes to `port`. A marker learns from being asked.
     #[inline(never)]
     pub(super) fn marks_arrival(&mut self, port: PortId, class: u8, ports: &Ports, near: &Near) -> bool {
-        let lane = near.hot.lane(port, class);
-        let (state, rate) = (&ports.lanes[lane], ports.ports[port].rate);
+        let slot = near.hot.slot(port, class);
+        let (state, rate) = (&ports.slots[slot], ports.ports[port].rate);
         let arrival = Arrival { backlog: state.backlog, waiting: state.waiting, rate, now: near.now() };
-        self.policies[usize::from(class)].marker.on_arrival(&mut self.memories[lane], &arrival)
+        self.policies[usize::from(class)].marker.on_arrival(&mut self.memories[slot], &arrival)
     }
 
     /// A packet that was picked cannot be marked and is not worth a lossless promise: it is dropped, as a RED
@@ -53,10 +53,10 @@ impl Switching {
         near: &mut Near,
     ) {
         let (class, size) = (near.packets[index].class, u32::from(near.packets[index].size));
-        let (lane, rate) = (near.hot.lane(port, class), ports.ports[port].rate);
+        let (slot, rate) = (near.hot.slot(port, class), ports.ports[port].rate);
         let departure = Departure { backlog, waiting, size, gap: near.hot.gap, rate, now: near.now() };
-        if self.policies[usize::from(class)].marker.on_departure(&mut self.memories[lane], &departure) {
-            ports.mark(index, lane, near);
+        if self.policies[usize::from(class)].marker.on_departure(&mut self.memories[slot], &departure) {
+            ports.mark(index, slot, near);
         }
     }
 }
@@ -64,12 +64,12 @@ impl Switching {
 impl Ports {
     /// Marks a packet if it is ECN-capable.
     #[inline]
-    pub(super) fn mark(&mut self, index: PacketId, lane: LaneId, near: &mut Near) {
+    pub(super) fn mark(&mut self, index: PacketId, slot: SlotId, near: &mut Near) {
         if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
             &mut near.packets[index].content
         {
             *ecn = Ecn::Ce;
-            self.counters.mark(lane);
+            self.counters.mark(slot);
         }
     }
 }

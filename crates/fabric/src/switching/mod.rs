@@ -18,7 +18,7 @@ use self::pool::Pool;
 use self::vlan::VlanTables;
 use crate::class::ClassPolicy;
 use crate::frame::{Packet, PacketId};
-use crate::ids::{LaneId, SwitchId};
+use crate::ids::{SlotId, SwitchId};
 use crate::marker::Memory;
 use crate::near::Near;
 use crate::plan::Plan;
@@ -38,7 +38,7 @@ pub(crate) struct Switching {
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
     /// Where a marker is asked about packets.
-    memories: IndexVec<LaneId, Memory>,
+    memories: IndexVec<SlotId, Memory>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<VlanTables>>,
     pub(crate) paths: Paths,
@@ -123,14 +123,14 @@ impl Switching {
         packet.ingress = ingress;
         // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
         // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
-        let lane = near.hot.lane(egress, class);
-        let (backlog, number) = (ports.lanes[lane].backlog, usize::from(class & 7));
+        let slot = near.hot.slot(egress, class);
+        let (backlog, number) = (ports.slots[slot].backlog, usize::from(class & 7));
         if backlog + u64::from(packet.size) > near.hot.calm[number] {
             let taken_in = if near.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > near.hot.mark_above[number];
                 let admitted = self.ingress.admit(index, ports, near);
                 if over && admitted.is_ok() {
-                    ports.mark(index, lane, near);
+                    ports.mark(index, slot, near);
                 }
                 admitted
             } else {
@@ -144,13 +144,13 @@ impl Switching {
         if near.hot.qcn {
             self.on_congestion_point(egress, index, ports, near);
         }
-        self.enqueue(egress, lane, index, ports, near);
+        self.enqueue(egress, slot, index, ports, near);
     }
 
-    /// Appends a packet to its lane at `port` and starts the port if it is idle.
+    /// Appends a packet to its slot at `port` and starts the port if it is idle.
     #[inline(always)]
-    fn enqueue(&mut self, port: PortId, lane: LaneId, index: PacketId, ports: &mut Ports, near: &mut Near) {
-        if ports.enqueue(port, lane, index, near) {
+    fn enqueue(&mut self, port: PortId, slot: SlotId, index: PacketId, ports: &mut Ports, near: &mut Near) {
+        if ports.enqueue(port, slot, index, near) {
             self.kick(port, ports, near);
         }
     }
@@ -166,12 +166,12 @@ impl Switching {
         near: &mut Near,
     ) -> Result<(), DropReason> {
         let class = near.packets[index].class & 7;
-        let lane = near.hot.lane(egress, class);
+        let slot = near.hot.slot(egress, class);
         let watched = near.hot.watched_arrivals & 1 << class != 0;
         let over = if watched {
             self.marks_arrival(egress, class, ports, near)
         } else {
-            ports.lanes[lane].backlog > near.hot.mark_above[usize::from(class)]
+            ports.slots[slot].backlog > near.hot.mark_above[usize::from(class)]
         };
         if over && self.drops_not_ect(index, near) {
             return Err(DropReason::NotEct);
@@ -182,10 +182,10 @@ impl Switching {
             }
         }
         if over {
-            ports.mark(index, lane, near);
+            ports.mark(index, slot, near);
         }
         if watched {
-            ports.lanes[lane].waiting += 1;
+            ports.slots[slot].waiting += 1;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ fn refuses(index: PacketId, egress: PortId, ports: &mut Ports, near: &mut Near) 
     let class = near.packets[index].class;
     let reason = if ports.ports[egress].is_down() {
         LossReason::LinkDown
-    } else if ports.watchdogs.drops(near.hot.lane(egress, class)) {
+    } else if ports.watchdogs.drops(near.hot.slot(egress, class)) {
         LossReason::Watchdog
     } else {
         return false;

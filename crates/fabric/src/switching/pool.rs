@@ -1,7 +1,7 @@
 //! A shared buffer: who may hold how much of it, and when who was paused may go on.
 
 use crate::headroom::Thresholds;
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::wire::ingress::Account;
 
 /// How an ingress stands in a shared pool: what says whether it may go on.
@@ -59,8 +59,8 @@ pub(crate) struct Pool {
     size: u64,
     /// Of these, in use.
     pub(crate) used: u64,
-    /// Lanes of ingresses that share in it and have been asked to pause.
-    pub(crate) paused: Vec<LaneId>,
+    /// Slots of ingresses that share in it and have been asked to pause.
+    pub(crate) paused: Vec<SlotId>,
     /// With less than this free none of them may go on.
     pub(super) wake_at: u64,
 }

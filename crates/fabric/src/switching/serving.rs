@@ -11,10 +11,10 @@ impl Switching {
     /// Puts the packet first that `class` is to send next. Packets that are still in the pipeline of the switch
     /// are not among the choice.
     pub(super) fn bring_forward(&self, port: PortId, class: u8, ports: &mut Ports, near: &mut Near) {
-        let (lane, latency, now) = (near.hot.lane(port, class), near.hot.switch_latency, near.now());
+        let (slot, latency, now) = (near.hot.slot(port, class), near.hot.switch_latency, near.now());
         let through = |packet: &Packet| packet.at + latency <= now;
         let discipline = self.policies[usize::from(class)].queue;
-        discipline.bring_forward(&mut ports.lanes[lane].queue, &mut near.packets, through);
+        discipline.bring_forward(&mut ports.slots[slot].queue, &mut near.packets, through);
     }
 
     /// Gives up a packet of the queue that `index` is to join, if the discipline would rather have `index`; false if
@@ -28,9 +28,9 @@ impl Switching {
         near: &mut Near,
     ) -> bool {
         let class = near.packets[index].class;
-        let lane = near.hot.lane(port, class);
+        let slot = near.hot.slot(port, class);
         let discipline = self.policies[usize::from(class)].queue;
-        let victim = discipline.take_victim(&mut ports.lanes[lane].queue, &mut near.packets, index);
+        let victim = discipline.take_victim(&mut ports.slots[slot].queue, &mut near.packets, index);
         let Some(victim) = victim else { return false };
         ports.leave_queue(port, victim, near);
         if near.hot.accounted & 1 << class != 0 {

@@ -86,8 +86,8 @@ impl Switching {
     #[inline(never)]
     fn dequeue_watched(&mut self, port: PortId, class: u8, ports: &mut Ports, near: &mut Near) -> PacketId {
         self.bring_forward(port, class, ports, near);
-        let lane = &ports.lanes[near.hot.lane(port, class)];
-        let found = (lane.backlog, lane.waiting);
+        let slot = &ports.slots[near.hot.slot(port, class)];
+        let found = (slot.backlog, slot.waiting);
         let index = ports.dequeue(port, class, near);
         ports.forget_waiting(port, class, near);
         self.marks_departure(index, port, found, ports, near);
@@ -110,12 +110,12 @@ impl Switching {
         ports: &mut Ports,
         near: &mut Near,
     ) {
-        let lane = near.hot.lane(port, class);
+        let slot = near.hot.slot(port, class);
         while ports.ports[port].ready & 1 << class != 0 {
             let index = ports.dequeue(port, class, near);
             let size = u64::from(near.packets[index].size);
-            ports.lanes[lane].tx_packets -= 1;
-            ports.lanes[lane].tx_bytes -= size;
+            ports.slots[slot].tx_packets -= 1;
+            ports.slots[slot].tx_bytes -= size;
             ports.forget_waiting(port, class, near);
             if near.hot.accounted & 1 << class != 0 {
                 self.release(index, port, ports, near);

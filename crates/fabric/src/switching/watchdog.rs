@@ -7,7 +7,7 @@
 //! stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
 use super::Switching;
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::near::Near;
 use crate::settings::WatchdogAction;
 use crate::wire::Ports;
@@ -18,15 +18,15 @@ use pauseframe_units::PortId;
 impl Switching {
     /// The detection or the restoration time may be over.
     #[cold]
-    pub(crate) fn on_watchdog(&mut self, lane: LaneId, ports: &mut Ports, near: &mut Near) {
-        let (port, class) = near.hot.port_and_class(lane);
+    pub(crate) fn on_watchdog(&mut self, slot: SlotId, ports: &mut Ports, near: &mut Near) {
+        let (port, class) = near.hot.port_and_class(slot);
         let is_paused = ports.ports[port].paused & 1 << class != 0;
-        let since = is_paused.then(|| ports.pauses[lane].since);
+        let since = is_paused.then(|| ports.pauses[slot].since);
         let waits = ports.ports[port].ready & 1 << class != 0;
-        match ports.watchdogs.look(lane, since, waits, near) {
+        match ports.watchdogs.look(slot, since, waits, near) {
             Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, ports, near),
             Some(Verdict::StormOver) => {
-                ports.watchdogs.forget_storm(lane);
+                ports.watchdogs.forget_storm(slot);
                 ports.end_pause(port, class, near);
                 self.kick(port, ports, near);
             }
@@ -45,7 +45,7 @@ impl Switching {
         if action == WatchdogAction::Forward {
             ports.end_pause(port, class, near);
         }
-        ports.watchdogs.begin_storm(near.hot.lane(port, class));
+        ports.watchdogs.begin_storm(near.hot.slot(port, class));
         match action {
             // The class stays paused, so that every packet for it comes the long way and is refused.
             WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, ports, near),

@@ -1,4 +1,4 @@
-//! Flows that end, and the connections and streams that carried them.
+//! Flows that end, and the connections that carried them.
 
 use super::{Traffic, ends};
 use crate::flow::FlowStatus;
@@ -24,9 +24,10 @@ impl Traffic {
         let spec = &self.records[opener as usize].spec;
         let is_kept = spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)));
         if is_kept {
-            self.order(opener * 2, Order::EndExchange, now);
-            self.order(opener * 2 + 1, Order::EndExchange, now);
+            self.end_exchange(opener, now);
         } else {
+            let current = self.open.get(&opener).map_or(opener, |open| open.current);
+            self.end_part(current, now);
             self.close(opener, Order::Close, now);
         }
     }
@@ -60,7 +61,7 @@ impl Traffic {
         }
     }
 
-    /// The connection or stream that `opener` opened is no more.
+    /// The connection or flow of datagrams that `opener` opened is no more.
     pub(super) fn close_books(&mut self, opener: u32, now: Time) {
         self.leave_vlans(opener);
         let Some(open) = self.open.remove(&opener) else { return };
@@ -82,7 +83,7 @@ impl Traffic {
         }
     }
 
-    /// The destination of a stream that is over is told how many datagrams there are to come.
+    /// The destination of datagrams that are over is told how many datagrams there are to come.
     pub(super) fn await_datagrams(&mut self, flow: u32, now: Time) {
         let Some(open) = self.open.get(&flow) else { return };
         let Some((_, left)) = open.over else { return };

@@ -5,6 +5,7 @@
 //! reaction time is a constant of the topology (`network.rs`), so nothing here depends on how hosts are divided among cells.
 
 mod closing;
+mod jobs;
 mod opening;
 mod routes;
 
@@ -14,6 +15,7 @@ use crate::order::{Half, News, Order, Report};
 use crate::plan::Plan;
 use crate::rows::Rows;
 use crate::vlan::VlanPicker;
+use jobs::Job;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
 use std::cmp::Reverse;
@@ -29,7 +31,7 @@ pub(crate) struct Addressed {
     pub(crate) order: Order,
 }
 
-/// A connection or a stream that is open, by the flow that opened it.
+/// A connection or a flow of datagrams that is open, by the flow that opened it.
 #[derive(Debug)]
 struct Open {
     /// The flow that it carries now, or carried last.
@@ -39,7 +41,7 @@ struct Open {
     vlans: [Option<u16>; 2],
     /// By side: nothing is under way any more.
     quiet: [bool; 2],
-    /// A stream: when its source had sent all and how many, and how many were lost on the way, the last one then.
+    /// Of datagrams: when their source had sent all and how many, and how many were lost on the way, the last one then.
     over: Option<(Time, u64)>,
     lost: u64,
     last_loss: Time,
@@ -66,6 +68,8 @@ pub(crate) struct Traffic {
     open: BTreeMap<u32, Open>,
     /// Connections that wait for their next flow: workload and number, to the flow that opened them.
     kept: BTreeMap<(u16, u32), u32>,
+    /// By workload and number, those of which a part is under way on a kept connection.
+    jobs: BTreeMap<(u16, u32), Job>,
     vlans: Option<VlanPicker>,
     pub(crate) rows: Rows,
     active: u64,
@@ -97,6 +101,7 @@ impl Traffic {
             records: Vec::new(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             vlans: VlanPicker::of(plan),
             rows,
             active: 0,
@@ -151,6 +156,11 @@ impl Traffic {
         record.timeouts += half.timeouts;
         record.ce_packets += half.ce_packets;
         record.loss_probes += half.loss_probes;
+        if half.replies {
+            record.of_reply.retransmits += half.retransmits;
+            record.of_reply.timeouts += half.timeouts;
+            record.of_reply.loss_probes += half.loss_probes;
+        }
         record.undone += half.undone;
         record.connected = record.connected.or(half.connected);
         record.datagrams.join(&half.datagrams);
@@ -243,7 +253,7 @@ impl Traffic {
         }
     }
 
-    fn is_stream(&self, transport: u16) -> bool {
+    fn sends_datagrams(&self, transport: u16) -> bool {
         self.plan.settings.transports[usize::from(transport)].datagrams.is_some()
     }
 
@@ -269,13 +279,13 @@ impl Traffic {
                 }
                 self.end_flow(current, FlowStatus::Failed, at);
             }
-            News::StreamReceived(last) => {
+            News::DatagramsReceived(last) => {
                 let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
             News::Delivered(token) => self.workloads[workload].on_delivered(token, at + self.reaction),
             News::Sent(token) => self.workloads[workload].on_sent(token, at + self.reaction),
-            News::Quiet | News::Counted(_) | News::Lost(_) | News::StreamOver(_) => {}
+            News::Quiet | News::Counted(_) | News::Lost(_) | News::DatagramsOver(_) => {}
         }
     }
 
@@ -288,6 +298,8 @@ impl Traffic {
             News::Complete => self.go_on_or_close(opener, now),
             News::Failed(_) => {
                 self.forget_kept(opener);
+                let current = self.open.get(&opener).map_or(opener, |open| open.current);
+                self.end_part(current, now);
                 // The other end has nobody to talk to.
                 self.order(address ^ 1, Order::Free, now);
                 self.close_books(opener, now);
@@ -300,16 +312,16 @@ impl Traffic {
                     self.await_datagrams(opener, now);
                 }
             }
-            News::StreamOver(left) => {
+            News::DatagramsOver(left) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     open.over = Some((at, left));
                     self.await_datagrams(opener, now);
                 }
             }
-            News::StreamReceived(_) => {
+            News::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
-                    self.order(opener * 2, Order::FreeStream, now);
-                    self.order(opener * 2 + 1, Order::FreeStream, now);
+                    self.order(opener * 2, Order::FreeDatagrams, now);
+                    self.order(opener * 2 + 1, Order::FreeDatagrams, now);
                     self.close_books(opener, now);
                 }
             }

@@ -1,7 +1,7 @@
 //! Flows that begin: their records, orders to both hosts, and messages on connections that are kept.
 
 use super::{Open, Traffic, ends};
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message};
+use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, Repeats};
 use crate::order::{Exchange, Opening, Order};
 use crate::vlan::Picked;
 use pauseframe_units::{Span, Time};
@@ -12,8 +12,8 @@ impl Traffic {
         // Started in answer to something that the application has just learnt.
         spec.start = spec.start.max(now);
         let flow = self.records.len() as u32;
-        let is_stream = self.is_stream(spec.transport);
-        let ideal = if is_stream { Span::ZERO } else { self.ideal.of_flow(&spec) };
+        let sends_datagrams = self.sends_datagrams(spec.transport);
+        let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.of_flow(&spec) };
         self.records.push(FlowRecord {
             spec,
             status: FlowStatus::Running,
@@ -23,6 +23,7 @@ impl Traffic {
             retransmits: 0,
             timeouts: 0,
             loss_probes: 0,
+            of_reply: Repeats::default(),
             undone: 0,
             ce_packets: 0,
             datagrams: Datagrams::default(),
@@ -31,6 +32,7 @@ impl Traffic {
         });
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
+        self.begin_part(flow);
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         // The source waits for a reply, if there is one; the destination for the request, or for all.
@@ -46,7 +48,7 @@ impl Traffic {
         if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
             self.kept.insert((spec.workload, kept.number), flow);
         }
-        if let Some(stop) = spec.stop.filter(|_| !is_stream) {
+        if let Some(stop) = spec.stop.filter(|_| !sends_datagrams) {
             self.stops.push(Reverse((stop.max(now), flow)));
         }
         self.open_ends(flow, exchanges, now);
@@ -54,7 +56,7 @@ impl Traffic {
 
     pub(super) fn open_ends(&mut self, flow: u32, exchanges: [Exchange; 2], now: Time) {
         let spec = self.records[flow as usize].spec;
-        let is_stream = self.is_stream(spec.transport);
+        let sends_datagrams = self.sends_datagrams(spec.transport);
         let mut open = Open {
             current: flow,
             routes: [0; 2],
@@ -67,8 +69,8 @@ impl Traffic {
         for (side, exchange) in (0..).zip(exchanges) {
             let ends = ends(&spec, side);
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
-            // The end of a stream sends nothing at all.
-            let silent = is_stream && side == 1;
+            // Who receives datagrams sends nothing at all.
+            let silent = sends_datagrams && side == 1;
             let route = if silent { u32::MAX } else { self.find_route(ends, flow) };
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
@@ -79,7 +81,7 @@ impl Traffic {
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
             let opening = Box::new(Opening { spec, route, picked, exchange });
-            let order = if is_stream { Order::OpenStream(opening) } else { Order::Open(opening) };
+            let order = if sends_datagrams { Order::OpenDatagrams(opening) } else { Order::Open(opening) };
             self.order(flow * 2 + side, order, now);
         }
         self.open.insert(flow, open);

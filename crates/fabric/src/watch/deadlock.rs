@@ -2,7 +2,7 @@
 //!
 //! An egress queue is paused because its ingress account at the next switch is above XON; that account is held by
 //! packets in the egress queues of that switch; if enough of them are paused for the same reason, and so on around, nothing
-//! moves. The detector finds the largest set of paused lanes each of which would stay above its resume level even if
+//! moves. The detector finds the largest set of paused slots each of which would stay above its resume level even if
 //! everything outside the set drained: none of the set can ever move, whatever the rest of the network does (as long
 //! as pauses are renewed in time and no watchdog or failure takes packets away). The set is empty unless there is a
 //! circle (Dally and Seitz 1987: a cycle of channel dependencies, here one that is full); the circles in it are what is
@@ -18,7 +18,7 @@
 
 use crate::cell::Cell;
 use crate::frame::{Carried, Content, Packet};
-use crate::ids::{HostId, LaneId, SwitchId};
+use crate::ids::{HostId, SlotId, SwitchId};
 use crate::switching::pool::Standing;
 use crate::watch::view::View;
 use crate::wire::ingress::Account;
@@ -68,13 +68,13 @@ pub(crate) struct Detector {
     pub(crate) stops: bool,
     /// When it looks next.
     pub(crate) at: Option<Time>,
-    /// The circles that stand, by their lanes.
-    standing: BTreeSet<Vec<LaneId>>,
+    /// The circles that stand, by their slots.
+    standing: BTreeSet<Vec<SlotId>>,
     pub(crate) found: Vec<Deadlock>,
 }
 
-/// Bytes that the queue of a lane (second) holds of an ingress account, named by the lane that it is about (first).
-type Held = BTreeMap<(LaneId, LaneId), u64>;
+/// Bytes that the queue of a slot (second) holds of an ingress account, named by the slot that it is about (first).
+type Holdings = BTreeMap<(SlotId, SlotId), u64>;
 
 impl Detector {
     pub(crate) fn new(after: Span, stops: bool) -> Detector {
@@ -90,8 +90,8 @@ impl Detector {
     #[cold]
     pub(crate) fn look(&mut self, view: View, now: Time, is_over: bool) -> bool {
         self.at = None;
-        let paused = view.paused_lanes();
-        let Some(oldest) = paused.iter().map(|lane| view.paused_since(*lane)).min() else {
+        let paused = view.paused_slots();
+        let Some(oldest) = paused.iter().map(|slot| view.paused_since(*slot)).min() else {
             self.standing.clear();
             return false;
         };
@@ -107,14 +107,14 @@ impl Detector {
     /// to break circles (`guarded`), only those that it was given the time for.
     pub(crate) fn look_at_end(&mut self, view: View, guarded: bool, now: Time) {
         let least = if guarded { self.after } else { Span::ZERO };
-        let paused = view.paused_lanes();
-        let since = |lane: &LaneId| view.paused_since(*lane);
+        let paused = view.paused_slots();
+        let since = |slot: &SlotId| view.paused_since(*slot);
         if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
             self.look_at(view, &paused, now);
         }
     }
 
-    fn look_at(&mut self, view: View, paused: &[LaneId], now: Time) -> bool {
+    fn look_at(&mut self, view: View, paused: &[SlotId], now: Time) -> bool {
         let held = view.held_in(paused);
         let stuck = view.stuck(paused, &held);
         let cycles = view.circles(&stuck, &held);
@@ -122,7 +122,7 @@ impl Detector {
         for cycle in &cycles {
             if !self.standing.contains(cycle) {
                 let victims = (stuck.len() - cycle.len()) as u64;
-                let cycle = cycle.iter().map(|lane| view.deadlocked_queue(*lane)).collect();
+                let cycle = cycle.iter().map(|slot| view.deadlocked_queue(*slot)).collect();
                 self.found.push(Deadlock { found: now, cycle, victims });
             }
         }
@@ -132,13 +132,13 @@ impl Detector {
 }
 
 impl View<'_> {
-    fn paused_since(&self, lane: LaneId) -> Time {
-        self.sender(self.plan.port_and_class(lane).0).ports.pauses[lane].since
+    fn paused_since(&self, slot: SlotId) -> Time {
+        self.sender(self.plan.port_and_class(slot).0).ports.pauses[slot].since
     }
 
-    /// The account of what a lane sends.
-    fn account_of_lane(&self, lane: LaneId) -> Account {
-        self.account(self.plan.port_and_class(lane).0, lane)
+    /// The account of what a slot sends.
+    fn account_of_slot(&self, slot: SlotId) -> Account {
+        self.account(self.plan.port_and_class(slot).0, slot)
     }
 
     /// The switch at the other end of a port.
@@ -146,91 +146,91 @@ impl View<'_> {
         self.plan.switch(self.plan.topology.peer(port))
     }
 
-    /// The lanes that a switch has asked to pause, and that obey.
-    fn paused_lanes(&self) -> Vec<LaneId> {
+    /// The slots that a switch has asked to pause, and that obey.
+    fn paused_slots(&self) -> Vec<SlotId> {
         let all = self.plan.ports().filter(|port| self.sender(*port).ports.ports[*port].paused != 0);
-        let lanes =
+        let slots =
             all.flat_map(|port| (0..self.plan.priorities.len() as u8).map(move |class| (port, class)));
-        lanes
+        slots
             .filter(|(port, class)| {
                 self.sender(*port).ports.ports[*port].paused & 1 << class != 0
                     && self.switch_at(*port).is_some()
-                    && self.account_of_lane(self.account_of(*port, *class)).pause_sent
+                    && self.account_of_slot(self.account_of(*port, *class)).pause_sent
             })
-            .map(|(port, class)| self.plan.lane(port, class))
+            .map(|(port, class)| self.plan.slot(port, class))
             .collect()
     }
 
     /// The ingress account of what `port` sends in `class`: that of class 0 where the whole link has one.
-    fn account_of(&self, port: PortId, class: u8) -> LaneId {
-        self.plan.lane(port, class & self.plan.account_mask)
+    fn account_of(&self, port: PortId, class: u8) -> SlotId {
+        self.plan.slot(port, class & self.plan.account_mask)
     }
 
-    /// What the queues of switches among `lanes` hold, by the accounts that it is in: a packet may leave in another class
+    /// What the queues of switches among `slots` hold, by the accounts that it is in: a packet may leave in another class
     /// than it came in.
-    fn held_in(&self, lanes: &[LaneId]) -> Held {
-        let mut held = Held::new();
-        for lane in lanes {
-            let (port, _) = self.plan.port_and_class(*lane);
+    fn held_in(&self, slots: &[SlotId]) -> Holdings {
+        let mut held = Holdings::new();
+        for slot in slots {
+            let (port, _) = self.plan.port_and_class(*slot);
             let Cell { ports, near, .. } = self.sender(port);
             if ports.ports[port].from_host != HostId::NONE {
                 continue;
             }
-            for index in ports.lanes[*lane].queue.iter(&near.packets) {
+            for index in ports.slots[*slot].queue.iter(&near.packets) {
                 let packet = &near.packets[index];
                 if packet.ingress == PortId::NONE {
                     continue; // A CNM of this switch is in no account.
                 }
                 let from = self.account_of(packet.ingress, packet.ingress_class);
-                *held.entry((from, *lane)).or_default() += u64::from(packet.size);
+                *held.entry((from, *slot)).or_default() += u64::from(packet.size);
             }
         }
         held
     }
 
-    /// The largest set of lanes that stay above their resume level when all outside of it has drained.
-    fn stuck(&self, paused: &[LaneId], held: &Held) -> BTreeSet<LaneId> {
-        let mut set: BTreeSet<LaneId> = paused.iter().copied().collect();
+    /// The largest set of slots that stay above their resume level when all outside of it has drained.
+    fn stuck(&self, paused: &[SlotId], held: &Holdings) -> BTreeSet<SlotId> {
+        let mut set: BTreeSet<SlotId> = paused.iter().copied().collect();
         loop {
-            let mut bytes: BTreeMap<LaneId, u64> = BTreeMap::new();
+            let mut bytes: BTreeMap<SlotId, u64> = BTreeMap::new();
             for ((from, at), size) in held {
                 if set.contains(at) {
                     *bytes.entry(*from).or_default() += size;
                 }
             }
-            let resumes = |lane: &LaneId| !self.stays_paused(*lane, &bytes);
-            let free: Vec<LaneId> = set.iter().copied().filter(resumes).collect();
+            let resumes = |slot: &SlotId| !self.stays_paused(*slot, &bytes);
+            let free: Vec<SlotId> = set.iter().copied().filter(resumes).collect();
             if free.is_empty() {
                 return set;
             }
-            for lane in free {
-                set.remove(&lane);
+            for slot in free {
+                set.remove(&slot);
             }
         }
     }
 
-    /// Whether a lane's account stays above its resume level when only `bytes` are left in the accounts.
-    fn stays_paused(&self, lane: LaneId, bytes: &BTreeMap<LaneId, u64>) -> bool {
-        let (port, class) = self.plan.port_and_class(lane);
+    /// Whether a slot's account stays above its resume level when only `bytes` are left in the accounts.
+    fn stays_paused(&self, slot: SlotId, bytes: &BTreeMap<SlotId, u64>) -> bool {
+        let (port, class) = self.plan.port_and_class(slot);
         let account = self.account_of(port, class);
-        let left = |account: &LaneId| bytes.get(account).copied().unwrap_or(0);
+        let left = |account: &SlotId| bytes.get(account).copied().unwrap_or(0);
         let cell = self.receiver(port);
         if !cell.near.hot.shared {
-            return left(&account) > self.account_of_lane(account).limits.xon;
+            return left(&account) > self.account_of_slot(account).limits.xon;
         }
         // The headroom empties first.
-        let standing = |account: &LaneId| {
-            let Account { bytes, in_headroom, .. } = self.account_of_lane(*account);
+        let standing = |account: &SlotId| {
+            let Account { bytes, in_headroom, .. } = self.account_of_slot(*account);
             let gone = bytes.saturating_sub(left(account));
             Standing { bytes: left(account), in_headroom: in_headroom.saturating_sub(gone) }
         };
-        let from_pool = |other: &LaneId| {
+        let from_pool = |other: &SlotId| {
             let (Standing { bytes, in_headroom }, (_, class)) =
                 (standing(other), self.plan.port_and_class(*other));
             (bytes - in_headroom).saturating_sub(self.plan.policies[usize::from(class)].reserved)
         };
         let switch = self.switch_at(port);
-        let same_switch = |other: &&LaneId| self.switch_at(self.plan.port_and_class(**other).0) == switch;
+        let same_switch = |other: &&SlotId| self.switch_at(self.plan.port_and_class(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
         let class = self.plan.port_and_class(account).1;
         let pool = switch.map(|switch| &cell.switching.switches[switch].pools[self.plan.pool_of(class)]);
@@ -238,27 +238,27 @@ impl View<'_> {
         pool.is_some_and(|pool| !rule.may_go_on(standing(&account), pool.free_of(used)))
     }
 
-    /// The circles among the lanes of `stuck`. With one account for the whole link, all lanes of a link wait for the same:
+    /// The circles among the slots of `stuck`. With one account for the whole link, all slots of a link wait for the same:
     /// the circle is that of those that hold most.
-    fn circles(&self, stuck: &BTreeSet<LaneId>, held: &Held) -> Vec<Vec<LaneId>> {
+    fn circles(&self, stuck: &BTreeSet<SlotId>, held: &Holdings) -> Vec<Vec<SlotId>> {
         if self.plan.account_mask != 0 {
             return cycles(stuck, held);
         }
-        let mut of_lanes = Held::new();
-        for lane in stuck {
-            let (port, class) = self.plan.port_and_class(*lane);
+        let mut of_slots = Holdings::new();
+        for slot in stuck {
+            let (port, class) = self.plan.port_and_class(*slot);
             let account = self.account_of(port, class);
-            for ((_, at), bytes) in held.range((account, LaneId(0))..=(account, LaneId::NONE)) {
-                of_lanes.insert((*lane, *at), *bytes);
+            for ((_, at), bytes) in held.range((account, SlotId(0))..=(account, SlotId::NONE)) {
+                of_slots.insert((*slot, *at), *bytes);
             }
         }
-        cycles(stuck, &of_lanes)
+        cycles(stuck, &of_slots)
     }
 
-    fn deadlocked_queue(&self, lane: LaneId) -> DeadlockedQueue {
-        let (port, class) = self.plan.port_and_class(lane);
+    fn deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
+        let (port, class) = self.plan.port_and_class(slot);
         let Cell { ports, near, .. } = self.sender(port);
-        let waiting = ports.lanes[lane].queue.iter(&near.packets);
+        let waiting = ports.slots[slot].queue.iter(&near.packets);
         let packets: Vec<&Packet> = waiting.map(|index| &near.packets[index]).collect();
         let flow = |packet: &&Packet| match packet.content {
             Content::Segment(Carried { to, .. }) => Some(to / 2),
@@ -268,7 +268,7 @@ impl View<'_> {
         DeadlockedQueue {
             port,
             priority: self.plan.priorities[usize::from(class)],
-            since: self.paused_since(lane),
+            since: self.paused_since(slot),
             packets: packets.len() as u64,
             bytes: packets.iter().map(|packet| u64::from(packet.size)).sum(),
             flows: flows.into_iter().collect(),
@@ -276,10 +276,10 @@ impl View<'_> {
     }
 }
 
-/// The circles that appear when each lane of `stuck` waits for the lane of it that holds most of its bytes. Each
-/// lane of `stuck` has one, so there is a circle unless it is empty. Each begins with its smallest lane.
-fn cycles(stuck: &BTreeSet<LaneId>, held: &Held) -> Vec<Vec<LaneId>> {
-    let mut next: BTreeMap<LaneId, (u64, LaneId)> = BTreeMap::new();
+/// The circles that appear when each slot of `stuck` waits for the slot of it that holds most of its bytes. Each
+/// slot of `stuck` has one, so there is a circle unless it is empty. Each begins with its smallest slot.
+fn cycles(stuck: &BTreeSet<SlotId>, held: &Holdings) -> Vec<Vec<SlotId>> {
+    let mut next: BTreeMap<SlotId, (u64, SlotId)> = BTreeMap::new();
     for ((from, at), bytes) in
         held.iter().filter(|((from, at), _)| stuck.contains(from) && stuck.contains(at))
     {
@@ -290,16 +290,16 @@ fn cycles(stuck: &BTreeSet<LaneId>, held: &Held) -> Vec<Vec<LaneId>> {
     }
     let (mut seen, mut cycles) = (BTreeSet::new(), Vec::new());
     for start in stuck {
-        let (mut walk, mut lane) = (Vec::new(), *start);
-        while seen.insert(lane) {
-            walk.push(lane);
-            match next.get(&lane) {
-                Some((_, at)) => lane = *at,
+        let (mut walk, mut slot) = (Vec::new(), *start);
+        while seen.insert(slot) {
+            walk.push(slot);
+            match next.get(&slot) {
+                Some((_, at)) => slot = *at,
                 None => break,
             }
         }
-        if let Some(first) = walk.iter().position(|walked| *walked == lane)
-            && next.contains_key(&lane)
+        if let Some(first) = walk.iter().position(|walked| *walked == slot)
+            && next.contains_key(&slot)
         {
             let mut cycle = walk.split_off(first);
             let smallest = (0..cycle.len()).min_by_key(|i| cycle[*i]).unwrap_or(0);
@@ -317,13 +317,13 @@ mod tests {
     #[test]
     fn circles_are_found_from_anywhere_and_once() {
         // 9 → 4 → 7 → 2 → 4 and, apart, 5 → 6 → 5; 4 also waits for 5, for fewer bytes.
-        let held: Held =
+        let held: Holdings =
             [((9, 4), 10), ((4, 7), 10), ((4, 5), 3), ((7, 2), 1), ((2, 4), 1), ((5, 6), 8), ((6, 5), 8)]
                 .into_iter()
-                .map(|((from, at), bytes)| ((LaneId(from), LaneId(at)), bytes))
+                .map(|((from, at), bytes)| ((SlotId(from), SlotId(at)), bytes))
                 .collect();
-        let stuck = [2, 4, 5, 6, 7, 9].into_iter().map(LaneId).collect();
-        assert_eq!(cycles(&stuck, &held), [[2, 4, 7].map(LaneId).to_vec(), [5, 6].map(LaneId).to_vec()]);
+        let stuck = [2, 4, 5, 6, 7, 9].into_iter().map(SlotId).collect();
+        assert_eq!(cycles(&stuck, &held), [[2, 4, 7].map(SlotId).to_vec(), [5, 6].map(SlotId).to_vec()]);
         assert!(cycles(&BTreeSet::new(), &held).is_empty());
     }
 }

@@ -3,17 +3,17 @@
 //! Observation only: nothing in a cell reads the notes back but to name the pauses that a request follows from.
 //! Who watches (`pause_tree.rs`, `states.rs`, `deadlock.rs`) gets the notes of all cells in the order of time.
 
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use pauseframe_units::{IndexVec, PortId, Time};
 
-/// A pause of a lane: the lane, and how many it had before.
-pub(crate) type PauseName = (LaneId, u32);
+/// A pause of a slot: the slot, and how many it had before.
+pub(crate) type PauseName = (SlotId, u32);
 
-/// Something about a lane.
+/// Something about a slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) at: Time,
-    pub(crate) lane: LaneId,
+    pub(crate) slot: SlotId,
     pub(crate) what: Noted,
 }
 
@@ -28,9 +28,9 @@ pub(crate) enum Noted {
 }
 
 impl Note {
-    /// The order of notes, whatever the cell: those of an instant by lane, requests last, as they name pauses.
-    pub(crate) fn key(&self) -> (Time, bool, LaneId) {
-        (self.at, matches!(self.what, Noted::Asked { .. }), self.lane)
+    /// The order of notes, whatever the cell: those of an instant by slot, requests last, as they name pauses.
+    pub(crate) fn key(&self) -> (Time, bool, SlotId) {
+        (self.at, matches!(self.what, Noted::Asked { .. }), self.slot)
     }
 }
 
@@ -38,8 +38,8 @@ impl Note {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) list: Vec<Note>,
-    /// Somebody draws the pause tree: by lane, its pauses so far and when the last one was over; else empty.
-    pauses: IndexVec<LaneId, (u32, Option<Time>)>,
+    /// Somebody draws the pause tree: by slot, its pauses so far and when the last one was over; else empty.
+    pauses: IndexVec<SlotId, (u32, Option<Time>)>,
     /// Somebody keeps the log of states.
     fullest: bool,
     /// When a pause began first since that was asked last.
@@ -48,8 +48,8 @@ pub(crate) struct Notes {
 
 impl Notes {
     /// For the pause tree.
-    pub(crate) fn name_pauses(&mut self, lanes: usize) {
-        self.pauses = IndexVec::filled((0, None), lanes);
+    pub(crate) fn name_pauses(&mut self, slots: usize) {
+        self.pauses = IndexVec::filled((0, None), slots);
     }
 
     /// For the log of states.
@@ -70,33 +70,33 @@ impl Notes {
         self.fullest
     }
 
-    /// The latest pause of a lane, by its number, and when it ended if it has; `None` if pauses have no names.
-    pub(crate) fn last_pause(&self, lane: LaneId) -> Option<(u32, Option<Time>)> {
-        self.pauses.get(lane).copied()
+    /// The latest pause of a slot, by its number, and when it ended if it has; `None` if pauses have no names.
+    pub(crate) fn last_pause(&self, slot: SlotId) -> Option<(u32, Option<Time>)> {
+        self.pauses.get(slot).copied()
     }
 
     /// A class of a port may not send any more.
-    pub(crate) fn note_pause(&mut self, lane: LaneId, now: Time) {
+    pub(crate) fn note_pause(&mut self, slot: SlotId, now: Time) {
         self.first_pause.get_or_insert(now);
         if !self.is_on() {
             return;
         }
         if !self.pauses.is_empty() {
-            let (count, end) = &mut self.pauses[lane];
+            let (count, end) = &mut self.pauses[slot];
             *count += 1;
             *end = None;
         }
-        self.list.push(Note { at: now, lane, what: Noted::Paused });
+        self.list.push(Note { at: now, slot, what: Noted::Paused });
     }
 
     /// It may send again.
-    pub(crate) fn note_resume(&mut self, lane: LaneId, now: Time) {
+    pub(crate) fn note_resume(&mut self, slot: SlotId, now: Time) {
         if !self.is_on() {
             return;
         }
         if !self.pauses.is_empty() {
-            self.pauses[lane].1 = Some(now);
+            self.pauses[slot].1 = Some(now);
         }
-        self.list.push(Note { at: now, lane, what: Noted::Resumed });
+        self.list.push(Note { at: now, slot, what: Noted::Resumed });
     }
 }

@@ -6,7 +6,7 @@
 //! looked up when the pause is first asked for, so a cause has always begun before, and there are no cycles here; cyclic
 //! waits are the business of [`crate::deadlock`]. Observation only: nothing in the network reads it back.
 
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::watch::notes::{Note, Noted, PauseName};
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
@@ -31,7 +31,7 @@ pub struct PauseInterval {
     pub parents: Vec<u32>,
 }
 
-/// What the peer of a lane knew when it asked for the pause.
+/// What the peer of a slot knew when it asked for the pause.
 #[derive(Clone, Debug)]
 struct Asked {
     at: Time,
@@ -44,39 +44,39 @@ pub(crate) struct PauseLog {
     pub(crate) intervals: Vec<PauseInterval>,
     limit: usize,
     pub(crate) unrecorded: u64,
-    /// By lane: the last interval, if it is recorded, and how many pauses there were.
-    last: IndexVec<LaneId, (Option<u32>, u32)>,
-    /// By lane: the request that the next interval answers to.
-    asked: IndexVec<LaneId, Option<Asked>>,
+    /// By slot: the last interval, if it is recorded, and how many pauses there were.
+    last: IndexVec<SlotId, (Option<u32>, u32)>,
+    /// By slot: the request that the next interval answers to.
+    asked: IndexVec<SlotId, Option<Asked>>,
     /// The numbers of the intervals that are recorded.
     numbers: BTreeMap<PauseName, u32>,
 }
 
 impl PauseLog {
-    /// Up to `limit` intervals of so many lanes.
-    pub(crate) fn new(limit: usize, lanes: usize) -> PauseLog {
+    /// Up to `limit` intervals of so many slots.
+    pub(crate) fn new(limit: usize, slots: usize) -> PauseLog {
         PauseLog {
             intervals: Vec::new(),
             limit,
             unrecorded: 0,
-            last: IndexVec::filled((None, 0), lanes),
-            asked: IndexVec::filled(None, lanes),
+            last: IndexVec::filled((None, 0), slots),
+            asked: IndexVec::filled(None, slots),
             numbers: BTreeMap::new(),
         }
     }
 
     pub(crate) fn read(&mut self, note: &Note, plan: &Plan) {
-        let lane = note.lane;
+        let slot = note.slot;
         match &note.what {
             Noted::Asked { parents, .. } => {
                 let number = |name: &PauseName| self.numbers.get(name).copied();
                 let mut parents: Vec<u32> = parents.iter().filter_map(number).collect();
                 parents.sort_unstable();
-                self.asked[lane] = Some(Asked { at: note.at, parents });
+                self.asked[slot] = Some(Asked { at: note.at, parents });
             }
             Noted::Paused => self.begin(note, plan),
             Noted::Resumed => {
-                if let Some(last) = self.last[lane].0 {
+                if let Some(last) = self.last[slot].0 {
                     self.intervals[last as usize].end = Some(note.at);
                 }
             }
@@ -84,7 +84,7 @@ impl PauseLog {
     }
 
     fn begin(&mut self, note: &Note, plan: &Plan) {
-        let (last, count) = &mut self.last[note.lane];
+        let (last, count) = &mut self.last[note.slot];
         *count += 1;
         if self.intervals.len() >= self.limit {
             self.unrecorded += 1;
@@ -93,9 +93,9 @@ impl PauseLog {
         }
         let number = self.intervals.len() as u32;
         *last = Some(number);
-        self.numbers.insert((note.lane, *count - 1), number);
-        let (port, class) = plan.port_and_class(note.lane);
-        let asked = self.asked[note.lane].clone();
+        self.numbers.insert((note.slot, *count - 1), number);
+        let (port, class) = plan.port_and_class(note.slot);
+        let asked = self.asked[note.slot].clone();
         let Asked { at: asked, parents } = asked.unwrap_or(Asked { at: note.at, parents: Vec::new() });
         let depth = parents.iter().map(|parent| self.intervals[*parent as usize].depth + 1).max();
         self.intervals.push(PauseInterval {

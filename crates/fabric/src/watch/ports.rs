@@ -4,7 +4,7 @@ use crate::cell::Cell;
 use crate::watch::states::StateLog;
 use crate::watch::view::View;
 use crate::wire::counters::{DropReason, LossReason};
-use crate::wire::lane::Lane;
+use crate::wire::slot::Slot;
 use pauseframe_units::{PortId, Priority, Span, Time};
 
 /// What a port did for one priority: the raw row of the `ports` table.
@@ -59,21 +59,21 @@ impl View<'_> {
         states: Option<&StateLog>,
         now: Time,
     ) -> Option<PortReport> {
-        let index = self.plan.lane(port, class);
+        let index = self.plan.slot(port, class);
         let Cell { ports, near, .. } = self.sender(port);
-        let (lane, counters) = (&ports.lanes[index], self.counters(port, index));
+        let (slot, counters) = (&ports.slots[index], self.counters(port, index));
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
-        let idle = lane.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
+        let idle = slot.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
         let silent = pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
-        if idle && lane.backlog == 0 && silent {
+        if idle && slot.backlog == 0 && silent {
             return None;
         }
         let is_paused = ports.ports[port].paused & 1 << class != 0;
         let (paused, paused_longest) = ports.paused_time(index, is_paused, now);
-        let backlog_time = lane.backlog_time(now) as f64;
-        let &Lane { tx_packets, tx_bytes, backlog_max, .. } = lane;
+        let backlog_time = slot.backlog_time(now) as f64;
+        let &Slot { tx_packets, tx_bytes, backlog_max, .. } = slot;
         Some(PortReport {
             port,
             priority: self.plan.priorities[usize::from(class)],

@@ -80,12 +80,12 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples as `plan` says, from the first interval's end on; `lanes`: of a port.
-    pub(crate) fn new(plan: SamplePlan, lanes: usize) -> Sampler {
+    /// Samples as `plan` says, from the first interval's end on; `slots`: of a port.
+    pub(crate) fn new(plan: SamplePlan, slots: usize) -> Sampler {
         Sampler {
             at: Some(Time::ZERO + plan.every),
             samples: Vec::new(),
-            last_port: vec![(0.0, Span::ZERO); plan.ports.len() * lanes],
+            last_port: vec![(0.0, Span::ZERO); plan.ports.len() * slots],
             watched: Vec::new(),
             next_flow: 0,
             plan,
@@ -105,10 +105,10 @@ impl Sampler {
             let Cell { ports, near, .. } = view.sender(port);
             let in_service = ports.left_in_service(port, near, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
-                let index = plan.lane(port, class as u8);
-                let (lane, account) = (&ports.lanes[index], view.account(port, index));
+                let index = plan.slot(port, class as u8);
+                let (slot, account) = (&ports.slots[index], view.account(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = lane.tx_bytes as f64 - unsent.map_or(0.0, |service| service.bytes_left);
+                let sent = slot.tx_bytes as f64 - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
                 let (paused, _) = ports.paused_time(index, is_paused, now);
                 let last = &mut self.last_port[(number << plan.class_bits) + class];
@@ -117,7 +117,7 @@ impl Sampler {
                 *last = (sent, paused);
                 let entity = Entity::PortPriority(port, priority);
                 let mut add = |metric, value| self.samples.push(Sample { time: now, metric, entity, value });
-                add(Metric::Backlog, lane.backlog as f64);
+                add(Metric::Backlog, slot.backlog as f64);
                 add(Metric::Throughput, bits / interval.as_secs_f64() / 1e9);
                 if plan.is_lossless(class as u8) {
                     add(Metric::PausedFraction, paused_fraction);
@@ -148,7 +148,7 @@ impl Sampler {
             if let Some(rate) = cell.endpoints.limited_rate(host, destination, class, &cell.ports) {
                 add(Metric::QcnRate, rate.as_gbps_f64());
             }
-            // A stream of datagrams has no sender to ask.
+            // Datagrams have no sender to ask.
             let Some(sender) = view.end(*flow, 0, record).map(|end| &end.connection) else {
                 return record.status == FlowStatus::Running;
             };
@@ -170,14 +170,14 @@ impl Sampler {
 impl View<'_> {
     /// The end of a flow on this side, while it is open.
     fn end(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&End> {
-        if self.is_stream(record) {
+        if self.sends_datagrams(record) {
             return None;
         }
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
         self.cell(node).endpoints.known_end(flow, side)
     }
 
-    fn is_stream(&self, record: &FlowRecord) -> bool {
+    fn sends_datagrams(&self, record: &FlowRecord) -> bool {
         self.plan.settings.transports[usize::from(record.spec.transport)].datagrams.is_some()
     }
 
@@ -187,7 +187,7 @@ impl View<'_> {
             Some(end) if end.flow == Some(flow) => end.delivered(),
             _ => 0,
         };
-        let received = if self.is_stream(record) {
+        let received = if self.sends_datagrams(record) {
             self.cell(record.spec.destination).endpoints.untold_of_sink(flow)
         } else {
             untold(0) + untold(1)

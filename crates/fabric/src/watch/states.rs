@@ -7,11 +7,11 @@
 //! all; marks and drops by how many there were. Observation only: nothing in the network reads it back, no hop pays for it.
 
 use crate::cell::Cell;
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::watch::notes::{Note, Noted};
 use crate::watch::view::View;
-use crate::wire::lane::Lane;
+use crate::wire::slot::Slot;
 use pauseframe_units::{IndexVec, PortId, Priority, Span, Time};
 
 /// What is less than this is no queue, bytes: the packets of every day.
@@ -96,25 +96,25 @@ pub(crate) struct StateLog {
     limit: usize,
     pub(crate) changes: Vec<StateChange>,
     pub(crate) full: Option<Time>,
-    /// By lane.
-    seen: IndexVec<LaneId, Seen>,
+    /// By slot.
+    seen: IndexVec<SlotId, Seen>,
 }
 
 impl StateLog {
-    pub(crate) fn new(every: Span, limit: usize, lanes: usize) -> StateLog {
-        let seen = IndexVec::filled(Seen::default(), lanes);
+    pub(crate) fn new(every: Span, limit: usize, slots: usize) -> StateLog {
+        let seen = IndexVec::filled(Seen::default(), slots);
         let (at, last) = (Some(Time::ZERO + every), Time::ZERO);
         StateLog { every, at, last, limit, changes: Vec::new(), full: None, seen }
     }
 
-    /// The largest backlog of a lane before the interval that goes on.
-    pub(crate) fn backlog_max(&self, lane: LaneId) -> u64 {
-        self.seen[lane].backlog_max
+    /// The largest backlog of a slot before the interval that goes on.
+    pub(crate) fn backlog_max(&self, slot: SlotId) -> u64 {
+        self.seen[slot].backlog_max
     }
 
     /// A pause is asked for, begins or ends.
     pub(crate) fn read(&mut self, note: &Note, plan: &Plan) {
-        let (port, class) = plan.port_and_class(note.lane);
+        let (port, class) = plan.port_and_class(note.slot);
         let state = match note.what {
             Noted::Asked { fullest, .. } => State::Asked(fullest),
             Noted::Paused => State::Paused,
@@ -128,17 +128,17 @@ impl StateLog {
         }
     }
 
-    /// An interval is over, in which queues were as full as `peaks` say, by lane.
-    pub(crate) fn look(&mut self, view: View, peaks: &IndexVec<LaneId, u64>, now: Time) {
+    /// An interval is over, in which queues were as full as `peaks` say, by slot.
+    pub(crate) fn look(&mut self, view: View, peaks: &IndexVec<SlotId, u64>, now: Time) {
         let (interval, plan) = (now - self.last, view.plan);
-        for (lane, seen) in plan.all_lanes().zip(&mut self.seen) {
-            let (port, class) = plan.port_and_class(lane);
+        for (slot, seen) in plan.all_slots().zip(&mut self.seen) {
+            let (port, class) = plan.port_and_class(slot);
             let Some(&priority) = plan.priorities.get(usize::from(class)) else { continue };
-            seen.backlog_max = seen.backlog_max.max(peaks[lane]);
-            let peak = peaks[lane];
+            seen.backlog_max = seen.backlog_max.max(peaks[slot]);
+            let peak = peaks[slot];
             let peak = if peak < QUEUE_LEAST { 0 } else { peak };
             let (sent, counters) =
-                (view.sender(port).ports.lanes[lane].tx_packets, view.counters(port, lane));
+                (view.sender(port).ports.slots[slot].tx_packets, view.counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.tx_packets && seen.load == 0;
             let same = (losses, counters.ecn_marks) == (seen.losses, seen.marks);
@@ -176,7 +176,7 @@ impl StateLog {
 /// As `busy_time`, without a division of large integers for every interval.
 fn share_since(cell: &Cell, seen: &mut Seen, (port, class): (PortId, u8), interval: Span, now: Time) -> f64 {
     let Cell { ports, near, .. } = cell;
-    let Lane { tx_bytes, tx_packets, .. } = ports.lanes[near.hot.lane(port, class)];
+    let Slot { tx_bytes, tx_packets, .. } = ports.slots[near.hot.slot(port, class)];
     let gaps = (tx_packets - seen.tx_packets) * u64::from(near.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();
     let begun = (tx_bytes - seen.tx_bytes + gaps) as f64 * ps_per_byte;

@@ -1,7 +1,7 @@
 //! What those who watch see: all cells between two windows, and which of them has what.
 
 use crate::cell::Cell;
-use crate::ids::{LaneId, SwitchId};
+use crate::ids::{SlotId, SwitchId};
 use crate::plan::Plan;
 use crate::room::Room;
 use crate::wire::counters::Counters;
@@ -37,17 +37,17 @@ impl<'a> View<'a> {
     }
 
     /// What both ends of a link have counted of what one of them sends.
-    pub(crate) fn counters(&self, port: PortId, lane: LaneId) -> Counters {
+    pub(crate) fn counters(&self, port: PortId, slot: SlotId) -> Counters {
         let (sender, receiver) = (self.sender(port), self.receiver(port));
-        let own = sender.ports.counters.of(lane);
-        if std::ptr::eq(sender, receiver) { own } else { own.joined(&receiver.ports.counters.of(lane)) }
+        let own = sender.ports.counters.of(slot);
+        if std::ptr::eq(sender, receiver) { own } else { own.joined(&receiver.ports.counters.of(slot)) }
     }
 
-    /// What the node at the other end of `port` holds of what came by one of its lanes; nothing where it keeps no account.
-    pub(crate) fn account(&self, port: PortId, lane: LaneId) -> Account {
+    /// What the node at the other end of `port` holds of what came by one of its slots; nothing where it keeps no account.
+    pub(crate) fn account(&self, port: PortId, slot: SlotId) -> Account {
         let Cell { ports, switching, endpoints, .. } = self.receiver(port);
         let is_switch = ports.ports[port].to_switch != SwitchId::NONE;
         let ingress = if is_switch { &switching.ingress } else { &endpoints.ingress };
-        ingress.accounts.get(lane).copied().unwrap_or_default()
+        ingress.accounts.get(slot).copied().unwrap_or_default()
     }
 }

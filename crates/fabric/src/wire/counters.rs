@@ -1,7 +1,7 @@
 //! What is counted at ports and switches on events that are rare.
 
 use crate::frame::Packet;
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use pauseframe_units::{IndexVec, Span};
 use std::ops::AddAssign;
 
@@ -38,7 +38,7 @@ impl LossReason {
     pub const ALL: [LossReason; 3] = [LossReason::LinkDown, LossReason::Corrupted, LossReason::Watchdog];
 }
 
-/// What is counted at a port and class beyond its [`Lane`](super::lane::Lane), on events that are rare.
+/// What is counted at a port and class beyond its [`Slot`](super::slot::Slot), on events that are rare.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) drops: [u64; DropReason::ALL.len()],
@@ -69,46 +69,61 @@ impl Counters {
     }
 }
 
-/// The counters of all lanes: marks, which are common, and the rest, which takes no memory until there is any.
+/// The counters of all slots: marks, which are common, and the rest, which takes no memory until there is any.
 #[derive(Debug)]
 pub(crate) struct AllCounters {
-    marks: IndexVec<LaneId, u64>,
-    rare: IndexVec<LaneId, Counters>,
+    marks: IndexVec<SlotId, u64>,
+    rare: IndexVec<SlotId, Counters>,
 }
 
 impl AllCounters {
-    pub(super) fn new(lanes: usize) -> AllCounters {
-        AllCounters { marks: IndexVec::filled(0, lanes), rare: IndexVec::new() }
+    pub(super) fn new(slots: usize) -> AllCounters {
+        AllCounters { marks: IndexVec::filled(0, slots), rare: IndexVec::new() }
     }
 
     /// A packet has been marked.
     #[inline]
-    pub(crate) fn mark(&mut self, lane: LaneId) {
-        self.marks[lane] += 1;
+    pub(crate) fn mark(&mut self, slot: SlotId) {
+        self.marks[slot] += 1;
     }
 
     /// What is to be counted otherwise.
     #[cold]
-    pub(crate) fn rare(&mut self, lane: LaneId) -> &mut Counters {
+    pub(crate) fn rare(&mut self, slot: SlotId) -> &mut Counters {
         if self.rare.is_empty() {
             self.rare = IndexVec::filled(Counters::default(), self.marks.len());
         }
-        &mut self.rare[lane]
+        &mut self.rare[slot]
     }
 
     /// All that was counted.
-    pub(crate) fn of(&self, lane: LaneId) -> Counters {
-        Counters { ecn_marks: self.marks[lane], ..self.rare.get(lane).copied().unwrap_or_default() }
+    pub(crate) fn of(&self, slot: SlotId) -> Counters {
+        Counters { ecn_marks: self.marks[slot], ..self.rare.get(slot).copied().unwrap_or_default() }
     }
 }
 
-/// Bytes that wait in all queues of a switch, whatever their class.
+/// What is counted of a switch, over all its queues.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct SwitchCounters {
+    /// That wait now.
     pub(crate) bytes: u64,
+    /// That waited at once, at most.
     pub(crate) most: u64,
     /// What came to the switch, or came to be there, and was dropped or lost in it.
     pub(crate) gone: Gone,
+}
+
+impl SwitchCounters {
+    #[inline(always)]
+    pub(crate) fn join(&mut self, size: u64) {
+        self.bytes += size;
+        self.most = self.most.max(self.bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, size: u64) {
+        self.bytes = self.bytes.wrapping_sub(size);
+    }
 }
 
 /// So many packets of flows, and their bytes.
@@ -131,18 +146,5 @@ impl AddAssign for Gone {
     fn add_assign(&mut self, more: Gone) {
         self.packets += more.packets;
         self.bytes += more.bytes;
-    }
-}
-
-impl Held {
-    #[inline(always)]
-    pub(crate) fn join(&mut self, size: u64) {
-        self.bytes += size;
-        self.most = self.most.max(self.bytes);
-    }
-
-    #[inline(always)]
-    pub(crate) fn leave(&mut self, size: u64) {
-        self.bytes = self.bytes.wrapping_sub(size);
     }
 }

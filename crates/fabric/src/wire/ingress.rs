@@ -6,13 +6,13 @@ use super::counters::DropReason;
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId};
 use crate::headroom::{Thresholds, pause_time};
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::Overhead;
 use pauseframe_units::{IndexVec, PortId};
 
-/// What the switch or slow receiver at the other end of a lane holds of what came by it: one cache line.
+/// What the switch or slow receiver at the other end of a slot holds of what came by it: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Account {
@@ -23,7 +23,7 @@ pub(crate) struct Account {
     /// The most that were held.
     pub(crate) most: u64,
     pub(crate) limits: Thresholds,
-    /// The lane has been asked to pause.
+    /// The slot has been asked to pause.
     pub(crate) pause_sent: bool,
 }
 
@@ -35,25 +35,25 @@ impl Account {
     }
 }
 
-/// What the other end of a lane knows of the pauses that it asks the lane for.
+/// What the other end of a slot knows of the pauses that it asks the slot for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asker {
     /// A `PauseRefresh` is pending.
     is_renewing: bool,
 }
 
-/// All accounts of a kind of node, by the lane that frames come by; where the buffer has none there are none.
+/// All accounts of a kind of node, by the slot that frames come by; where the buffer has none there are none.
 #[derive(Debug)]
 pub(crate) struct Ingress {
-    pub(crate) accounts: IndexVec<LaneId, Account>,
-    askers: IndexVec<LaneId, Asker>,
+    pub(crate) accounts: IndexVec<SlotId, Account>,
+    askers: IndexVec<SlotId, Asker>,
 }
 
 impl Ingress {
     /// With accounts if any are `needed`.
     pub(crate) fn of(plan: &Plan, needed: bool) -> Ingress {
         let limits = plan.margins.limits.iter().take(if needed { usize::MAX } else { 0 });
-        let accounts: IndexVec<LaneId, Account> =
+        let accounts: IndexVec<SlotId, Account> =
             limits.map(|limits| Account { limits: *limits, ..Account::default() }).collect();
         Ingress { askers: IndexVec::filled(Asker::default(), accounts.len()), accounts }
     }
@@ -66,8 +66,8 @@ impl Ingress {
         ports: &mut Ports,
         near: &mut Near,
     ) -> Result<(), DropReason> {
-        let packet = Held::of(&near.packets[index], near.hot.account_mask);
-        let account = &mut self.accounts[near.hot.lane(packet.ingress, packet.ingress_class)];
+        let packet = Accounted::of(&near.packets[index], near.hot.account_mask);
+        let account = &mut self.accounts[near.hot.slot(packet.ingress, packet.ingress_class)];
         let bytes = account.bytes + u64::from(packet.size);
         if bytes > account.limits.xoff + account.limits.headroom {
             let lossless = near.hot.is_lossless(packet.class);
@@ -83,11 +83,11 @@ impl Ingress {
 
     /// Lowers an account.
     #[inline(always)]
-    pub(crate) fn give_back(&mut self, lane: LaneId, ingress: PortId, size: u64, near: &Near) {
-        let Some(left) = self.accounts[lane].bytes.checked_sub(size) else {
+    pub(crate) fn give_back(&mut self, slot: SlotId, ingress: PortId, size: u64, near: &Near) {
+        let Some(left) = self.accounts[slot].bytes.checked_sub(size) else {
             near.plan.overdrawn("ingress account", ingress.reverse());
         };
-        self.accounts[lane].bytes = left;
+        self.accounts[slot].bytes = left;
     }
 
     /// Asks the port that sent by (`ingress`, `class`) to pause; true if it has not been asked yet.
@@ -100,15 +100,15 @@ impl Ingress {
         near: &mut Near,
     ) -> bool {
         let quanta = near.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
-        let lane = near.hot.lane(ingress, class);
-        let is_new = !std::mem::replace(&mut self.accounts[lane].pause_sent, true);
+        let slot = near.hot.slot(ingress, class);
+        let is_new = !std::mem::replace(&mut self.accounts[slot].pause_sent, true);
         if is_new {
             ports.note_request(ingress, class, near);
         }
         ports.send_pause_frame(ingress.reverse(), class, quanta, near);
-        if !std::mem::replace(&mut self.askers[lane].is_renewing, true) {
+        if !std::mem::replace(&mut self.askers[slot].is_renewing, true) {
             let half = pause_time(ports.ports[ingress].rate.rate(), quanta) / 2;
-            near.schedule(near.now() + half, Event::PauseRefresh(lane));
+            near.schedule(near.now() + half, Event::PauseRefresh(slot));
         }
         is_new
     }
@@ -116,15 +116,15 @@ impl Ingress {
     /// Tells it to go on.
     #[cold]
     pub(crate) fn send_resume(&mut self, ingress: PortId, class: u8, ports: &mut Ports, near: &mut Near) {
-        self.accounts[near.hot.lane(ingress, class)].pause_sent = false;
+        self.accounts[near.hot.slot(ingress, class)].pause_sent = false;
         ports.send_pause_frame(ingress.reverse(), class, 0, near);
     }
 
     /// Renews a pause that is still wanted.
-    pub(crate) fn on_pause_refresh(&mut self, lane: LaneId, ports: &mut Ports, near: &mut Near) {
-        self.askers[lane].is_renewing = false;
-        if self.accounts[lane].pause_sent {
-            let (port, class) = near.hot.port_and_class(lane);
+    pub(crate) fn on_pause_refresh(&mut self, slot: SlotId, ports: &mut Ports, near: &mut Near) {
+        self.askers[slot].is_renewing = false;
+        if self.accounts[slot].pause_sent {
+            let (port, class) = near.hot.port_and_class(slot);
             self.send_pause(port, class, ports, near);
         }
     }
@@ -132,7 +132,7 @@ impl Ingress {
     /// The link of `port` is back: what has been asked for still holds.
     pub(crate) fn ask_again(&mut self, port: PortId, ports: &mut Ports, near: &mut Near) {
         for class in 0..near.plan.priorities.len() as u8 {
-            if self.accounts.get(near.hot.lane(port, class)).is_some_and(|account| account.pause_sent) {
+            if self.accounts.get(near.hot.slot(port, class)).is_some_and(|account| account.pause_sent) {
                 self.send_pause(port, class, ports, near);
             }
         }
@@ -166,19 +166,19 @@ impl Ports {
 
 /// What the accounts need of a packet.
 #[derive(Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct Accounted {
     pub(crate) ingress: PortId,
-    /// Of the lane that it came in by, and of the one that it leaves by.
+    /// Of the slot that it came in by, and of the one that it leaves by.
     pub(crate) ingress_class: u8,
     pub(crate) class: u8,
     pub(crate) size: u16,
 }
 
-impl Held {
+impl Accounted {
     /// `account_mask`: see [`crate::hot::Hot`].
     #[inline]
-    pub(crate) fn of(packet: &Packet, account_mask: u8) -> Held {
-        Held {
+    pub(crate) fn of(packet: &Packet, account_mask: u8) -> Accounted {
+        Accounted {
             ingress: packet.ingress,
             ingress_class: packet.ingress_class & account_mask,
             class: packet.class & account_mask,
@@ -190,7 +190,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn an_account_fits_a_cache_line_as_a_lane_does() {
-        assert_eq!((size_of::<super::Account>(), size_of::<crate::wire::lane::Lane>()), (64, 64));
+    fn an_account_fits_a_cache_line_as_a_slot_does() {
+        assert_eq!((size_of::<super::Account>(), size_of::<crate::wire::slot::Slot>()), (64, 64));
     }
 }

@@ -12,28 +12,28 @@ pub(crate) mod damage;
 mod failing;
 pub(crate) mod ingress;
 mod jitter;
-pub(crate) mod lane;
 mod pause;
 pub(crate) mod paused;
 pub(crate) mod port;
 pub(crate) mod scheduler;
 mod service;
+pub(crate) mod slot;
 mod turn;
 pub(crate) mod watched;
 
 use self::border::Border;
 use self::capture::Capture;
-use self::counters::{AllCounters, DropReason, Gone, Held, LossReason};
+use self::counters::{AllCounters, DropReason, Gone, LossReason, SwitchCounters};
 use self::damage::Errors;
 use self::jitter::Jitter;
-use self::lane::Lane;
 use self::paused::{PauseState, PendingPause};
 use self::port::Port;
 use self::scheduler::{Ets, Turns};
+use self::slot::Slot;
 use self::watched::Watchdogs;
 use crate::event::Event;
 use crate::frame::{Content, Fifo, PacketId};
-use crate::ids::{HostId, LaneId, SwitchId};
+use crate::ids::{HostId, SlotId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
 use pauseframe_engine::memory::arena;
@@ -45,13 +45,13 @@ use std::collections::VecDeque;
 #[expect(clippy::struct_field_names, reason = "the ports themselves, beside what belongs to them")]
 pub(crate) struct Ports {
     pub(crate) ports: IndexVec<PortId, Port>,
-    pub(crate) lanes: IndexVec<LaneId, Lane>,
+    pub(crate) slots: IndexVec<SlotId, Slot>,
     pub(crate) counters: AllCounters,
-    /// What each lane was asked, where any class is lossless.
-    pub(crate) pauses: IndexVec<LaneId, PauseState>,
+    /// What each slot was asked, where any class is lossless.
+    pub(crate) pauses: IndexVec<SlotId, PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
-    /// What waits in each switch.
-    pub(crate) held: IndexVec<SwitchId, Held>,
+    /// What waits in each switch, and what was lost there.
+    pub(crate) by_switch: IndexVec<SwitchId, SwitchCounters>,
     ets: Option<Ets>,
     /// With ETS.
     turns: IndexVec<PortId, Turns>,
@@ -67,15 +67,15 @@ pub(crate) struct Ports {
 
 impl Ports {
     pub(crate) fn of(plan: &Plan) -> Ports {
-        let (lanes, ports) = (plan.lanes(), plan.topology.port_count());
-        let [paused_lanes, paused_ports] = if plan.lossless == 0 { [0, 0] } else { [lanes, ports] };
+        let (slots, ports) = (plan.slots(), plan.topology.port_count());
+        let [paused_slots, paused_ports] = if plan.lossless == 0 { [0, 0] } else { [slots, ports] };
         Ports {
             ports: idle_ports(plan),
-            lanes: idle_lanes(plan),
-            counters: AllCounters::new(lanes),
-            pauses: IndexVec::filled(PauseState::default(), paused_lanes),
+            slots: idle_slots(plan),
+            counters: AllCounters::new(slots),
+            pauses: IndexVec::filled(PauseState::default(), paused_slots),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
-            held: IndexVec::filled(Held::default(), plan.switches.len()),
+            by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: Ets::of(&plan.settings, &plan.priorities),
             turns: Turns::of(&plan.settings, ports),
             watchdogs: Watchdogs::default(),
@@ -87,19 +87,19 @@ impl Ports {
         }
     }
 
-    /// Appends a packet to its lane at `port`; true if the port has to be looked after, as it is not bound to go on.
+    /// Appends a packet to its slot at `port`; true if the port has to be looked after, as it is not bound to go on.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, port: PortId, lane: LaneId, index: PacketId, near: &mut Near) -> bool {
+    pub(crate) fn enqueue(&mut self, port: PortId, slot: SlotId, index: PacketId, near: &mut Near) -> bool {
         let now = near.now();
         // Looked up before anything is written, and so once.
-        let (state, lane, packet) = (&mut self.ports[port], &mut self.lanes[lane], &mut near.packets[index]);
+        let (state, slot, packet) = (&mut self.ports[port], &mut self.slots[slot], &mut near.packets[index]);
         let (class, size) = (packet.class, u64::from(packet.size));
         packet.at = now;
-        lane.queue.push(&mut near.packets, index);
-        lane.join(size, now);
+        slot.queue.push(&mut near.packets, index);
+        slot.join(size, now);
         state.ready |= 1 << class;
-        if lane.switch != SwitchId::NONE {
-            self.held[lane.switch].join(size);
+        if slot.switch != SwitchId::NONE {
+            self.by_switch[slot.switch].join(size);
         }
         !state.tx_pending
     }
@@ -151,7 +151,7 @@ impl Ports {
         let index = self.ports[port].control.pop(&near.packets).expect("a pause frame waits");
         if let Content::Pause { classes, quanta: 1.. } = near.packets[index].content {
             // Of a whole link class 0 alone counts frames.
-            let asked = near.hot.lane(port.reverse(), classes.trailing_zeros() as u8);
+            let asked = near.hot.slot(port.reverse(), classes.trailing_zeros() as u8);
             self.counters.rare(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, near);
@@ -185,18 +185,18 @@ impl Ports {
     /// Takes the first packet of a class from its port, and counts it.
     #[inline(always)]
     fn take_first(&mut self, port: PortId, class: u8, near: &Near) -> (PacketId, &mut Port) {
-        let (state, lane) = (&mut self.ports[port], &mut self.lanes[near.hot.lane(port, class)]);
-        let index = lane.queue.head().expect("a ready class has a packet");
+        let (state, slot) = (&mut self.ports[port], &mut self.slots[near.hot.slot(port, class)]);
+        let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &near.packets[index];
-        lane.queue.advance(packet.next);
-        if lane.queue.is_empty() {
+        slot.queue.advance(packet.next);
+        if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
         let size = u32::from(packet.size);
-        lane.count_sent(size);
-        let waited = lane.leave(u64::from(size), near.now());
-        if lane.switch != SwitchId::NONE {
-            self.held[lane.switch].leave(u64::from(size));
+        slot.count_sent(size);
+        let waited = slot.leave(u64::from(size), near.now());
+        if slot.switch != SwitchId::NONE {
+            self.by_switch[slot.switch].leave(u64::from(size));
         }
         if !waited {
             near.plan.overdrawn("backlog", port);
@@ -207,14 +207,14 @@ impl Ports {
     /// A packet that waited is taken out from amid its queue.
     pub(crate) fn leave_queue(&mut self, port: PortId, index: PacketId, near: &Near) {
         let (class, size) = (near.packets[index].class, u64::from(near.packets[index].size));
-        let lane = &mut self.lanes[near.hot.lane(port, class)];
-        if !lane.leave(size, near.now()) {
+        let slot = &mut self.slots[near.hot.slot(port, class)];
+        if !slot.leave(size, near.now()) {
             near.plan.overdrawn("backlog", port);
         }
-        if lane.switch != SwitchId::NONE {
-            self.held[lane.switch].leave(size);
+        if slot.switch != SwitchId::NONE {
+            self.by_switch[slot.switch].leave(size);
         }
-        if lane.queue.is_empty() {
+        if slot.queue.is_empty() {
             self.ports[port].ready &= !(1 << class);
         }
         self.forget_waiting(port, class, near);
@@ -223,11 +223,11 @@ impl Ports {
     /// A packet has left a queue; where the marker counts packets, one waits less.
     pub(crate) fn forget_waiting(&mut self, port: PortId, class: u8, near: &Near) {
         if near.hot.watched_arrivals & 1 << class != 0 {
-            let lane = &mut self.lanes[near.hot.lane(port, class)];
-            let Some(waiting) = lane.waiting.checked_sub(1) else {
+            let slot = &mut self.slots[near.hot.slot(port, class)];
+            let Some(waiting) = slot.waiting.checked_sub(1) else {
                 near.plan.overdrawn("packet count", port)
             };
-            lane.waiting = waiting;
+            slot.waiting = waiting;
         }
     }
 
@@ -257,7 +257,7 @@ impl Ports {
     #[inline(always)]
     pub(crate) fn send_at_once(&mut self, port: PortId, index: PacketId, class: u8, near: &mut Near) {
         let size = u32::from(near.packets[index].size);
-        self.lanes[near.hot.lane(port, class)].count_sent(size);
+        self.slots[near.hot.slot(port, class)].count_sent(size);
         if near.hot.tapped {
             self.put_on_tapped_wire(port, index, near);
             return;
@@ -277,7 +277,7 @@ impl Ports {
         near: &mut Near,
     ) {
         let packet = near.packets[index];
-        self.counters.rare(near.hot.lane(egress, packet.class)).drops[reason as usize] += 1;
+        self.counters.rare(near.hot.slot(egress, packet.class)).drops[reason as usize] += 1;
         self.count_gone(egress, index, near);
         if reason == DropReason::NotEct && packet.is_syn() {
             self.syn_drops_not_ect += 1;
@@ -292,14 +292,14 @@ impl Ports {
     /// A packet ends in the switch that would have sent it by `egress`.
     pub(crate) fn count_gone(&mut self, egress: PortId, index: PacketId, near: &Near) {
         let packet = &near.packets[index];
-        let switch = self.lanes[near.hot.lane(egress, packet.class)].switch;
+        let switch = self.slots[near.hot.slot(egress, packet.class)].switch;
         if switch != SwitchId::NONE {
-            self.held[switch].gone += Gone::sum(std::iter::once(packet));
+            self.by_switch[switch].gone += Gone::sum(std::iter::once(packet));
         }
     }
 
     pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason, near: &Near) {
-        self.counters.rare(near.hot.lane(port, class)).lost[reason as usize] += 1;
+        self.counters.rare(near.hot.slot(port, class)).lost[reason as usize] += 1;
     }
 }
 
@@ -327,10 +327,10 @@ fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
     ports.into_iter().collect()
 }
 
-/// The lanes of all ports, each with the number of its switch.
-fn idle_lanes(plan: &Plan) -> IndexVec<LaneId, Lane> {
+/// The slots of all ports, each with the number of its switch.
+fn idle_slots(plan: &Plan) -> IndexVec<SlotId, Slot> {
     let switch = |port: PortId| plan.switch(plan.topology.owner(port)).unwrap_or(SwitchId::NONE);
-    let mut lanes = arena(plan.lanes());
-    lanes.extend(plan.all_lanes().map(|lane| Lane::idle(switch(plan.port_and_class(lane).0))));
-    lanes.into_iter().collect()
+    let mut slots = arena(plan.slots());
+    slots.extend(plan.all_slots().map(|slot| Slot::idle(switch(plan.port_and_class(slot).0))));
+    slots.into_iter().collect()
 }

@@ -14,7 +14,7 @@ use super::paused::PendingPause;
 use crate::event::Event;
 use crate::frame::{Content, PacketId};
 use crate::headroom::pause_time;
-use crate::ids::{HostId, LaneId};
+use crate::ids::{HostId, SlotId};
 use crate::near::Near;
 use pauseframe_units::{PortId, Span, Time};
 
@@ -57,8 +57,8 @@ impl Ports {
         let in_use = near.plan.priorities.len() as u8;
         for class in (0..in_use).filter(|class| pause.classes & 1 << class != 0) {
             if pause.quanta == 0 {
-                let lane = near.hot.lane(port, class);
-                self.pauses[lane].resumes_received += u64::from(class & near.hot.account_mask == class);
+                let slot = near.hot.slot(port, class);
+                self.pauses[slot].resumes_received += u64::from(class & near.hot.account_mask == class);
                 self.end_pause(port, class, near);
             } else {
                 let until = near.now() + pause_time(self.ports[port].rate.rate(), pause.quanta);
@@ -68,33 +68,33 @@ impl Ports {
     }
 
     fn begin_pause(&mut self, port: PortId, class: u8, until: Time, near: &mut Near) {
-        let (lane, now) = (near.hot.lane(port, class), near.now());
+        let (slot, now) = (near.hot.slot(port, class), near.now());
         let bit = 1 << class;
-        self.pauses[lane].pauses_received += u64::from(class & near.hot.account_mask == class);
+        self.pauses[slot].pauses_received += u64::from(class & near.hot.account_mask == class);
         if self.watchdog_ignores(port, class, near) {
             return;
         }
-        let state = &mut self.pauses[lane];
+        let state = &mut self.pauses[slot];
         if self.ports[port].paused & bit == 0 {
             self.ports[port].paused |= bit;
             state.since = now;
-            near.notes.note_pause(lane, now);
+            near.notes.note_pause(slot, now);
         }
         state.until = until;
         if state.expiry_at.is_none() {
             state.expiry_at = Some(until);
-            near.schedule(until, Event::PauseExpiry(lane));
+            near.schedule(until, Event::PauseExpiry(slot));
         }
     }
 
     /// The class may send again, if it might not, and unless a watchdog keeps it out of service.
     pub(crate) fn end_pause(&mut self, port: PortId, class: u8, near: &mut Near) {
-        let (lane, now) = (near.hot.lane(port, class), near.now());
+        let (slot, now) = (near.hot.slot(port, class), near.now());
         let bit = 1 << class;
-        if self.ports[port].paused & bit != 0 && !self.watchdogs.in_storm(lane) {
+        if self.ports[port].paused & bit != 0 && !self.watchdogs.in_storm(slot) {
             self.ports[port].paused &= !bit;
-            near.notes.note_resume(lane, now);
-            let state = &mut self.pauses[lane];
+            near.notes.note_resume(slot, now);
+            let state = &mut self.pauses[slot];
             let length = now - state.since;
             state.total += length;
             state.longest = state.longest.max(length);
@@ -109,7 +109,7 @@ impl Ports {
                 pause.classes = 0;
             }
             for class in 0..near.plan.priorities.len() as u8 {
-                self.watchdogs.forget_storm(near.hot.lane(port, class));
+                self.watchdogs.forget_storm(near.hot.slot(port, class));
                 self.end_pause(port, class, near);
             }
         }
@@ -119,25 +119,25 @@ impl Ports {
     }
 
     /// A pause timer may have run out, which is true if so; if the pause was renewed meanwhile, look again later.
-    pub(crate) fn has_expired(&mut self, lane: LaneId, near: &mut Near) -> bool {
-        let (port, class) = near.hot.port_and_class(lane);
-        let state = &mut self.pauses[lane];
+    pub(crate) fn has_expired(&mut self, slot: SlotId, near: &mut Near) -> bool {
+        let (port, class) = near.hot.port_and_class(slot);
+        let state = &mut self.pauses[slot];
         state.expiry_at = None;
         if self.ports[port].paused & 1 << class == 0 {
             return false;
         }
         if state.until > near.now() {
             state.expiry_at = Some(state.until);
-            near.schedule(state.until, Event::PauseExpiry(lane));
+            near.schedule(state.until, Event::PauseExpiry(slot));
             return false;
         }
         self.end_pause(port, class, near);
         true
     }
 
-    /// Total time paused of a lane up to `now`, a pause that goes on included, and the longest pause.
-    pub(crate) fn paused_time(&self, lane: LaneId, is_paused: bool, now: Time) -> (Span, Span) {
-        let state = self.pauses.get(lane).copied().unwrap_or_default();
+    /// Total time paused of a slot up to `now`, a pause that goes on included, and the longest pause.
+    pub(crate) fn paused_time(&self, slot: SlotId, is_paused: bool, now: Time) -> (Span, Span) {
+        let state = self.pauses.get(slot).copied().unwrap_or_default();
         if !is_paused {
             return (state.total, state.longest);
         }
@@ -151,7 +151,7 @@ impl Ports {
         if self.ports[port].from_host != HostId::NONE {
             return false;
         }
-        let lane = near.hot.lane(port, class);
-        self.watchdogs.lanes[lane].see_pause(lane, settings, near)
+        let slot = near.hot.slot(port, class);
+        self.watchdogs.slots[slot].see_pause(slot, settings, near)
     }
 }

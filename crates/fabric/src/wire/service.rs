@@ -1,7 +1,7 @@
 //! The frame in service: what is left of it, and for how long a port has been sending.
 
 use super::Ports;
-use super::lane::Lane;
+use super::slot::Slot;
 use crate::near::Near;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
@@ -32,19 +32,19 @@ impl Ports {
     /// The link of `port` goes down: the frame in service is sent no further.
     pub(super) fn cut_service(&mut self, port: PortId, near: &Near) {
         if let Some(InService { class, left, .. }) = self.left_in_service(port, near, near.now()) {
-            self.counters.rare(near.hot.lane(port, class)).cut_off += left;
+            self.counters.rare(near.hot.slot(port, class)).cut_off += left;
         }
     }
 
     /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
     pub(crate) fn busy_time(&self, port: PortId, class: u8, near: &Near, now: Time) -> Span {
-        let lane = near.hot.lane(port, class);
-        let Lane { tx_packets, tx_bytes, .. } = self.lanes[lane];
+        let slot = near.hot.slot(port, class);
+        let Slot { tx_packets, tx_bytes, .. } = self.slots[slot];
         let wire_bytes = tx_bytes + tx_packets * u64::from(near.hot.gap);
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
         let in_service = self.left_in_service(port, near, now).filter(|service| service.class == class);
         // A frame takes whole picoseconds, rounded up; their sum does so once.
-        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(lane).cut_off;
+        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(slot).cut_off;
         Span(begun.0.saturating_sub(ahead.0))
     }
 }

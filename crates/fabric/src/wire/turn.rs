@@ -11,12 +11,12 @@ impl Ports {
     #[inline(never)]
     pub(crate) fn class_in_turn(&mut self, port: PortId, startable: u8, near: &Near) -> u8 {
         let Some(ets) = &self.ets else { return startable.ilog2() as u8 };
-        let lanes = &self.lanes;
+        let slots = &self.slots;
         let candidate = |class: u8| {
-            let lane = &lanes[near.hot.lane(port, class)];
-            let packet = &near.packets[lane.queue.head().expect("a startable class has a packet")];
+            let slot = &slots[near.hot.slot(port, class)];
+            let packet = &near.packets[slot.queue.head().expect("a startable class has a packet")];
             let (size, since) = (u32::from(packet.size), packet.at);
-            Candidate { size: size + near.hot.gap, since, is_last: lane.backlog == u64::from(size) }
+            Candidate { size: size + near.hot.gap, since, is_last: slot.backlog == u64::from(size) }
         };
         ets.next(&mut self.turns[port], startable, candidate)
     }
@@ -27,7 +27,7 @@ impl Ports {
         let eligible = self.ports[port].eligible();
         let (now, mut through, mut first) = (near.now(), 0, Time::MAX);
         for class in (0..8u8).filter(|class| eligible & 1 << class != 0) {
-            let head = self.lanes[near.hot.lane(port, class)].queue.head();
+            let head = self.slots[near.hot.slot(port, class)].queue.head();
             let out = head.map_or(now, |head| near.packets[head].at + near.hot.switch_latency);
             first = first.min(out);
             through |= u8::from(out <= now) << class;

@@ -1,7 +1,7 @@
 //! What the PFC watchdog of a switch knows of each queue; what it does is in `switching/watchdog.rs`.
 
 use crate::event::Event;
-use crate::ids::LaneId;
+use crate::ids::SlotId;
 use crate::near::Near;
 use crate::settings::{Watchdog, WatchdogAction};
 use pauseframe_units::{IndexVec, Time};
@@ -23,7 +23,7 @@ pub(crate) struct Watched {
 pub(crate) struct Watchdogs {
     pub(super) settings: Option<Watchdog>,
     /// None without settings.
-    pub(super) lanes: IndexVec<LaneId, Watched>,
+    pub(super) slots: IndexVec<SlotId, Watched>,
 }
 
 /// What the watchdog does with a queue that it has looked at.
@@ -33,45 +33,45 @@ pub(crate) enum Verdict {
 }
 
 impl Watchdogs {
-    /// Guards lossless queues, of so many lanes.
-    pub(crate) fn new(settings: Watchdog, lanes: usize) -> Watchdogs {
-        Watchdogs { settings: Some(settings), lanes: IndexVec::filled(Watched::default(), lanes) }
+    /// Guards lossless queues, of so many slots.
+    pub(crate) fn new(settings: Watchdog, slots: usize) -> Watchdogs {
+        Watchdogs { settings: Some(settings), slots: IndexVec::filled(Watched::default(), slots) }
     }
 
     /// Whether the queue is in a storm, so that the end of a pause changes nothing.
-    pub(crate) fn in_storm(&self, lane: LaneId) -> bool {
-        self.lanes.get(lane).is_some_and(|watched| watched.in_storm)
+    pub(crate) fn in_storm(&self, slot: SlotId) -> bool {
+        self.slots.get(slot).is_some_and(|watched| watched.in_storm)
     }
 
     /// Whether packets for the queue are dropped.
-    pub(crate) fn drops(&self, lane: LaneId) -> bool {
+    pub(crate) fn drops(&self, slot: SlotId) -> bool {
         let drops = |settings: Watchdog| settings.action == WatchdogAction::Drop;
-        self.settings.is_some_and(drops) && self.in_storm(lane)
+        self.settings.is_some_and(drops) && self.in_storm(slot)
     }
 
-    /// Storms of a lane so far.
-    pub(crate) fn storms(&self, lane: LaneId) -> u64 {
-        self.lanes.get(lane).map_or(0, |watched| watched.storms)
+    /// Storms of a slot so far.
+    pub(crate) fn storms(&self, slot: SlotId) -> u64 {
+        self.slots.get(slot).map_or(0, |watched| watched.storms)
     }
 
-    /// The link of a lane has gone, or its storm is over.
-    pub(crate) fn forget_storm(&mut self, lane: LaneId) {
+    /// The link of a slot has gone, or its storm is over.
+    pub(crate) fn forget_storm(&mut self, slot: SlotId) {
         if self.settings.is_some() {
-            self.lanes[lane].in_storm = false;
+            self.slots[slot].in_storm = false;
         }
     }
 
-    /// The detection or the restoration time may be over, of a lane that has been paused since then (if it is) and in which
+    /// The detection or the restoration time may be over, of a slot that has been paused since then (if it is) and in which
     /// packets wait or not: what is to be done.
     pub(crate) fn look(
         &mut self,
-        lane: LaneId,
+        slot: SlotId,
         paused_since: Option<Time>,
         waits: bool,
         near: &mut Near,
     ) -> Option<Verdict> {
         let (settings, now) = (self.settings?, near.now());
-        let watched = &mut self.lanes[lane];
+        let watched = &mut self.slots[slot];
         watched.armed = false;
         let (look_again, verdict) = if watched.in_storm {
             let over = watched.last_pause + settings.restoration;
@@ -90,13 +90,13 @@ impl Watchdogs {
             }
         };
         watched.armed = true;
-        near.schedule(look_again, Event::Watchdog(lane));
+        near.schedule(look_again, Event::Watchdog(slot));
         verdict
     }
 
     /// A storm begins, after what has to be done before.
-    pub(crate) fn begin_storm(&mut self, lane: LaneId) {
-        let watched = &mut self.lanes[lane];
+    pub(crate) fn begin_storm(&mut self, slot: SlotId) {
+        let watched = &mut self.slots[slot];
         watched.in_storm = true;
         watched.storms += 1;
     }
@@ -104,12 +104,12 @@ impl Watchdogs {
 
 impl Watched {
     /// A pause frame takes effect; true if the watchdog has it ignored.
-    pub(super) fn see_pause(&mut self, lane: LaneId, settings: Watchdog, near: &mut Near) -> bool {
+    pub(super) fn see_pause(&mut self, slot: SlotId, settings: Watchdog, near: &mut Near) -> bool {
         let now = near.now();
         self.last_pause = now;
         if !self.armed {
             self.armed = true;
-            near.schedule(now + settings.detection, Event::Watchdog(lane));
+            near.schedule(now + settings.detection, Event::Watchdog(slot));
         }
         self.in_storm
     }

@@ -148,7 +148,7 @@ fn each_class_has_its_own_dynamic_threshold() {
             ClassSettings { alpha: Some(alphas[1]), ..class(&[2]) },
         ];
         let buffer = BufferPolicy::Shared { size: Bytes(pool), alpha: 99.0, reserved: Bytes(0) };
-        // Streams that no loss slows down, twice the link in each class, keep both queues at their limits.
+        // Datagrams that no loss slows down, twice the link in each class, keep both queues at their limits.
         let mut base = with_priorities(settings(config()), &config(), &[1, 2]);
         for transport in &mut base.transports {
             transport.datagrams = Some(DatagramSettings { rate: BitRate(1_000_000_000), payload: 1460 });

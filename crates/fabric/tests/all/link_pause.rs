@@ -1,4 +1,4 @@
-//! PAUSE of a whole link, slow receivers, streams of datagrams, jumbo frames: closed forms and conservation.
+//! PAUSE of a whole link, slow receivers, flows of datagrams, jumbo frames: closed forms and conservation.
 
 use crate::common::*;
 use pauseframe_fabric::{
@@ -21,9 +21,9 @@ fn datagrams(gbps: u64, payload: u32, code_point: u8) -> Transport {
     Transport { config: Arc::new(config()), priority: priority(code_point), datagrams }
 }
 
-/// A stream of n full datagrams alone takes n times the serialisation, then one more on the second link, and two delays.
+/// A flow of n full datagrams alone takes n times the serialisation, then one more on the second link, and two delays.
 #[test]
-fn a_stream_of_datagrams_to_the_picosecond() {
+fn a_flow_of_datagrams_to_the_picosecond() {
     let topology = star(2);
     let settings = Settings { transports: vec![datagrams(10, 1472, 0)], ..settings(config()) };
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 1472 * 100)]);
@@ -35,7 +35,7 @@ fn a_stream_of_datagrams_to_the_picosecond() {
     assert_eq!(network.packets_under_way(), 0);
 }
 
-/// Two streams at line rate into one link: half is lost, all is accounted for.
+/// Two flows of datagrams at line rate into one link: half is lost, all is accounted for.
 #[test]
 fn what_a_full_queue_drops_is_lost() {
     let topology = star(3);
@@ -61,7 +61,7 @@ fn what_a_full_queue_drops_is_lost() {
     assert!((10_000..=10_070).contains(&delivered), "{delivered}");
 }
 
-/// A stream faster than its host's link: the NIC fills, what finds one datagram waiting already is lost at the source.
+/// Datagrams faster than their host's link: the NIC fills, what finds one datagram waiting already is lost at the source.
 #[test]
 fn a_source_faster_than_its_link_loses_at_the_host() {
     let topology = star(2);

@@ -39,9 +39,9 @@ fn two_to_two() -> Topology {
     dumbbell(2, 2, wire, wire).expect("parameters in their bounds")
 }
 
-fn streams(topology: &Topology, until: Time) -> Vec<FlowSpec> {
-    let stream = |from, to| FlowSpec { stop: Some(until), ..flow(topology, from, to, u64::MAX) };
-    vec![stream("l0", "r0"), stream("l1", "r1")]
+fn sources(topology: &Topology, until: Time) -> Vec<FlowSpec> {
+    let source = |from, to| FlowSpec { stop: Some(until), ..flow(topology, from, to, u64::MAX) };
+    vec![source("l0", "r0"), source("l1", "r1")]
 }
 
 /// The one port of the dumbbell where two links meet one.
@@ -52,7 +52,7 @@ fn bottleneck(topology: &Topology) -> PortId {
 /// Backlogs of the bottleneck and limited rates of both flows after `from`, and the network.
 fn watched(settings: &Settings, from: Time, until: Time) -> (Vec<f64>, Vec<f64>, Network) {
     let topology = two_to_two();
-    let mut network = build(&topology, settings, &streams(&topology, until));
+    let mut network = build(&topology, settings, &sources(&topology, until));
     let plan =
         SamplePlan { every: Span::from_us(10), ports: vec![bottleneck(&topology)], workloads: vec![true] };
     network.sample(plan);
@@ -103,7 +103,7 @@ fn ended(now: Time) -> pauseframe_engine::Ending {
 
 fn captured(settings: &Settings, ports: &[PortId], until: Time) -> Vec<CapturedFrame> {
     let topology = two_to_two();
-    let mut network = build(&topology, settings, &streams(&topology, until));
+    let mut network = build(&topology, settings, &sources(&topology, until));
     network.capture(ports, 1_000_000);
     proceed(&mut network, until);
     network.take_frames()
@@ -155,7 +155,7 @@ fn the_syn_of_a_limited_queue_is_limited() {
     let mut settings = Settings { nic_buffer: 100_000, ..greedy(Some(lasting())) };
     settings.transports.push(tcp);
     let late = Time::ZERO + Span::from_ms(1);
-    let mut flows = streams(&topology, until);
+    let mut flows = sources(&topology, until);
     flows.push(FlowSpec { transport: 1, start: late, ..flow(&topology, "l0", "r0", MSS) });
     let mut network = build(&topology, &settings, &flows);
     network.capture(&[port(&topology, "l0", "left")], 1_000_000);
@@ -178,7 +178,7 @@ fn a_run_with_qcn_repeats_itself() {
     let until = Time::ZERO + Span::from_ms(5);
     let print = |seed| {
         let settings = Settings { seed, ..greedy(Some(qcn66())) };
-        run_until(&topology, &settings, &streams(&topology, until), until).1.fingerprint
+        run_until(&topology, &settings, &sources(&topology, until), until).1.fingerprint
     };
     assert_eq!(print(3), print(3));
     assert_ne!(print(3), print(4));

@@ -236,6 +236,7 @@ impl<'a> Workloads<'a> {
             timeouts: 0,
             ce_packets: 0,
             loss_probes: 0,
+            of_reply: pauseframe_fabric::Repeats::default(),
             undone: 0,
             datagrams: Datagrams::default(),
             connected: None,

@@ -198,11 +198,11 @@ pub(crate) fn transports(
             _ => {}
         }
     }
-    let streams = workloads.iter().filter_map(|workload| stream(workload.kind.as_ref()));
-    let priorities: Vec<u8> = streams.map(|udp| udp.priority).collect();
+    let sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
+    let priorities: Vec<u8> = sources.map(|udp| udp.priority).collect();
     let pauses = |pfc: &PfcSpec| {
-        let of_streams = priorities.iter().any(|priority| pfc.priorities.contains(priority));
-        pfc.pauses_links() || of_streams || transports.iter().any(|t| t.is_used && t.spec.lossless)
+        let of_sources = priorities.iter().any(|priority| pfc.priorities.contains(priority));
+        pfc.pauses_links() || of_sources || transports.iter().any(|t| t.is_used && t.spec.lossless)
     };
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
@@ -215,7 +215,7 @@ pub(crate) fn transports(
     }
 }
 
-fn stream(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
+fn udp_source(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
     match kind {
         Some(WorkloadKind::Udp(udp)) => Some(udp),
         _ => None,
@@ -228,7 +228,7 @@ const DATAGRAM_HEADERS: u64 = 28;
 /// A datagram fits the MTU: there is no fragmentation.
 pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Partial]) {
     for (index, workload) in workloads.iter().enumerate() {
-        let Some(udp) = stream(workload.kind.as_ref()) else { continue };
+        let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
         let path = format!("workload.{index}.datagram");
         let most = Bytes(host.mtu.0.saturating_sub(DATAGRAM_HEADERS));
         if udp.datagram > most && !ledger.failed(&path) && !ledger.failed("host.mtu") {

@@ -256,9 +256,9 @@ impl Receiver {
     }
 
     /// Data went out at `now`: if in reply to data, the exchange is interactive and ACKs can travel with them.
-    pub(crate) fn data_sent(&mut self, now: Time) {
+    pub(crate) fn data_sent(&mut self, now: Time, config: &Config) {
         if let Some(acks) = self.adaptive.as_mut().and_then(|adaptive| adaptive.acks.as_mut()) {
-            acks.on_data_sent(now);
+            acks.on_data_sent(now, config);
         }
     }
 

@@ -1,8 +1,7 @@
 //! When Linux 6.1 acknowledges: quick ACKs, the adaptive timeout `ato`, interactive ("pingpong") mode, ACKs of pushed
 //! data, and compressed SACKs (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_timer.c`).
 //!
-//! The kernel measures gaps between segments in jiffies; here they are exact, only the expiry of the delayed ACK falls
-//! on a tick. `rcv_mss`, the kernel's guess of the peer's segment size, begins at 536 bytes.
+//! Gaps between segments are whole ticks, as the kernel's in jiffies. `rcv_mss`, the kernel's guess of the peer's segment size, begins at 536 bytes.
 
 use super::adaptive::COMPRESSION;
 use crate::config::{Config, DelayedAckForm};
@@ -79,7 +78,7 @@ impl LinuxAcks {
                 self.ato = least;
             }
             Some(before) => {
-                let pause = now.saturating_since(before);
+                let pause = config.rto.elapsed(before, now);
                 if pause <= least / 2 {
                     self.ato = self.ato / 2 + least / 2;
                 } else if pause < self.ato {
@@ -177,8 +176,8 @@ impl LinuxAcks {
     }
 
     /// `tcp_event_data_sent`: a reply within the timeout.
-    pub(super) fn on_data_sent(&mut self, now: Time) {
-        if self.last_data.is_some_and(|last| now.saturating_since(last) < self.ato) {
+    pub(super) fn on_data_sent(&mut self, now: Time, config: &Config) {
+        if self.last_data.is_some_and(|last| config.rto.elapsed(last, now) < self.ato) {
             self.pingpong = true;
         }
     }

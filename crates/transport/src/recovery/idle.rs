@@ -5,6 +5,7 @@
 //!
 //! Left out: RFC 7661's pipeACK, which Linux does not have either.
 
+use crate::config::RtoConfig;
 use pauseframe_units::{Span, Time};
 
 /// How much of the window was used lately.
@@ -26,8 +27,8 @@ impl Default for Usage {
 
 impl Usage {
     /// How long nothing was sent, if that is more than `rto`; then the books begin anew.
-    pub(super) fn end_idle(&mut self, rto: Span, now: Time) -> Option<Span> {
-        let idle = now.saturating_since(self.last_sent);
+    pub(super) fn end_idle(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
+        let idle = clock.elapsed(self.last_sent, now);
         if idle <= rto {
             return None;
         }
@@ -46,9 +47,9 @@ impl Usage {
     }
 
     /// `flight` bytes of the window are used; the most of the last `rto`, once that is over.
-    pub(super) fn note_part(&mut self, flight: u64, rto: Span, now: Time) -> Option<u64> {
+    pub(super) fn note_part(&mut self, flight: u64, rto: Span, now: Time, clock: &RtoConfig) -> Option<u64> {
         self.used = self.used.max(flight);
-        if now.saturating_since(self.since) < rto {
+        if clock.elapsed(self.since, now) < rto {
             return None;
         }
         let used = self.used;

@@ -36,7 +36,10 @@ impl Sender {
             if offloads {
                 self.note_super_packet();
             }
-            self.arm_after_sending(now, config);
+            if !probes {
+                // After a probe runs the timeout, in full (Linux: `tcp_write_xmit` schedules no probe if `push_one` is 2).
+                self.arm_after_sending(now, config);
+            }
         }
         self.note_sent(now);
         self.note_on_line(outgoing.len, now);
@@ -201,7 +204,7 @@ impl Sender {
         }
         let rto = self.rtt.rto(&config.rto);
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        let Some(mut idle) = refined.usage.end_idle(rto, now) else { return };
+        let Some(mut idle) = refined.usage.end_idle(rto, now, &config.rto) else { return };
         let floor = config.initial_window.max(u64::from(self.window.mss)).min(self.window.cwnd);
         if kind == IdleRestart::Rfc5681 {
             self.window.cwnd = floor;
@@ -230,7 +233,7 @@ impl Sender {
         }
         let flight = self.scoreboard.flight(self.snd_nxt - self.snd_una);
         let rto = self.rtt.rto(&config.rto);
-        let Some(used) = refined.usage.note_part(flight, rto, now) else { return };
+        let Some(used) = refined.usage.note_part(flight, rto, now, &config.rto) else { return };
         let used = used.max(config.initial_window);
         // A writer that waits for room in the send buffer (SOCK_NOSPACE) is not what leaves the window unused.
         if self.phase == Phase::Open && used < self.window.cwnd && !self.is_writer_waiting() {

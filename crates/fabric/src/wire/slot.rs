@@ -7,7 +7,7 @@ use pauseframe_units::Time;
 /// One class of a port: its egress queue, and what it has sent. One cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(crate) struct Lane {
+pub(crate) struct Slot {
     pub(crate) queue: Fifo,
     /// Packets sent. Their bytes are not beside them: the compiler would add to both as to a vector, which takes three times the
     /// instructions.
@@ -21,14 +21,14 @@ pub(crate) struct Lane {
     pub(crate) switch: SwitchId,
     pub(crate) tx_bytes: u64,
     /// Sum over packets of bytes times time, plus when they left and minus when they joined, modulo 2^128, in
-    /// byte * ps: what [`Lane::backlog_time`] is made of.
+    /// byte * ps: what [`Slot::backlog_time`] is made of.
     moments: u128,
 }
 
-impl Lane {
+impl Slot {
     /// Of `switch`, or in a NIC (none).
-    pub(crate) const fn idle(switch: SwitchId) -> Lane {
-        Lane {
+    pub(crate) const fn idle(switch: SwitchId) -> Slot {
+        Slot {
             queue: Fifo::EMPTY,
             backlog: 0,
             backlog_max: 0,
