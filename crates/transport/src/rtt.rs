@@ -117,7 +117,10 @@ impl RtoConfig {
     /// to 10.2.
     #[inline]
     fn whole_ticks(&self, rto: Span) -> Span {
-        let tick = if self.wheel { self.granularity.0.max(1) } else { 1 };
+        if !self.wheel {
+            return rto;
+        }
+        let tick = self.granularity.0.max(1);
         Span(rto.0.div_ceil(tick).saturating_mul(tick))
     }
 
