@@ -20,7 +20,7 @@ pub enum Metric {
     Ingress,
     /// In-order bytes delivered over the last interval, Gb/s.
     Goodput,
-    /// Congestion window of the sender, bytes.
+    /// Congestion window of the sender (of a request and its response: of the end that sends more), bytes.
     Cwnd,
     /// Slow-start threshold, bytes; no sample while infinite.
     Ssthresh,
@@ -142,14 +142,17 @@ impl Sampler {
             let delivered = view.delivered(*flow, record);
             add(Metric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
-            let FlowSpec { source, destination, transport, .. } = record.spec;
+            let FlowSpec { source, destination, size, reply, transport, .. } = record.spec;
             let class = view.plan.class_of_transport[usize::from(transport)];
-            let (cell, host) = (view.cell(source), view.plan.host_number(source));
-            if let Some(rate) = cell.endpoints.limited_rate(host, destination, class, &cell.ports) {
+            // A small request draws a large response: who sends more is whose window tells something.
+            let side = usize::from(reply > size);
+            let [from, to] = if side == 0 { [source, destination] } else { [destination, source] };
+            let (cell, host) = (view.cell(from), view.plan.host_number(from));
+            if let Some(rate) = cell.endpoints.limited_rate(host, to, class, &cell.ports) {
                 add(Metric::QcnRate, rate.as_gbps_f64());
             }
             // Datagrams have no sender to ask.
-            let Some(sender) = view.end(*flow, 0, record).map(|end| &end.connection) else {
+            let Some(sender) = view.end(*flow, side, record).map(|end| &end.connection) else {
                 return record.status == FlowStatus::Running;
             };
             add(Metric::Cwnd, sender.cwnd() as f64);
