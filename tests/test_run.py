@@ -254,6 +254,18 @@ def test_probes_count_until_the_job_is_complete():
     assert flows["reply_retransmits"].sum() == first["retransmits"].sum() == first["loss_probes"].sum()
 
 
+def test_the_window_of_a_response_is_that_of_who_sends_it():
+    text = (
+        BETWEEN.replace('response = "1 KB"', 'response = "1 MB"')
+        + '[record.series]\nevery = "1 ms"\nflows = ["requests"]\n'
+    )
+    series = pl.DataFrame(pf.run(text, progress=False).series)
+    windows = series.filter(pl.col("metric") == "cwnd_bytes")["value"]
+    # The client's own stays at ten segments: it sends 16 bytes at a time.
+    assert windows.len() > 20
+    assert windows.max() > 20 * 1448
+
+
 def test_load_of_nothing(tmp_path):
     with pytest.raises(FileNotFoundError):
         pf.load(tmp_path)
