@@ -245,7 +245,8 @@ def test_probes_count_until_the_job_is_complete():
     flows = pl.DataFrame(pf.run(text, progress=False).flows).with_columns(pl.col("dst").cast(pl.String))
     assert flows.filter(pl.col("status") == "finished").height == 40
     first, last = (flows.filter(pl.col("dst") == name) for name in ("host1", "host2"))
-    assert first["fct_us"].max() < 9_000 < last["fct_us"].min()
+    assert (first["fct_us"] < 9_000).all()
+    assert (last["fct_us"] > 9_000).all()
     # Not in the first rounds, where the client's ACKs are quick.
     assert 10 < first.filter(pl.col("loss_probes") == 1).height <= 20
     assert first["loss_probes"].equals(first["reply_loss_probes"].alias("loss_probes"))
@@ -263,7 +264,7 @@ def test_the_window_of_a_response_is_that_of_who_sends_it():
     windows = series.filter(pl.col("metric") == "cwnd_bytes")["value"]
     # The client's own stays at ten segments: it sends 16 bytes at a time.
     assert windows.len() > 20
-    assert windows.max() > 20 * 1448
+    assert (windows > 20 * 1448).any()
 
 
 def test_load_of_nothing(tmp_path):
