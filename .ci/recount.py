@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """docs/validation/papers.md and README's line about it: the verdicts of verdicts.json, counted.
 
-`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares.
+`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json that
+`pauseframe reproduce --seed 1001 --out FOLDER` writes, the page tells how far those agree:
+
+    .ci/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
 
+import json
 import re
 import sys
 from collections import Counter
@@ -23,6 +27,8 @@ import switches
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
+UNSEEN = Path(__file__).parent / "unseen.json"
+"""By first seed and claim, the verdicts of the parts by five seeds that those of the page have not seen."""
 LINE = re.compile(r"(?<=<!-- make recount -->\n).*\n")
 PAPERS = {
     "bolt": "TCP-Bolt (INFOCOM 2014)",
@@ -72,6 +78,7 @@ def page(claims: list[Judged]) -> str:
         *hanging(),
         *scanned(),
         *edges(claims),
+        *unseen(claims),
         *loosened(claims),
     ]
     return "\n".join(parts) + "\n"
@@ -202,6 +209,41 @@ def edges(claims: list[Judged]) -> Iterator[str]:
                 yield f"| {' | '.join(map(_cell, cells))} |"
 
 
+def unseen(claims: list[Judged]) -> Iterator[str]:
+    """How far the verdicts of other seeds agree, and which do not."""
+    yield "\n## With other seeds\n\nThe same experiments at the reduced size, judged by five other seeds each.\n"
+    yield "| seeds from | parts | with the verdict above | claims | with the verdict above |\n|---|---|---|---|---|"
+    others: list[str] = []
+    for seed, found in json.loads(UNSEEN.read_text(encoding="utf-8")).items():
+        parts: list[bool] = []
+        whole: list[bool] = []
+        for experiment, claim, sizes in claims:
+            if claim.id not in found or verdict((experiment, claim, sizes)) == "not run":
+                continue
+            known = sizes["quick"]["parts"]
+            same = [part["verdict"] == other for part, other in zip(known, found[claim.id], strict=True)]
+            parts += same
+            whole.append(sizes["quick"]["verdict"] == max(found[claim.id], key=VERDICTS.index))
+            for number, (part, other) in enumerate(zip(known, found[claim.id], strict=True), start=1):
+                if part["verdict"] != other:
+                    edge = "at the edge" if part["at_edge"] else "**not listed above**"
+                    others.append(f"| {seed} | {claim.id}.{number} | {part['verdict']} | {other} | {edge} |")
+        shares = [f"{len(one)} | {sum(one)} ({sum(one) / len(one):.1%})" for one in (parts, whole)]
+        yield f"| {seed} | {' | '.join(shares)} |"
+    yield "\n| seeds from | part | above | by these | |\n|---|---|---|---|---|"
+    yield from others
+
+
+def take_unseen(seed: str, files: list[str]) -> None:
+    """Adds the verdicts of a run of `pauseframe reproduce` with another first seed."""
+    known = json.loads(UNSEEN.read_text(encoding="utf-8")) if UNSEEN.exists() else {}
+    for name in files:
+        for claim in json.loads(Path(name).read_text(encoding="utf-8")):
+            if claim["size"] == "quick":
+                known.setdefault(seed, {})[claim["id"]] = [part["verdict"] for part in claim["parts"]]
+    UNSEEN.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def loosened(claims: list[Judged]) -> Iterator[str]:
     """Bands and measures that are not those of the table."""
     yield "\n## Bands that are not the table's\n\n| part | band | why |\n|---|---|---|"
@@ -221,6 +263,8 @@ def _cell(text: str) -> str:
 
 def main() -> int:
     """Writes page and line."""
+    if sys.argv[1:2] == ["--unseen"]:
+        take_unseen(sys.argv[2], sys.argv[3:])
     claims = judged()
     PAGE.write_text(page(claims), encoding="utf-8")
     README.write_text(LINE.sub(readme_line(claims), README.read_text(encoding="utf-8")), encoding="utf-8")
