@@ -212,24 +212,27 @@ def edges(claims: list[Judged]) -> Iterator[str]:
 def unseen(claims: list[Judged]) -> Iterator[str]:
     """How far the verdicts of other seeds agree, and which do not."""
     yield "\n## With other seeds\n\nThe same experiments at the reduced size, judged by five other seeds each.\n"
-    yield "| seeds from | parts | with the verdict above | claims | with the verdict above |\n|---|---|---|---|---|"
+    yield "| seeds from | papers that were run | parts | with the verdict above | claims | with the verdict above |"
+    yield "|---|---|---|---|---|---|"
     others: list[str] = []
     for seed, found in json.loads(UNSEEN.read_text(encoding="utf-8")).items():
         parts: list[bool] = []
         whole: list[bool] = []
+        papers: set[str] = set()
         for experiment, claim, sizes in claims:
             if claim.id not in found or verdict((experiment, claim, sizes)) == "not run":
                 continue
             known = sizes["quick"]["parts"]
             same = [part["verdict"] == other for part, other in zip(known, found[claim.id], strict=True)]
             parts += same
+            papers.add(experiment.key)
             whole.append(sizes["quick"]["verdict"] == max(found[claim.id], key=VERDICTS.index))
             for number, (part, other) in enumerate(zip(known, found[claim.id], strict=True), start=1):
                 if part["verdict"] != other:
                     edge = "at the edge" if part["at_edge"] else "**not listed above**"
                     others.append(f"| {seed} | {claim.id}.{number} | {part['verdict']} | {other} | {edge} |")
         shares = [f"{len(one)} | {sum(one)} ({sum(one) / len(one):.1%})" for one in (parts, whole)]
-        yield f"| {seed} | {' | '.join(shares)} |"
+        yield f"| {seed} | {', '.join(key for key in PAPERS if key in papers)} | {' | '.join(shares)} |"
     yield "\n| seeds from | part | above | by these | |\n|---|---|---|---|---|"
     yield from others
 

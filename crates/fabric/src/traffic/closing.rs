@@ -26,8 +26,7 @@ impl Traffic {
         if is_kept {
             self.end_exchange(opener, now);
         } else {
-            let current = self.open.get(&opener).map_or(opener, |open| open.current);
-            self.end_part(current, now);
+            self.end_part(self.carried_by(opener), now);
             self.close(opener, Order::Close, now);
         }
     }

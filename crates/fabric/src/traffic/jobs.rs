@@ -22,6 +22,11 @@ impl Traffic {
         Some((spec.workload, spec.query?))
     }
 
+    /// The flow that the connection of `opener` carries now, or carried last.
+    pub(super) fn carried_by(&self, opener: u32) -> u32 {
+        self.open.get(&opener).map_or(opener, |open| open.current)
+    }
+
     /// `flow` begins.
     pub(super) fn begin_part(&mut self, flow: u32) {
         if let Some(job) = self.job_of(flow) {
@@ -31,7 +36,7 @@ impl Traffic {
 
     /// The exchange that the connection of `opener` carries is over; with the last of its job all of them end.
     pub(super) fn end_exchange(&mut self, opener: u32, now: Time) {
-        let current = self.open.get(&opener).map_or(opener, |open| open.current);
+        let current = self.carried_by(opener);
         let Some(job) = self.job_of(current) else {
             self.order_end_of_exchange(opener, current, now);
             return;

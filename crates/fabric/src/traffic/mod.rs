@@ -298,8 +298,7 @@ impl Traffic {
             News::Complete => self.go_on_or_close(opener, now),
             News::Failed(_) => {
                 self.forget_kept(opener);
-                let current = self.open.get(&opener).map_or(opener, |open| open.current);
-                self.end_part(current, now);
+                self.end_part(self.carried_by(opener), now);
                 // The other end has nobody to talk to.
                 self.order(address ^ 1, Order::Free, now);
                 self.close_books(opener, now);
