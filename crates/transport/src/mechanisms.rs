@@ -27,6 +27,7 @@ mechanisms! {
     PacketCounting = "packet_counting", "Windows and PRR count packets, however short (`tcp_cwnd_reduction`)";
     PrrFromWindow = "prr_from_window", "PRR reduces the window, not what is in flight (`tcp_init_cwnd_reduction`)";
     PushOfFullBuffer = "push_of_full_buffer", "A write that fills the send buffer pushes (`tcp_push`)";
+    RecoveryAgain = "recovery_again", "A recovery ends into another one while a loss found during it is not repaired, even if it was sent again (`tcp_time_to_recover`)";
     RttOfSack = "rtt_of_sack", "Where the cumulative ACK gives no round-trip time, SACK does, and restarts the timer (`tcp_ack_update_rtt`, `tcp_clean_rtx_queue`)";
     RttOfTimestamp = "rtt_of_timestamp", "The ACK of a retransmission is timed by the echoed timestamp (`tcp_ack_update_rtt`)";
     SmallQueues = "small_queues", "A socket keeps a millisecond of its rate in its host (`tcp_small_queue_check`)";
