@@ -24,6 +24,7 @@ mechanisms! {
     Frto = "frto", "A timeout is taken back when the originals arrive (`tcp_process_loss`)";
     GroCe = "gro_ce", "GRO merges no frame with CE with one without (`inet_gro_receive`)";
     GroPush = "gro_push", "PSH ends what GRO merges (`tcp_gro_receive`)";
+    GrowthAtEnd = "growth_at_end", "The ACK that ends a recovery opens the window like any other (`tcp_cong_control`)";
     PacketCounting = "packet_counting", "Windows and PRR count packets, however short (`tcp_cwnd_reduction`)";
     PrrFromWindow = "prr_from_window", "PRR reduces the window, not what is in flight (`tcp_init_cwnd_reduction`)";
     PushOfFullBuffer = "push_of_full_buffer", "A write that fills the send buffer pushes (`tcp_push`)";

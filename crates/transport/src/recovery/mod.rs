@@ -33,6 +33,7 @@ pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
 use crate::cc::{AckSample, Algorithm, Congestion};
 use crate::config::Config;
+use crate::mechanisms::Mechanism;
 use crate::segment::Segment;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
@@ -124,6 +125,12 @@ impl Sender {
             // Linux `tcp_may_raise_cwnd`: the ACK that ends it too, so that a window of one segment is not left behind.
             (Phase::Loss, Phase::Open) if config.recovery.rto_growth == RtoGrowth::Delivered => {
                 self.growth_after_timeout(sample, config)
+            }
+            // Linux `tcp_cong_control`: with the state as it is then, by what it newly delivers.
+            (Phase::Recovery, Phase::Open)
+                if config.recovery.count_packets && config.has(Mechanism::GrowthAtEnd) =>
+            {
+                sample.acked
             }
             // An ACK that ends recovery covers data that arrived long before: it does not open the window.
             _ => return,
