@@ -150,6 +150,11 @@ impl Scoreboard {
         self.lost > 0 || self.resent > 0
     }
 
+    /// Bytes presumed lost and sent again, and that copy not known to have arrived.
+    pub(crate) fn resent(&self) -> u64 {
+        u64::from(self.resent)
+    }
+
     /// Bytes sacked.
     pub(crate) fn sacked(&self) -> u64 {
         self.sacked

@@ -205,7 +205,7 @@ impl Sender {
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
     pub(super) fn enter_recovery(&mut self, config: &Config, stats: &mut Stats) {
-        self.remember_for_undo();
+        self.remember_for_undo(self.scoreboard.resent());
         let reduced = self.reduce_for_loss(config);
         if !config.recovery.prr {
             self.window.cwnd = reduced;
@@ -301,7 +301,7 @@ impl Sender {
         };
         self.begin_frto(!again || self.phase == Phase::Loss, config);
         if !again {
-            self.remember_for_undo();
+            self.remember_for_undo(0);
             self.window.ssthresh = self.reduce_for_loss(config);
         }
         self.cc.on_timeout();
