@@ -199,6 +199,8 @@ impl Scoreboard {
     }
 
     /// Takes `len` bytes of a segment in `state` out of the counts.
+    #[cold]
+    #[inline(never)]
     fn forget(&mut self, state: u8, len: u64) {
         let len = self.weigh(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
