@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from pauseframe import RunError, ScenarioError
+from pauseframe import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import Measured, judge
 from pauseframe.reproduce.measure import _rows, measure
@@ -492,6 +492,25 @@ def planned():
     experiments = [one for one in find_experiments(ROOT / "experiments") if not one.spec.function]
     assert all(plan(one, "full", [1]) for one in experiments if not one.scored)
     return [cell for one in experiments for cell in plan(one, "quick", [1])]
+
+
+def test_a_change_below_a_table_that_a_variant_has_off_switches_nothing_on():
+    """QCN's timer, set for all variants, switched QCN on in those that have none."""
+    (experiment,) = select(find_experiments(), "cee/arrivals")
+    timers = {
+        cell.variant: tomllib.loads(cell.run.toml)["qcn"]
+        for cell in plan(experiment, "quick", [1], {"qcn.timer": "1 ms"})
+    }
+    assert timers["base"] is False
+    assert timers["qcn20"]["timer"] == "1 ms"
+
+
+def test_a_change_that_is_for_no_run_is_refused(tmp_path):
+    (experiment,) = select(find_experiments(), "bolt/fig01")
+    with pytest.raises(InputError, match=r"qcn.timer: its table is switched off in all variants of bolt/fig01"):
+        plan(experiment, "quick", [1], {"qcn.timer": "1 ms"})
+    with pytest.raises(InputError, match="bolt/fig14: no runs of one scenario, so that --set has nothing to change"):
+        reproduce(select(find_experiments(), "bolt/fig14"), tmp_path, changes={"transport.mss": "1000 B"})
 
 
 def test_all_experiments_of_the_checkout_are_right_and_plan(planned):
