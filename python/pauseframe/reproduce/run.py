@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import tomllib
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
@@ -25,6 +26,8 @@ from pauseframe.sweep.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from pydantic import JsonValue
 
     from pauseframe.reproduce.judge import Measured, Verdict
     from pauseframe.reproduce.spec import Experiment, Settings, Size, Stage
@@ -157,11 +160,10 @@ def reproduce(
     """
     if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
         raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
+    if changes:
+        _tell_unchanged(experiments)
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
-    cells = {
-        one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id], changes)
-        for one in experiments
-    }
+    cells = {one.id: plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else [] for one in experiments}
     store = Store(out / STORE)
     store.root.mkdir(parents=True, exist_ok=True)  # where nothing runs, too: the folder is known again by it
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
@@ -172,22 +174,67 @@ def reproduce(
         for one in experiments
     ]
     judgements = {claim.claim.id: claim for outcome in found for claim in outcome.judgements}
-    return [replace(outcome, told=_told(outcome, judgements), changes=changes or {}) for outcome in found]
+    return [
+        replace(
+            outcome,
+            told=_told(outcome, judgements),
+            changes=(changes or {}) if outcome.experiment.runs_a_scenario else {},
+        )
+        for outcome in found
+    ]
+
+
+def _tell_unchanged(experiments: Sequence[Experiment]) -> None:
+    """Raises InputError where no experiment has a scenario that could be changed."""
+    names = ", ".join(one.id for one in experiments if not one.runs_a_scenario)
+    if not any(one.runs_a_scenario for one in experiments):
+        raise InputError(f"{names}: no runs of one scenario, so that --set has nothing to change")
+    if names:
+        sys.stderr.write(f"{names}: no runs of one scenario, --set changes nothing there\n")
 
 
 def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Settings | None = None) -> list[Cell]:
-    """All runs of an experiment. Raises ScenarioError with every mistake in any of them."""
-    cells = []
+    """All runs of an experiment. Raises ScenarioError with every mistake in any of them.
+
+    `changes` below a table that a variant has switched off are not for that variant: QCN's timer switches no QCN on.
+    Raises InputError for a change that is for none.
+    """
+    cells, idle = [], set(changes or {})
     for variant in experiment.spec.variants:
         source = Source.read(experiment.scenario)
-        source.set(experiment.settings_of(variant, size) | (changes or {}))
-        source.vary(experiment.axes_of(size), seeds=list(seeds))
+        source.set(experiment.settings_of(variant, size))
         try:
+            apt = _apt(changes, source)
+            source.set(apt)
+            idle -= set(apt)
+            source.vary(experiment.axes_of(size), seeds=list(seeds))
             cells += [Cell(experiment, variant, run) for run in source.plan().runs]
         except ScenarioError as error:
             sys.stderr.write(f"{experiment.source}: variant {variant}\n")
             raise error from None
+    if idle:
+        raise InputError(f"{', '.join(sorted(idle))}: its table is switched off in all variants of {experiment.id}")
     return cells
+
+
+def _apt(changes: Settings | None, source: Source) -> Settings:
+    """Without those below a table that is switched off (`qcn = false`)."""
+    if not changes:
+        return {}
+    resolved = tomllib.loads(source.resolve().toml)
+    return {path: value for path, value in changes.items() if not _is_off(resolved, path)}
+
+
+def _is_off(resolved: JsonValue, path: str) -> bool:
+    for key in path.split(".")[:-1]:
+        match resolved:
+            case dict():
+                resolved = resolved.get(key)
+            case list() if key.isdecimal() and int(key) < len(resolved):
+                resolved = resolved[int(key)]
+            case _:
+                return False
+    return resolved is False
 
 
 def plan_stage(experiment: Experiment, stage: Stage, settings: Sequence[Settings]) -> list[Cell]:
