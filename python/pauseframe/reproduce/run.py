@@ -10,11 +10,10 @@ import itertools
 import sys
 import tomllib
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._core import InputError, RunError, ScenarioError
-from pauseframe.reproduce import expected, scan, why
+from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
@@ -24,7 +23,7 @@ from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -170,7 +169,7 @@ def reproduce(
     found = [
         _halved(one, size, store, jobs, progress)
         if one.spec.stages
-        else _measured(one, size, drawn[one.id], cells[one.id], store, failed)
+        else _measured(one, size, drawn[one.id], cells[one.id], store, failed, jobs=jobs, progress=progress)
         for one in experiments
     ]
     judgements = {claim.claim.id: claim for outcome in found for claim in outcome.judgements}
@@ -293,11 +292,19 @@ def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bo
 
 
 def _measured(
-    experiment: Experiment, size: Size, seeds: list[int], cells: Sequence[Cell], store: Store, failed: dict[str, str]
+    experiment: Experiment,
+    size: Size,
+    seeds: list[int],
+    cells: Sequence[Cell],
+    store: Store,
+    failed: dict[str, str],
+    *,
+    jobs: int | None,
+    progress: bool | None,
 ) -> Outcome:
     failures = _failures(cells, failed)
     if experiment.spec.function:
-        points = _function(experiment)(size, seeds)
+        points = functions.measured(experiment.spec.function, size, seeds, store.root, jobs, progress)
     else:
         points = [point for cell in cells if cell.run.key not in failed for point in _points(cell, store, size)]
     try:
@@ -325,9 +332,3 @@ def _points(cell: Cell, store: Store, size: Size) -> list[Point]:
         Point(cell.variant, cell.run.seed, one.metric, one.value, one.at, cell.run.axes, one.samples, one.beyond)
         for one in rows
     ]
-
-
-def _function(experiment: Experiment) -> Callable[[Size, Sequence[int]], list[Point]]:
-    module, _, name = experiment.spec.function.partition(":")
-    function: Callable[[Size, Sequence[int]], list[Point]] = getattr(import_module(module), name)
-    return function
