@@ -229,6 +229,8 @@ impl Algorithm for Cubic {
         let state = &mut *self.0;
         let cwnd = window.cwnd / u64::from(window.mss);
         state.epoch_start = None;
+        // What is earned towards the next segment is lost (`tcp_init_cwnd_reduction`).
+        state.acked = 0;
         let shrunk = cwnd < state.w_max && state.fast_convergence;
         state.w_max = if shrunk { cwnd * (SCALE + state.beta) / (2 * SCALE) } else { cwnd };
         (cwnd * state.beta / SCALE).max(2) * u64::from(window.mss)
@@ -238,6 +240,7 @@ impl Algorithm for Cubic {
     fn on_timeout(&mut self) {
         let state = &mut *self.0;
         state.cnt = 0;
+        state.acked = 0;
         state.w_max = 0;
         state.last_cwnd = 0;
         state.last_time = 0;

@@ -88,12 +88,14 @@ impl Sender {
         }
     }
 
-    /// A reduction for a loss begins; call before the window changes.
-    pub(super) fn remember_for_undo(&mut self) {
+    /// A reduction for a loss begins; call before the window changes. `resent`: bytes of copies on their way.
+    pub(super) fn remember_for_undo(&mut self, resent: u64) {
+        let resent = resent.div_ceil(u64::from(self.window.mss)) as u32;
         // In a window that ECE has reduced there is nothing to give back.
         let before = (self.phase != Phase::Cwr).then(|| (self.window.cwnd, self.current_ssthresh()));
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.undo.begin(self.snd_una, before);
+            let copies = resent + u32::from(refined.probe.is_copy());
+            refined.undo.begin(self.snd_una, before, copies);
         }
     }
 
