@@ -229,18 +229,19 @@ impl Algorithm for Cubic {
         let state = &mut *self.0;
         let cwnd = window.cwnd / u64::from(window.mss);
         state.epoch_start = None;
-        // What is earned towards the next segment is lost (`tcp_init_cwnd_reduction`).
-        state.acked = 0;
         let shrunk = cwnd < state.w_max && state.fast_convergence;
         state.w_max = if shrunk { cwnd * (SCALE + state.beta) / (2 * SCALE) } else { cwnd };
         (cwnd * state.beta / SCALE).max(2) * u64::from(window.mss)
+    }
+
+    fn forget_earned(&mut self) {
+        self.0.acked = 0;
     }
 
     /// As Linux: what was known of the path is forgotten, and `HyStart` looks again.
     fn on_timeout(&mut self) {
         let state = &mut *self.0;
         state.cnt = 0;
-        state.acked = 0;
         state.w_max = 0;
         state.last_cwnd = 0;
         state.last_time = 0;

@@ -56,19 +56,6 @@ fn keeps_beta_and_converges_fast() {
     assert_eq!(slow.0.w_max, 900);
 }
 
-/// Linux `tcp_init_cwnd_reduction` (`snd_cwnd_cnt`): with windows of a few segments it decides whether the next one comes.
-#[test]
-fn a_reduction_takes_what_was_earned() {
-    let mut cubic = Cubic::new(without_hystart());
-    let mut window = Window { ssthresh: 4 * MSS, ..window_of(4) };
-    for at_us in 1..=8 {
-        cubic.increase(&mut window, &AckSample { now: Time(at_us * 1_000_000), ..sample(MSS, 0, 0) });
-    }
-    assert!(cubic.0.acked > 0, "some of the next segment is earned");
-    cubic.reduced(&window, Congestion::Loss);
-    assert_eq!(cubic.0.acked, 0);
-}
-
 /// Between two losses: W(t) = C (t - K)^3 + `w_max` with K = cbrt(`w_max` (1 - beta) / C) (RFC 9438 §4.2). The window of each
 /// round trip must lie between the curve at its begin and a round trip after it, within a segment and the steps of
 /// the integer arithmetic.

@@ -305,6 +305,7 @@ impl Sender {
             self.window.ssthresh = self.reduce_for_loss(config);
         }
         self.cc.on_timeout();
+        self.forget_earned();
         let recent = self.rack_rtt(config).map(|rtt| Time(now.0.saturating_sub(rtt.0)));
         self.scoreboard.mark_all_lost(self.snd_una, recent);
         self.phase = Phase::Loss;

@@ -50,7 +50,15 @@ impl Sender {
     /// What congestion control makes of the window `struck`, in whole segments where they are counted.
     pub(super) fn reduced(&mut self, struck: Window, cause: Congestion) -> u64 {
         let reduced = self.cc.reduced(&struck, cause);
+        self.forget_earned();
         self.scoreboard.whole(reduced).max(u64::from(self.window.mss))
+    }
+
+    /// Where windows count packets, a reduction takes what is earned towards the next one.
+    pub(super) fn forget_earned(&mut self) {
+        if self.scoreboard.counts_packets() {
+            self.cc.forget_earned();
+        }
     }
 
     /// A reduction to ssthresh begins. One that is under way goes on.
