@@ -2,7 +2,7 @@
 //! window have passed since it was sent. Also finds lost retransmissions.
 //!
 //! As in Linux the reordering window is a quarter of the minimum RTT, zero while no reordering was seen and three
-//! segments are sacked or recovery is on. Left out: the minimum RTT forgets nothing (Linux: five minutes).
+//! segments are sacked or recovery is on, and D-SACK widens it only where reordering was seen before (RFC 8985: always). Left out: the minimum RTT forgets nothing (Linux: five minutes).
 
 use super::delivery::Delivery;
 use pauseframe_units::{Span, Time};
@@ -45,11 +45,13 @@ impl Rack {
                 self.latest = (sent_at, end);
             }
         }
+        // Linux `tcp_dsack_seen`: a copy that was needless for another reason than reordering widens nothing.
+        let dsack = news.dsack && self.reordering_seen;
         self.reordering_seen |= news.reordered;
         if self.dsack_round.is_some_and(|round| snd_una >= round) {
             self.dsack_round = None;
         }
-        if news.dsack && self.dsack_round.is_none() {
+        if dsack && self.dsack_round.is_none() {
             self.dsack_round = Some(snd_nxt);
             self.reo_wnd_mult = (self.reo_wnd_mult + 1).min(0xff);
             self.reo_wnd_persist = PERSIST;
@@ -103,6 +105,18 @@ mod tests {
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
         rack.end_recovery();
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
+    }
+
+    /// Linux `tcp_dsack_seen` asks for `reord_seen`, as it was before this ACK.
+    #[test]
+    fn without_reordering_dsack_widens_nothing() {
+        let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
+        let mut rack = Rack::default();
+        let news = Delivery { dsack: true, reordered: true, ..Delivery::default() };
+        rack.advance(&news, Time::ZERO, 1000, 9000);
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
+        rack.advance(&news, Time::ZERO, 9000, 12_000);
+        assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
     }
 
     #[test]
