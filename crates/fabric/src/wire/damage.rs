@@ -1,6 +1,7 @@
 //! Wires that damage frames.
 
 use super::counters::Gone;
+use super::own::{NodePorts, OwnPort};
 use crate::frame::{Content, PacketId};
 use crate::near::Near;
 use pauseframe_engine::{Rng, stream};
@@ -32,14 +33,14 @@ pub(crate) struct Errors {
     /// By port: when the frame that was cut off would have been over; empty without failures.
     pub(super) cut: Vec<Time>,
     /// By port; empty if no wire is bad.
-    of_port: Vec<Option<BadWire>>,
+    pub(super) of_port: Vec<Option<BadWire>>,
     /// By port, pause frames not counted; empty without failures or bad wires.
     pub(super) lost_on_wire: Vec<Gone>,
 }
 
 /// How often the frames on a wire are damaged, up to when, and the draws.
 #[derive(Clone, Debug)]
-struct BadWire {
+pub(super) struct BadWire {
     model: ErrorModel,
     stop: Time,
     rng: Rng,
@@ -70,12 +71,13 @@ impl Errors {
         near.hot.tapped = true;
         near.expect_losses();
     }
+}
 
+impl NodePorts<'_> {
     /// A frame goes on the wire of `port`: whether it arrives whole is drawn here.
-    pub(super) fn damage(&mut self, port: PortId, index: PacketId, near: &mut Near) {
+    pub(super) fn damage(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
         let packet = near.packets[index];
-        let bad = self.of_port.get_mut(port.0 as usize).and_then(Option::as_mut);
-        let Some(BadWire { model, stop, rng }) = bad else { return };
+        let Some(BadWire { model, stop, rng }) = self.bad_wire(port) else { return };
         if *stop <= near.now() || rng.unit() >= model.of_frame(u32::from(packet.size)) {
             return;
         }
