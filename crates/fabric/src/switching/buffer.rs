@@ -104,12 +104,12 @@ impl<'n> SwitchNode<'n> {
     pub(super) fn release(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) {
         let packet = Accounted::of(&near.packets[index], near.hot.account_mask);
         if near.hot.shared {
-            self.release_shared(packet, egress, near);
+            self.again().release_shared(packet, egress, near);
         } else if packet.ingress != PortId::NONE {
             let slot = self.ports.account_of(packet.ingress, packet.ingress_class, near);
             self.ports.give_back(slot, u64::from(packet.size), near);
             if self.ports.account(slot).is_low() {
-                self.ports.send_resume(slot, near);
+                self.ports.again().send_resume(slot, near);
             }
         }
     }

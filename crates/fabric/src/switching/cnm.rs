@@ -11,7 +11,7 @@ use crate::wire::counters::DropReason;
 use crate::wire::own::{InPort, OwnPort};
 use pauseframe_engine::{mix, stream};
 use pauseframe_topology::routing::ecmp_index;
-use pauseframe_units::{IndexVec, NodeId, Priority};
+use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 
 /// A CNM in buffers, bytes, FCS included.
 pub(crate) const CNM_FRAME: u16 = 64;
@@ -87,6 +87,7 @@ impl<'n> SwitchNode<'n> {
     fn send_cnm(&mut self, cnm: Cnm, class: u8, near: &mut Near) {
         let from = near.host_at(cnm.to);
         let egress = self.way_of_cnm(self.switch().node, from, cnm.to / 2, near);
+        let egress = self.ports.own(egress, near);
         let packet =
             Packet { at: near.now(), route: from.0, ..Packet::new(Content::Cnm(cnm), CNM_FRAME, class) };
         let index = near.packets.add(packet);
@@ -114,15 +115,15 @@ impl<'n> SwitchNode<'n> {
 
     /// The way back from the switch `origin` as ECMP would choose it, hop by hop: the port that this one takes. Where packets are
     /// sprayed it is the first.
-    fn way_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, near: &Near) -> OwnPort<'n> {
+    fn way_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, near: &Near) -> PortId {
         let here = self.switch().node;
         let among = self.routes().ports(here, to);
         if near.settings.spray || among.len() == 1 {
-            return self.ports.own(among[0], near);
+            return among[0];
         }
         let tuple = mix(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix(u64::from(flow));
         let salt = mix(near.settings.seed ^ mix(u64::from(here.0)));
-        self.ports.own(among[ecmp_index(mix(tuple), salt, among.len())], near)
+        among[ecmp_index(mix(tuple), salt, among.len())]
     }
 
     /// A CNM has come into a switch by `ingress`.
@@ -134,10 +135,11 @@ impl<'n> SwitchNode<'n> {
         };
         let origin = near.plan.topology.owner(point);
         let egress = if near.settings.spray {
-            self.spray_to(NodeId(route), near)
+            self.spray_to(NodeId(route))
         } else {
             self.way_of_cnm(origin, NodeId(route), to / 2, near)
         };
+        let egress = self.ports.own(egress, near);
         self.pass_on(ingress, index, (egress, class), near);
     }
 }

@@ -31,7 +31,7 @@ use crate::wire::counters::{DropReason, LossReason};
 use crate::wire::own::{InPort, OwnPort, OwnSlot};
 use pauseframe_engine::{Rng, stream};
 use pauseframe_topology::routing::NextHops;
-use pauseframe_units::{IndexVec, NodeId, Priority};
+use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 use std::sync::Arc;
 
 /// The switches of a cell: what is theirs beside their ports.
@@ -87,14 +87,15 @@ impl<'n> SwitchNode<'n> {
         let packet = &mut near.packets[index];
         let mut class = packet.class;
         let egress = if near.hot.look_up {
-            let (egress, sent_in) = self.look_up(index, near);
+            let (egress, sent_in) = self.again().look_up(index, near);
             class = sent_in;
             egress
         } else {
             let egress = self.paths().port(packet.route, packet.hop);
             packet.hop += 1;
-            self.ports.own(egress, near)
+            egress
         };
+        let egress = self.ports.own(egress, near);
         self.pass_on(ingress, index, (egress, class), near);
     }
 
@@ -111,7 +112,7 @@ impl<'n> SwitchNode<'n> {
             self.ports.send_at_once(egress, index, class, near);
             return;
         }
-        if near.hot.can_refuse && self.refuses(index, egress, near) {
+        if near.hot.can_refuse && self.again().refuses(index, egress, near) {
             return;
         }
         let packet = &mut near.packets[index];
@@ -129,15 +130,15 @@ impl<'n> SwitchNode<'n> {
                 }
                 admitted
             } else {
-                self.take_in(index, egress, near)
+                self.again().take_in(index, egress, near)
             };
             if let Err(reason) = taken_in {
-                self.ports.drop_packet(index, egress, reason, near);
+                self.ports.again().drop_packet(index, egress, reason, near);
                 return;
             }
         }
         if near.hot.qcn {
-            self.on_congestion_point(egress, index, near);
+            self.again().on_congestion_point(egress, index, near);
         }
         self.enqueue(egress, slot, index, near);
     }
@@ -180,24 +181,22 @@ impl<'n> SwitchNode<'n> {
 
     /// The next hop of a packet that does not know its path, and the class in which it goes there.
     #[inline(never)]
-    fn look_up(&mut self, index: PacketId, near: &mut Near) -> (OwnPort<'n>, u8) {
+    fn look_up(&mut self, index: PacketId, near: &mut Near) -> (PortId, u8) {
         if let Some(vlans) = self.vlans() {
-            let (egress, class) = vlans.forward(self.id(), index, near);
-            return (self.ports.own(egress, near), class);
+            return vlans.forward(self.id(), index, near);
         }
         let Packet { route, class, .. } = near.packets[index];
-        (self.spray_to(NodeId(route), near), class)
+        (self.spray_to(NodeId(route)), class)
     }
 
     /// The next hop of a sprayed packet: any of the shortest, uniformly at random.
-    fn spray_to(&mut self, to: NodeId, near: &Near) -> OwnPort<'n> {
+    fn spray_to(&mut self, to: NodeId) -> PortId {
         let (routes, switch) = self.routes_and_switch();
         let among = routes.ports(switch.node, to);
-        let egress = match among {
+        match among {
             [only] => *only,
             _ => among[switch.spray.below(among.len() as u64) as usize],
-        };
-        self.ports.own(egress, near)
+        }
     }
 
     /// Loses a packet that cannot even be queued at `egress`; false if it can.

@@ -7,7 +7,7 @@ use super::pool::Pool;
 use super::vlan::VlanTables;
 use super::{Switch, Switching};
 use crate::class::ClassPolicy;
-use crate::ids::{Node, SwitchId};
+use crate::ids::SwitchId;
 use crate::marker::{Marker, Memory};
 use crate::near::Near;
 use crate::wire::own::{NodePorts, OwnSlot};
@@ -18,33 +18,40 @@ use pauseframe_topology::routing::NextHops;
 pub(crate) struct SwitchNode<'n> {
     pub(super) ports: NodePorts<'n>,
     all: &'n mut Switching,
-    id: SwitchId,
 }
 
 impl<'n> SwitchNode<'n> {
     /// The switch whose ports these are, among those of its cell.
     #[inline(always)]
     pub(crate) fn of(ports: NodePorts<'n>, all: &'n mut Switching) -> SwitchNode<'n> {
-        let Node::Switch(id) = ports.node().node() else { unreachable!("a host is no switch") };
-        SwitchNode { ports, all, id }
+        assert!(ports.node().is_switch(), "a host is no switch");
+        SwitchNode { ports, all }
+    }
+
+    /// The same, for what is called out of line: then the borrow in hand can stay in registers.
+    #[inline(always)]
+    pub(super) fn again(&mut self) -> SwitchNode<'_> {
+        SwitchNode { ports: self.ports.again(), all: self.all }
     }
 
     pub(super) fn id(&self) -> SwitchId {
-        self.id
+        self.ports.node().switch().expect("its ports are those of a switch")
     }
 
     pub(super) fn switch(&self) -> &Switch {
-        &self.all.switches[self.id]
+        &self.all.switches[self.id()]
     }
 
     /// The part of its buffer that a class shares in.
     pub(super) fn pool(&mut self, class: u8, near: &Near) -> &mut Pool {
-        &mut self.all.switches[self.id].pools[near.hot.pool_of(class)]
+        let id = self.id();
+        &mut self.all.switches[id].pools[near.hot.pool_of(class)]
     }
 
     /// The routes of the moment, and the switch, to draw one of them.
     pub(super) fn routes_and_switch(&mut self) -> (&NextHops, &mut Switch) {
-        (&self.all.routes, &mut self.all.switches[self.id])
+        let id = self.id();
+        (&self.all.routes, &mut self.all.switches[id])
     }
 
     /// The marker of a class, and what it remembers of a queue.

@@ -10,8 +10,8 @@ impl<'n> SwitchNode<'n> {
     /// Starts the port, at once or when its frame in service ends, unless it is already bound to go on.
     #[inline]
     pub(crate) fn kick(&mut self, port: OwnPort<'n>, near: &mut Near) {
-        if self.ports.is_due(port, near) {
-            self.transmit_next(port, near);
+        if self.ports.again().is_due(port, near) {
+            self.again().transmit_next(port, near);
         }
     }
 
@@ -28,7 +28,7 @@ impl<'n> SwitchNode<'n> {
             return;
         }
         let class = if near.hot.deliberate {
-            let Some(class) = self.choose_class(port, near) else { return };
+            let Some(class) = self.again().choose_class(port, near) else { return };
             class
         } else {
             self.ports.port(port).eligible().ilog2() as u8
@@ -67,7 +67,7 @@ impl<'n> SwitchNode<'n> {
     fn dequeue(&mut self, port: OwnPort<'n>, class: u8, near: &mut Near) -> PacketId {
         let watched = near.hot.watched_departures & 1 << class != 0;
         let index = if watched {
-            self.dequeue_watched(port, class, near)
+            self.again().dequeue_watched(port, class, near)
         } else {
             self.ports.dequeue(port, class, near)
         };

@@ -81,7 +81,7 @@ impl NodePorts<'_> {
         account.bytes = bytes;
         account.most = account.most.max(bytes);
         if bytes > account.limits.xoff && !account.pause_sent {
-            self.send_pause(slot, near);
+            self.again().send_pause(slot, near);
         }
         Ok(())
     }

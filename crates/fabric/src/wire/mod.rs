@@ -136,7 +136,7 @@ impl NodePorts<'_> {
         if state.busy_until > near.now() {
             // A packet is out of the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.is_due(port, near);
+            return self.again().is_due(port, near);
         }
         if state.tx_pending {
             state.tx_pending = false;
@@ -151,7 +151,7 @@ impl NodePorts<'_> {
     pub(crate) fn transmit_control(&mut self, port: OwnPort, near: &mut Near) -> bool {
         let waits = !self.port(port).control.is_empty();
         if waits {
-            self.transmit_pause(port, near);
+            self.again().transmit_pause(port, near);
         }
         waits
     }
@@ -178,7 +178,24 @@ impl NodePorts<'_> {
     /// Takes the first packet of a class, and counts it.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self, port: OwnPort, class: u8, near: &Near) -> PacketId {
-        let (state, slot) = self.port_and_slot(port, port.slot(class, &near.hot));
+        self.take_first(port, class, near).0
+    }
+
+    /// The same, and puts it on the wire.
+    #[inline(always)]
+    pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, near: &mut Near) {
+        let (index, state) = self.take_first(port, class, near);
+        if near.hot.tapped {
+            self.again().put_on_tapped_wire(port, index, near);
+        } else {
+            state.serve(port.id(), index, state.delay, near);
+        }
+    }
+
+    /// Takes the first packet of a class from its port, and counts it.
+    #[inline(always)]
+    fn take_first(&mut self, port: OwnPort, class: u8, near: &Near) -> (PacketId, &mut Port) {
+        let (state, slot, switch) = self.queue(port, port.slot(class, &near.hot));
         let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &near.packets[index];
         slot.queue.advance(packet.next);
@@ -188,20 +205,13 @@ impl NodePorts<'_> {
         let size = u32::from(packet.size);
         slot.count_sent(size);
         let waited = slot.leave(u64::from(size), near.now());
-        if let Some(switch) = self.of_switch() {
+        if let Some(switch) = switch {
             switch.leave(u64::from(size));
         }
         if !waited {
             near.plan.overdrawn("backlog", port.id());
         }
-        index
-    }
-
-    /// The same, and puts it on the wire.
-    #[inline(always)]
-    pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, near: &mut Near) {
-        let index = self.dequeue(port, class, near);
-        self.put_on_wire(port, index, near);
+        (index, state)
     }
 
     /// A packet that waited is taken out from amid its queue.
@@ -235,7 +245,7 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
         if near.hot.tapped {
-            self.put_on_tapped_wire(port, index, near);
+            self.again().put_on_tapped_wire(port, index, near);
             return;
         }
         let state = self.port_mut(port);
@@ -258,7 +268,7 @@ impl NodePorts<'_> {
         let size = u32::from(near.packets[index].size);
         self.slot_mut(port.slot(class, &near.hot)).count_sent(size);
         if near.hot.tapped {
-            self.put_on_tapped_wire(port, index, near);
+            self.again().put_on_tapped_wire(port, index, near);
             return;
         }
         let state = self.port_mut(port);

@@ -115,6 +115,12 @@ impl<'n> NodePorts<'n> {
         NodePorts { all, node }
     }
 
+    /// The same, for what is called out of line: then the borrow in hand can stay in registers.
+    #[inline(always)]
+    pub(crate) fn again(&mut self) -> NodePorts<'_> {
+        NodePorts { all: self.all, node: self.node }
+    }
+
     /// Whose ports these are.
     #[inline(always)]
     pub(crate) fn node(&self) -> Owner {
@@ -187,7 +193,19 @@ impl NodePorts<'_> {
         (&mut self.all.ports[port.0], &mut self.all.slots[slot.0])
     }
 
-    /// What is counted of the node over all its queues, if it is a switch.
+    /// Both at once, and what is counted of the node over all its queues, if it is a switch.
+    #[inline(always)]
+    pub(super) fn queue(
+        &mut self,
+        port: OwnPort,
+        slot: OwnSlot,
+    ) -> (&mut Port, &mut Slot, Option<&mut SwitchCounters>) {
+        let Ports { ports, slots, by_switch, .. } = &mut *self.all;
+        let switch = self.node.switch().map(|switch| &mut by_switch[switch]);
+        (&mut ports[port.0], &mut slots[slot.0], switch)
+    }
+
+    /// The last of these alone.
     #[inline(always)]
     pub(super) fn of_switch(&mut self) -> Option<&mut SwitchCounters> {
         self.node.switch().map(|switch| &mut self.all.by_switch[switch])

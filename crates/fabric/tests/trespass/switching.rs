@@ -16,7 +16,7 @@ pub(super) fn reaches_its_own(mut node: SwitchNode<'_>, port: PortId, near: &mut
 #[cfg(trespass = "types")]
 mod types {
     use super::SwitchNode;
-    use crate::ids::{SlotId, SwitchId};
+    use crate::ids::{Owner, SlotId, SwitchId};
     use crate::near::Near;
     use crate::wire::own::NodePorts;
     use pauseframe_units::PortId;
@@ -45,8 +45,8 @@ mod types {
         node.all.switches[other].pools[0].used = 0; //~ E0616
     }
 
-    fn becomes_another(node: &mut SwitchNode<'_>, other: SwitchId) {
-        node.id = other; //~ E0616
+    fn becomes_another(node: &mut SwitchNode<'_>, other: Owner) {
+        node.ports.node = other; //~ E0616
     }
 
     fn takes_what_it_sends_by_for_what_comes(mut node: SwitchNode<'_>, port: PortId, near: &Near) {
@@ -54,7 +54,7 @@ mod types {
         node.ports.account_mut(sends.slot(0, &near.hot)).bytes += 1; //~ E0308
     }
 
-    fn borrows_another(node: SwitchNode<'_>, other: crate::ids::Owner) {
+    fn borrows_another(node: SwitchNode<'_>, other: Owner) {
         NodePorts::of(node.ports, other); //~ E0308
     }
 }
