@@ -208,10 +208,17 @@ impl Cell {
         }
     }
 
-    /// What happens at a host, and less than once a hop.
-    fn handle_at_host(&mut self, host: HostId, handle: impl FnOnce(&mut HostNode<'_>, &mut Near)) {
+    /// What names the host where it happens.
+    fn handle_at_host(&mut self, host: HostId, event: Event) {
         let (mut host, near) = self.at_host(host);
-        handle(&mut host, near);
+        match event {
+            Event::HostReceive(_) => host.on_host_receive(near),
+            Event::HostSend(_) => host.on_host_send(near),
+            Event::HostDrain(_) => host.on_host_drain(near),
+            Event::RateRelease(limiter) => host.on_rate_release(limiter.nic_queue, near),
+            Event::RateTimer(limiter) => host.on_rate_timer(limiter.nic_queue, near),
+            _ => unreachable!("it names no host"),
+        }
     }
 
     /// What happens less than once a hop stays out of the run loop's way.
@@ -221,18 +228,14 @@ impl Cell {
             Event::PauseEffect(port) => self.on_pause_effect(port),
             Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
             Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
-            Event::HostReceive(host) => self.handle_at_host(host, |host, near| host.on_host_receive(near)),
-            Event::HostSend(host) => self.handle_at_host(host, |host, near| host.on_host_send(near)),
+            event @ (Event::HostReceive(host)
+            | Event::HostSend(host)
+            | Event::HostDrain(host)
+            | Event::RateRelease(LimiterId { host, .. })
+            | Event::RateTimer(LimiterId { host, .. })) => self.handle_at_host(host, event),
             Event::Timer(end) => self.on_timer(end),
             Event::Order(address) => self.on_order(address),
-            Event::HostDrain(host) => self.handle_at_host(host, |host, near| host.on_host_drain(near)),
             Event::DatagramDue(flow) => self.on_datagram_due(flow),
-            Event::RateRelease(LimiterId { host, nic_queue }) => {
-                self.handle_at_host(host, |host, near| host.on_rate_release(nic_queue, near));
-            }
-            Event::RateTimer(LimiterId { host, nic_queue }) => {
-                self.handle_at_host(host, |host, near| host.on_rate_timer(nic_queue, near));
-            }
             Event::Watchdog(slot) => self.on_watchdog(slot),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }

@@ -154,7 +154,9 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
         let cell = network.only_cell();
         let rows: Vec<u32> = cell.near.packets.under_way().map(|packet| packet.route).collect();
-        rows.iter().for_each(|row| cell.switching.paths.copy(*row, &[elsewhere, elsewhere]));
+        for row in rows {
+            cell.switching.paths.copy(row, &[elsewhere, elsewhere]);
+        }
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| proceed(&mut network, Time::MAX)));
         let said = ran.expect_err("it is not its own port");
         let said = said.downcast_ref::<String>().expect("a message");

@@ -157,7 +157,7 @@ impl Host {
 }
 
 /// What goes out.
-impl<'n> HostNode<'n> {
+impl HostNode<'_> {
     /// A segment leaves its socket: through the stack to the NIC.
     #[inline(always)]
     pub(super) fn send_from(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
@@ -275,7 +275,7 @@ impl<'n> HostNode<'n> {
 }
 
 /// What comes in.
-impl<'n> HostNode<'n> {
+impl HostNode<'_> {
     /// A packet is in at the NIC, whole.
     #[inline(always)]
     pub(crate) fn on_nic_receive(&mut self, index: PacketId, near: &mut Near) {
@@ -354,7 +354,7 @@ impl<'n> HostNode<'n> {
 }
 
 /// The limiters of QCN.
-impl<'n> HostNode<'n> {
+impl HostNode<'_> {
     /// A CNM has come to the NIC of the source, or ends on the way there.
     #[cold]
     pub(crate) fn on_cnm(&mut self, index: PacketId, near: &mut Near) {
