@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from pauseframe import RunError, ScenarioError
+from pauseframe import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, plots
-from pauseframe.reproduce.judge import judge
+from pauseframe.reproduce.judge import Measured, judge
 from pauseframe.reproduce.measure import _rows, measure
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.run import plan, plan_stage, reproduce
@@ -115,6 +115,35 @@ def test_a_number_that_other_seeds_may_judge_otherwise_is_at_the_edge(values, ed
     points = [point("a", value, seed=seed) for seed, value in enumerate(values)]
     (part,) = judge(claim_of(kind="within", variant="a", low=4, high=6), points).parts
     assert (part.verdict, part.at_edge) == ("reproduced", edge)
+
+
+@pytest.mark.parametrize(
+    ("values", "edge"),
+    [
+        ([1.2, 1.25, 1.3, 1.35, 1.36], False),
+        ([1.05, 1.06, 1.19, 1.25, 1.26], True),
+        ([0.96, 1.2, 1.25, 1.3, 1.3], True),
+    ],
+)
+def test_an_order_that_one_of_five_other_seeds_may_turn_round_is_at_the_edge(values, edge):
+    """The median of the second is 1.19, and no median of five others would be below 1: but one of the five may be."""
+    points = [point("a", 1.0, seed=seed) for seed in range(5)] + [
+        point("b", value, seed=seed) for seed, value in enumerate(values)
+    ]
+    (part,) = judge(claim_of(kind="order", order=["a", "b"]), points).parts
+    assert part.at_edge == edge
+
+
+def test_the_flags_at_the_edge_are_those_of_the_judge():
+    """They are kept in verdicts.json; who changes the judge works them out anew."""
+    known = expected.read(ROOT / "experiments")
+    claims = {claim.id: claim for experiment in find_experiments() for claim in experiment.spec.claims}
+    for identifier, sizes in known.items():
+        for size, entry in sizes.items():
+            for number, (part, found) in enumerate(zip(claims[identifier].parts, entry["parts"], strict=True)):
+                by_seed = {int(seed): value for seed, value in found["by_seed"].items()}
+                again = Measured(part, by_seed, found["verdict"])
+                assert again.at_edge == found["at_edge"], f"{identifier}.{number + 1}, {size}"
 
 
 def test_two_zeros_are_in_no_order():
@@ -463,6 +492,25 @@ def planned():
     experiments = [one for one in find_experiments(ROOT / "experiments") if not one.spec.function]
     assert all(plan(one, "full", [1]) for one in experiments if not one.scored)
     return [cell for one in experiments for cell in plan(one, "quick", [1])]
+
+
+def test_a_change_below_a_table_that_a_variant_has_off_switches_nothing_on():
+    """QCN's timer, set for all variants, switched QCN on in those that have none."""
+    (experiment,) = select(find_experiments(), "cee/arrivals")
+    timers = {
+        cell.variant: tomllib.loads(cell.run.toml)["qcn"]
+        for cell in plan(experiment, "quick", [1], {"qcn.timer": "1 ms"})
+    }
+    assert timers["base"] is False
+    assert timers["qcn20"]["timer"] == "1 ms"
+
+
+def test_a_change_that_is_for_no_run_is_refused(tmp_path):
+    (experiment,) = select(find_experiments(), "bolt/fig01")
+    with pytest.raises(InputError, match=r"qcn.timer: its table is switched off in all variants of bolt/fig01"):
+        plan(experiment, "quick", [1], {"qcn.timer": "1 ms"})
+    with pytest.raises(InputError, match="bolt/fig14: no runs of one scenario, so that --set has nothing to change"):
+        reproduce(select(find_experiments(), "bolt/fig14"), tmp_path, changes={"transport.mss": "1000 B"})
 
 
 def test_all_experiments_of_the_checkout_are_right_and_plan(planned):

@@ -167,3 +167,29 @@ impl Ports {
         if knows { switching.paths.place(packet.route, packet.hop).copied() } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::common::*;
+    use pauseframe_units::{Span, Time};
+
+    /// Small networks do without it, and so would all tests: here one has it all the same.
+    #[test]
+    fn who_looks_ahead_sees_the_same_happen() {
+        let links = ["a", "b", "c", "d"].map(|name| (name, link(10, Span::from_us(1))));
+        let topology = star_of(&links);
+        let pairs = [("a", "d"), ("b", "d"), ("c", "d"), ("d", "a"), ("b", "a")];
+        let flows = pairs.map(|(from, to)| flow(&topology, from, to, 2_000_000));
+        for settings in [settings(dctcp(14_600)), lossless(config(), 100_000)] {
+            let (_, plain) = run(&topology, &settings, &flows);
+            let mut network = build(&topology, &settings, &flows);
+            network.only_cell().near.hot.is_large = true;
+            let ahead = proceed(&mut network, Time::MAX);
+            assert!(plain.events > 10_000, "{} events", plain.events);
+            assert_eq!(
+                (plain.fingerprint, plain.events, plain.now),
+                (ahead.fingerprint, ahead.events, ahead.now)
+            );
+        }
+    }
+}

@@ -12,6 +12,10 @@ extern crate self as pauseframe_fabric;
 mod audit;
 mod cell;
 mod class;
+#[cfg(test)]
+#[path = "../tests/all/common.rs"]
+#[expect(dead_code, reason = "made for the tests outside, which need more of it")]
+mod common;
 mod crew;
 mod endpoint;
 mod event;

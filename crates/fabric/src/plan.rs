@@ -185,8 +185,8 @@ impl Plan {
     }
 }
 
-/// So many ports: in smaller networks most of what a hop touches is near anyway.
-const LOOKS_AHEAD_FROM: usize = 4_096;
+/// So many ports: in smaller networks most of what a hop touches is near anyway (a 16-ary fat tree has 6,144, a 20-ary one 12,000).
+const LOOKS_AHEAD_FROM: usize = 10_000;
 /// IPv4 and UDP headers with a byte of data.
 const DATAGRAM_LEAST: u32 = 29;
 /// The longest that an application takes to react.

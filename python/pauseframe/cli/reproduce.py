@@ -30,7 +30,10 @@ def reproduce(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="PATH=VALUE", help="Change a key in all runs, to see what it decides. Repeatable."
+            "--set",
+            metavar="PATH=VALUE",
+            help="Change a key in all runs, to see what it decides. A variant that has its table off stays as it is. "
+            "Repeatable.",
         ),
     ] = None,
     pdf: Annotated[

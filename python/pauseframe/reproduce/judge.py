@@ -37,6 +37,9 @@ normal samples of five are less than that apart 19 times of 20."""
 ORDER_HOLDS = 0.9
 """In what share of the seeds an order must hold: a median tells two nearly equal ones apart by chance."""
 
+ORDER_EDGE = 1.09
+"""The same reach for the least of five: in this order is what is so in each of five seeds."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -61,12 +64,22 @@ class Measured:
 
     @property
     def at_edge(self) -> bool:
-        """Whether as many other seeds may well give another verdict: the median is near the end of a band."""
+        """Whether as many other seeds may well give another verdict.
+
+        The median is near the end of a band, or the seed that decides an order near where it is turned round.
+        """
         if len(self.values) < 2:
             return False
-        middle = statistics.median(self.values)
-        reach = EDGE * (max(self.values) - min(self.values))
-        return len({verdict_of(self.part, value) for value in (middle - reach, middle, middle + reach)}) > 1
+        spread = max(self.values) - min(self.values)
+        middle, reach = statistics.median(self.values), EDGE * spread
+        if len({verdict_of(self.part, value) for value in (middle - reach, middle, middle + reach)}) > 1:
+            return True
+        return self.part.is_order and self._order_at_edge(ORDER_EDGE * spread)
+
+    def _order_at_edge(self, reach: float) -> bool:
+        wanted, (low, high) = math.ceil(ORDER_HOLDS * len(self.values)), self.part.band
+        ordered = sorted(self.values)
+        return abs(ordered[-wanted] - low) < reach or abs(ordered[wanted - 1] - high) < reach
 
 
 @dataclass(frozen=True)

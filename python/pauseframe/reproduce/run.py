@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import sys
+import tomllib
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._core import InputError, RunError, ScenarioError
-from pauseframe.reproduce import expected, scan, why
+from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, interval, judge, median
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
@@ -23,8 +23,10 @@ from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from pydantic import JsonValue
 
     from pauseframe.reproduce.judge import Measured, Verdict
     from pauseframe.reproduce.spec import Experiment, Settings, Size, Stage
@@ -157,37 +159,81 @@ def reproduce(
     """
     if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
         raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
+    if changes:
+        _tell_unchanged(experiments)
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
-    cells = {
-        one.id: [] if one.spec.function or one.spec.stages else plan(one, size, drawn[one.id], changes)
-        for one in experiments
-    }
+    cells = {one.id: plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else [] for one in experiments}
     store = Store(out / STORE)
     store.root.mkdir(parents=True, exist_ok=True)  # where nothing runs, too: the folder is known again by it
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
     found = [
         _halved(one, size, store, jobs, progress)
         if one.spec.stages
-        else _measured(one, size, drawn[one.id], cells[one.id], store, failed)
+        else _measured(one, size, drawn[one.id], cells[one.id], store, failed, jobs=jobs, progress=progress)
         for one in experiments
     ]
     judgements = {claim.claim.id: claim for outcome in found for claim in outcome.judgements}
-    return [replace(outcome, told=_told(outcome, judgements), changes=changes or {}) for outcome in found]
+    return [
+        replace(
+            outcome,
+            told=_told(outcome, judgements),
+            changes=(changes or {}) if outcome.experiment.runs_a_scenario else {},
+        )
+        for outcome in found
+    ]
+
+
+def _tell_unchanged(experiments: Sequence[Experiment]) -> None:
+    """Raises InputError where no experiment has a scenario that could be changed."""
+    names = ", ".join(one.id for one in experiments if not one.runs_a_scenario)
+    if not any(one.runs_a_scenario for one in experiments):
+        raise InputError(f"{names}: no runs of one scenario, so that --set has nothing to change")
+    if names:
+        sys.stderr.write(f"{names}: no runs of one scenario, --set changes nothing there\n")
 
 
 def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Settings | None = None) -> list[Cell]:
-    """All runs of an experiment. Raises ScenarioError with every mistake in any of them."""
-    cells = []
+    """All runs of an experiment. Raises ScenarioError with every mistake in any of them.
+
+    `changes` below a table that a variant has switched off are not for that variant: QCN's timer switches no QCN on.
+    Raises InputError for a change that is for none.
+    """
+    cells, idle = [], set(changes or {})
     for variant in experiment.spec.variants:
         source = Source.read(experiment.scenario)
-        source.set(experiment.settings_of(variant, size) | (changes or {}))
-        source.vary(experiment.axes_of(size), seeds=list(seeds))
+        source.set(experiment.settings_of(variant, size))
         try:
+            apt = _apt(changes, source)
+            source.set(apt)
+            idle -= set(apt)
+            source.vary(experiment.axes_of(size), seeds=list(seeds))
             cells += [Cell(experiment, variant, run) for run in source.plan().runs]
         except ScenarioError as error:
             sys.stderr.write(f"{experiment.source}: variant {variant}\n")
             raise error from None
+    if idle:
+        raise InputError(f"{', '.join(sorted(idle))}: its table is switched off in all variants of {experiment.id}")
     return cells
+
+
+def _apt(changes: Settings | None, source: Source) -> Settings:
+    """Without those below a table that is switched off (`qcn = false`)."""
+    if not changes:
+        return {}
+    resolved = tomllib.loads(source.resolve().toml)
+    return {path: value for path, value in changes.items() if not _is_off(resolved, path)}
+
+
+def _is_off(resolved: JsonValue, path: str) -> bool:
+    for key in path.split(".")[:-1]:
+        match resolved:
+            case dict():
+                resolved = resolved.get(key)
+            case list() if key.isdecimal() and int(key) < len(resolved):
+                resolved = resolved[int(key)]
+            case _:
+                return False
+    return resolved is False
 
 
 def plan_stage(experiment: Experiment, stage: Stage, settings: Sequence[Settings]) -> list[Cell]:
@@ -246,11 +292,19 @@ def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bo
 
 
 def _measured(
-    experiment: Experiment, size: Size, seeds: list[int], cells: Sequence[Cell], store: Store, failed: dict[str, str]
+    experiment: Experiment,
+    size: Size,
+    seeds: list[int],
+    cells: Sequence[Cell],
+    store: Store,
+    failed: dict[str, str],
+    *,
+    jobs: int | None,
+    progress: bool | None,
 ) -> Outcome:
     failures = _failures(cells, failed)
     if experiment.spec.function:
-        points = _function(experiment)(size, seeds)
+        points = functions.measured(experiment.spec.function, size, seeds, store.root, jobs, progress)
     else:
         points = [point for cell in cells if cell.run.key not in failed for point in _points(cell, store, size)]
     try:
@@ -278,9 +332,3 @@ def _points(cell: Cell, store: Store, size: Size) -> list[Point]:
         Point(cell.variant, cell.run.seed, one.metric, one.value, one.at, cell.run.axes, one.samples, one.beyond)
         for one in rows
     ]
-
-
-def _function(experiment: Experiment) -> Callable[[Size, Sequence[int]], list[Point]]:
-    module, _, name = experiment.spec.function.partition(":")
-    function: Callable[[Size, Sequence[int]], list[Point]] = getattr(import_module(module), name)
-    return function

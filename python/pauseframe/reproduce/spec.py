@@ -242,7 +242,12 @@ class Experiment:
     def has_one_size(self) -> bool:
         """Whether the reduced size is the papers': the same runs, and the same taken of them."""
         by_size = any(isinstance(metric.take, dict) for metric in self.spec.metrics.values())
-        return self.spec.quick == self.spec.full and not (by_size or self.spec.function or self.spec.stages)
+        return self.spec.quick == self.spec.full and self.runs_a_scenario and not by_size
+
+    @property
+    def runs_a_scenario(self) -> bool:
+        """Whether its runs are those of one scenario with its variants and axes: no function, no joint scan."""
+        return not (self.spec.function or self.spec.stages)
 
     def settings_of(self, variant: str, size: Size) -> Settings:
         """What is changed in the scenario; the variant goes before the size, the size before the experiment."""

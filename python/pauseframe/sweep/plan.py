@@ -178,12 +178,12 @@ class Source:
 
 def run_key(toml: str, seed: int) -> str:
     """The digest of a resolved scenario (its own seed aside), the seed, the version and the build of the core."""
-    text = "\n".join((_core.__version__, _build(), str(seed), toml))
+    text = "\n".join((_core.__version__, core_build(), str(seed), toml))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @cache
-def _build() -> str:
+def core_build() -> str:
     """The compiled core's digest: who changes the simulator without changing the version gets new results."""
     return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
 

@@ -1,16 +1,12 @@
 //! Each book is falsified once, in the middle of a run, and the audit must say which.
 
-#[path = "../../tests/all/common.rs"]
-#[expect(dead_code, reason = "made for the tests outside, which need more of it")]
-mod common;
-
 use crate::cell::Cell;
+use crate::common::*;
 use crate::frame::{Content, Fifo, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::settings::BufferPolicy;
 use crate::{ErrorModel, Failed, Failure};
-use common::*;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
