@@ -1,7 +1,6 @@
 //! Wires that damage frames.
 
 use super::counters::Gone;
-use super::own::{NodePorts, OwnPort};
 use crate::frame::{Content, PacketId};
 use crate::near::Near;
 use pauseframe_engine::{Rng, stream};
@@ -73,23 +72,24 @@ impl Errors {
     }
 }
 
-impl NodePorts<'_> {
-    /// A frame goes on the wire of `port`: whether it arrives whole is drawn here.
-    pub(super) fn damage(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        let packet = near.packets[index];
-        let Some(BadWire { model, stop, rng }) = self.bad_wire(port) else { return };
-        if *stop <= near.now() || rng.unit() >= model.of_frame(u32::from(packet.size)) {
-            return;
-        }
-        near.give_up(index);
-        let was_pause = if let Content::Pause { classes, .. } = packet.content {
-            near.packets[index].class = classes.trailing_zeros() as u8;
-            true
-        } else {
-            false
-        };
-        near.packets.spoil(index, Content::Damaged { was_pause });
+impl BadWire {
+    /// Whether a frame of `bytes` that goes on the wire arrives damaged: drawn here.
+    pub(super) fn damages(&mut self, bytes: u32, now: Time) -> bool {
+        self.stop > now && self.rng.unit() < self.model.of_frame(bytes)
     }
+}
+
+/// A frame arrives damaged.
+pub(super) fn damage(index: PacketId, near: &mut Near) {
+    let packet = near.packets[index];
+    near.give_up(index);
+    let was_pause = if let Content::Pause { classes, .. } = packet.content {
+        near.packets[index].class = classes.trailing_zeros() as u8;
+        true
+    } else {
+        false
+    };
+    near.packets.spoil(index, Content::Damaged { was_pause });
 }
 
 #[cfg(test)]

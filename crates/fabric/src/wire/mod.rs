@@ -25,7 +25,7 @@ pub(crate) mod watched;
 use self::border::Border;
 use self::capture::Capture;
 use self::counters::{AllCounters, DropReason, Gone, LossReason, SwitchCounters};
-use self::damage::Errors;
+use self::damage::{Errors, damage};
 use self::ingress::Ingress;
 use self::jitter::Jitter;
 use self::own::{NodePorts, OwnPort, OwnSlot};
@@ -259,7 +259,10 @@ impl NodePorts<'_> {
         let delay = self.unsteady_delay(port, index, near);
         self.port_mut(port).serve(port.id(), index, delay, near);
         self.capture(port, index, near);
-        self.damage(port, index, near);
+        let (size, now) = (u32::from(near.packets[index].size), near.now());
+        if self.bad_wire(port).is_some_and(|wire| wire.damages(size, now)) {
+            damage(index, near);
+        }
     }
 
     /// A packet that meets an idle port goes straight to the wire: it never waits and is in no backlog.

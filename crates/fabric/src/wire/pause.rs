@@ -10,13 +10,15 @@
 //! This is the side that obeys; who asks is `ingress.rs`.
 
 use super::Ports;
-use super::own::{InPort, NodePorts, OwnPort};
+use super::own::{InPort, NodePorts, OwnPort, OwnSlot};
 use super::paused::PendingPause;
+use super::watched::Watched;
 use crate::event::Event;
 use crate::frame::{Content, PacketId};
 use crate::headroom::pause_time;
 use crate::ids::SlotId;
 use crate::near::Near;
+use crate::settings::{Watchdog, WatchdogAction};
 use pauseframe_units::{Span, Time};
 
 impl<'n> NodePorts<'n> {
@@ -145,6 +147,26 @@ impl<'n> NodePorts<'n> {
             return false;
         }
         self.watchdog(slot).is_some_and(|(settings, watched)| watched.see_pause(slot.id(), settings, near))
+    }
+
+    /// Whether the queue is in a storm, so that the end of a pause changes nothing.
+    pub(super) fn is_in_storm(&mut self, slot: OwnSlot) -> bool {
+        self.watchdog(slot).is_some_and(|(_, watched)| watched.in_storm)
+    }
+
+    /// Whether packets for the queue are dropped.
+    pub(crate) fn drops_in_storm(&mut self, slot: OwnSlot) -> bool {
+        let drops = |(settings, watched): (Watchdog, &mut Watched)| {
+            settings.action == WatchdogAction::Drop && watched.in_storm
+        };
+        self.watchdog(slot).is_some_and(drops)
+    }
+
+    /// The link of a slot has gone, or its storm is over.
+    pub(crate) fn forget_storm(&mut self, slot: OwnSlot) {
+        if let Some((_, watched)) = self.watchdog(slot) {
+            watched.in_storm = false;
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What the PFC watchdog of a switch knows of each queue; what it does is in `switching/watchdog.rs`.
 
-use super::own::{NodePorts, OwnSlot};
 use crate::event::Event;
 use crate::ids::SlotId;
 use crate::near::Near;
@@ -12,7 +11,7 @@ use pauseframe_units::{IndexVec, Time};
 pub(crate) struct Watched {
     /// A `Watchdog` event is pending.
     armed: bool,
-    in_storm: bool,
+    pub(super) in_storm: bool,
     /// When the last pause frame took effect.
     last_pause: Time,
     /// Storms so far.
@@ -42,28 +41,6 @@ impl Watchdogs {
     /// Storms of a slot so far.
     pub(crate) fn storms(&self, slot: SlotId) -> u64 {
         self.slots.get(slot).map_or(0, |watched| watched.storms)
-    }
-}
-
-impl NodePorts<'_> {
-    /// Whether the queue is in a storm, so that the end of a pause changes nothing.
-    pub(super) fn is_in_storm(&mut self, slot: OwnSlot) -> bool {
-        self.watchdog(slot).is_some_and(|(_, watched)| watched.in_storm)
-    }
-
-    /// Whether packets for the queue are dropped.
-    pub(crate) fn drops_in_storm(&mut self, slot: OwnSlot) -> bool {
-        let drops = |(settings, watched): (Watchdog, &mut Watched)| {
-            settings.action == WatchdogAction::Drop && watched.in_storm
-        };
-        self.watchdog(slot).is_some_and(drops)
-    }
-
-    /// The link of a slot has gone, or its storm is over.
-    pub(crate) fn forget_storm(&mut self, slot: OwnSlot) {
-        if let Some((_, watched)) = self.watchdog(slot) {
-            watched.in_storm = false;
-        }
     }
 }
 
