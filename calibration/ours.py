@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import tempfile
 from itertools import product
@@ -14,6 +15,8 @@ from figures import LINES, Recording
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 PACKET, MSS = 1500, 1448
+TICK_US = 1000
+"""The kernel's HZ is 1000."""
 CAPTURED = ("b_long2_dctcp_rtt600", "b_long2_dctcp_rtt600_tso")
 """Where the order of packets at the receiver counts."""
 SENDERS = (4, 8, 16, 32, 47)
@@ -98,10 +101,12 @@ def incast(scenario: str, seed: int, senders: tuple[int, ...] = SENDERS, sizes: 
 
 
 def incast_cell(rto_min: str, seed: int, senders: int, size: int) -> pl.DataFrame:
-    """Ten rounds of one number of senders and one size."""
+    """Ten rounds of one number of senders and one size, begun anywhere between two ticks, as the kernel's."""
+    phase = random.Random(f"{seed} {senders} {size}").randrange(TICK_US)
     changes: dict[str, Any] = {
         "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],
         "workload.0.response": f"{size} B",
+        "workload.0.start": f"{1_000_000 + phase} us",
         "transport.rto_min": rto_min,
     }
     run = pf.run(SCENARIOS / "f_incast_cubic.toml", seed=seed, set=changes, progress=False)

@@ -24,9 +24,11 @@ mechanisms! {
     Frto = "frto", "A timeout is taken back when the originals arrive (`tcp_process_loss`)";
     GroCe = "gro_ce", "GRO merges no frame with CE with one without (`inet_gro_receive`)";
     GroPush = "gro_push", "PSH ends what GRO merges (`tcp_gro_receive`)";
+    GrowthAtEnd = "growth_at_end", "The ACK that ends a recovery opens the window like any other (`tcp_cong_control`)";
     PacketCounting = "packet_counting", "Windows and PRR count packets, however short (`tcp_cwnd_reduction`)";
     PrrFromWindow = "prr_from_window", "PRR reduces the window, not what is in flight (`tcp_init_cwnd_reduction`)";
     PushOfFullBuffer = "push_of_full_buffer", "A write that fills the send buffer pushes (`tcp_push`)";
+    RecoveryAgain = "recovery_again", "A recovery ends into another one while a loss found during it is not repaired, even if it was sent again (`tcp_time_to_recover`)";
     RttOfSack = "rtt_of_sack", "Where the cumulative ACK gives no round-trip time, SACK does, and restarts the timer (`tcp_ack_update_rtt`, `tcp_clean_rtx_queue`)";
     RttOfTimestamp = "rtt_of_timestamp", "The ACK of a retransmission is timed by the echoed timestamp (`tcp_ack_update_rtt`)";
     SmallQueues = "small_queues", "A socket keeps a millisecond of its rate in its host (`tcp_small_queue_check`)";

@@ -21,6 +21,8 @@ const LOST: u8 = 2;
 const RETRANSMITTED: u8 = 4;
 /// Sent more than once: no RTT sample from it (Karn's rule).
 const AMBIGUOUS: u8 = 8;
+/// Presumed lost, and sent again.
+const RESENT: u8 = LOST | RETRANSMITTED;
 
 /// One segment in flight. It begins where the one before it ends (the first at `snd_una`).
 #[derive(Clone, Copy, Debug)]
@@ -53,10 +55,12 @@ pub(crate) struct Scoreboard {
     weight: u32,
     /// Bytes sacked.
     sacked: u64,
-    /// Bytes presumed lost and not yet sent again.
-    lost: u64,
+    /// Bytes presumed lost and not yet sent again. (No sum is more than a window, which 32 bits hold.)
+    lost: u32,
     /// Bytes sent again though not presumed lost (RFC 6675 `NextSeg` rules 3 and 4): in the network twice.
     doubled: u32,
+    /// Bytes presumed lost and sent again.
+    resent: u32,
     /// End of the highest sacked segment.
     high_sacked: u64,
     /// Everything below has been judged by [`Self::mark_lost`].
@@ -126,7 +130,7 @@ impl Scoreboard {
     /// there twice: pipe = flight size - this.
     #[inline]
     pub(crate) fn absent(&self) -> u64 {
-        (self.sacked + self.lost).saturating_sub(u64::from(self.doubled))
+        (self.sacked + u64::from(self.lost)).saturating_sub(u64::from(self.doubled))
     }
 
     /// Where the next ACK looks first.
@@ -141,6 +145,16 @@ impl Scoreboard {
         self.lost > 0
     }
 
+    /// Whether a segment that was presumed lost is not known to have arrived, sent again or not (Linux `lost_out`).
+    pub(crate) fn is_loss_open(&self) -> bool {
+        self.lost > 0 || self.resent > 0
+    }
+
+    /// Bytes presumed lost and sent again, and that copy not known to have arrived.
+    pub(crate) fn resent(&self) -> u64 {
+        u64::from(self.resent)
+    }
+
     /// Bytes sacked.
     pub(crate) fn sacked(&self) -> u64 {
         self.sacked
@@ -148,7 +162,7 @@ impl Scoreboard {
 
     /// Bytes that wait for their retransmission.
     pub(crate) fn lost(&self) -> u64 {
-        self.lost
+        u64::from(self.lost)
     }
 
     /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest and the newest segment in it were
@@ -185,12 +199,14 @@ impl Scoreboard {
     }
 
     /// Takes `len` bytes of a segment in `state` out of the counts.
+    #[cold]
+    #[inline(never)]
     fn forget(&mut self, state: u8, len: u64) {
         let len = self.weigh(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
-            LOST => self.lost -= len,
-            // No more than a window, which 32 bits hold.
+            LOST => self.lost -= len as u32,
             RETRANSMITTED => self.doubled -= len as u32,
+            RESENT => self.resent -= len as u32,
             state if state & SACKED != 0 => self.sacked -= len,
             _ => {}
         }
@@ -201,8 +217,9 @@ impl Scoreboard {
         self.forget(self.queue[index].state, len);
         let len = self.weigh(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
-            LOST => self.lost += len,
+            LOST => self.lost += len as u32,
             RETRANSMITTED => self.doubled += len as u32,
+            RESENT => self.resent += len as u32,
             state if state & SACKED != 0 => self.sacked += len,
             _ => {}
         }
@@ -541,17 +558,19 @@ impl Scoreboard {
     /// Whether the counts agree with the records: for tests, in time linear in the flight.
     pub(crate) fn is_consistent(&self, una: u64, nxt: u64) -> bool {
         let mut start = una;
-        let (mut sacked, mut lost, mut doubled) = (0, 0, 0);
+        let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);
         for segment in &self.queue {
             let len = self.weigh(segment.end - start);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
-                LOST => lost += len,
+                LOST => lost += len as u32,
                 RETRANSMITTED => doubled += len as u32,
+                RESENT => resent += len as u32,
                 state if state & SACKED != 0 => sacked += len,
                 _ => {}
             }
             start = segment.end;
         }
-        (sacked, lost, doubled) == (self.sacked, self.lost, self.doubled) && (start == nxt || self.is_empty())
+        (sacked, lost, doubled, resent) == (self.sacked, self.lost, self.doubled, self.resent)
+            && (start == nxt || self.is_empty())
     }
 }

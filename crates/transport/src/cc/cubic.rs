@@ -234,6 +234,10 @@ impl Algorithm for Cubic {
         (cwnd * state.beta / SCALE).max(2) * u64::from(window.mss)
     }
 
+    fn forget_earned(&mut self) {
+        self.0.acked = 0;
+    }
+
     /// As Linux: what was known of the path is forgotten, and `HyStart` looks again.
     fn on_timeout(&mut self) {
         let state = &mut *self.0;

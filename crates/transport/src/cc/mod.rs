@@ -96,6 +96,10 @@ pub(crate) trait Algorithm {
         window.ssthresh
     }
 
+    /// What is earned towards the next segment is lost: at each reduction where windows count packets, as in Linux
+    /// (`snd_cwnd_cnt` in `tcp_init_cwnd_reduction` and `tcp_enter_loss`). FreeBSD's CUBIC and RFC 9438's have it in cwnd.
+    fn forget_earned(&mut self) {}
+
     /// The retransmission timer expired; after [`Self::reduced`] if that is due.
     fn on_timeout(&mut self) {}
 
@@ -199,6 +203,9 @@ macro_rules! registry {
             }
             fn loss_after_ecn(&mut self, window: &Window) -> u64 {
                 match self { $(CongestionControl::$variant(algorithm) => algorithm.loss_after_ecn(window),)+ }
+            }
+            fn forget_earned(&mut self) {
+                match self { $(CongestionControl::$variant(algorithm) => algorithm.forget_earned(),)+ }
             }
             fn on_timeout(&mut self) {
                 match self { $(CongestionControl::$variant(algorithm) => algorithm.on_timeout(),)+ }

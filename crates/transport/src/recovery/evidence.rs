@@ -124,6 +124,10 @@ impl Sender {
     pub(super) fn infer_by_time(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Detected {
         let detected = self.detect_by_time(now, config);
         let enter = match self.phase {
+            // Linux `tcp_time_to_recover`: what was lost while recovery was on is a loss after its end, sent again or not.
+            Phase::Open | Phase::Cwr if config.has(Mechanism::RecoveryAgain) => {
+                self.scoreboard.is_loss_open()
+            }
             Phase::Open | Phase::Cwr => self.scoreboard.has_lost(),
             Phase::Recovery => false,
             // The copy that followed a timeout is lost too.

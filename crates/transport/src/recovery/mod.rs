@@ -33,6 +33,7 @@ pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
 use crate::cc::{AckSample, Algorithm, Congestion};
 use crate::config::Config;
+use crate::mechanisms::Mechanism;
 use crate::segment::Segment;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 use crate::stats::Stats;
@@ -125,6 +126,12 @@ impl Sender {
             (Phase::Loss, Phase::Open) if config.recovery.rto_growth == RtoGrowth::Delivered => {
                 self.growth_after_timeout(sample, config)
             }
+            // Linux `tcp_cong_control`: with the state as it is then, by what it newly delivers.
+            (Phase::Recovery, Phase::Open)
+                if config.recovery.count_packets && config.has(Mechanism::GrowthAtEnd) =>
+            {
+                sample.acked
+            }
             // An ACK that ends recovery covers data that arrived long before: it does not open the window.
             _ => return,
         };
@@ -198,7 +205,7 @@ impl Sender {
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
     pub(super) fn enter_recovery(&mut self, config: &Config, stats: &mut Stats) {
-        self.remember_for_undo();
+        self.remember_for_undo(self.scoreboard.resent());
         let reduced = self.reduce_for_loss(config);
         if !config.recovery.prr {
             self.window.cwnd = reduced;
@@ -294,10 +301,11 @@ impl Sender {
         };
         self.begin_frto(!again || self.phase == Phase::Loss, config);
         if !again {
-            self.remember_for_undo();
+            self.remember_for_undo(0);
             self.window.ssthresh = self.reduce_for_loss(config);
         }
         self.cc.on_timeout();
+        self.forget_earned();
         let recent = self.rack_rtt(config).map(|rtt| Time(now.0.saturating_sub(rtt.0)));
         self.scoreboard.mark_all_lost(self.snd_una, recent);
         self.phase = Phase::Loss;

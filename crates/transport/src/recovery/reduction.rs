@@ -50,7 +50,15 @@ impl Sender {
     /// What congestion control makes of the window `struck`, in whole segments where they are counted.
     pub(super) fn reduced(&mut self, struck: Window, cause: Congestion) -> u64 {
         let reduced = self.cc.reduced(&struck, cause);
+        self.forget_earned();
         self.scoreboard.whole(reduced).max(u64::from(self.window.mss))
+    }
+
+    /// Where windows count packets, a reduction takes what is earned towards the next one.
+    pub(super) fn forget_earned(&mut self) {
+        if self.scoreboard.counts_packets() {
+            self.cc.forget_earned();
+        }
     }
 
     /// A reduction to ssthresh begins. One that is under way goes on.
@@ -88,12 +96,14 @@ impl Sender {
         }
     }
 
-    /// A reduction for a loss begins; call before the window changes.
-    pub(super) fn remember_for_undo(&mut self) {
+    /// A reduction for a loss begins; call before the window changes. `resent`: bytes of copies on their way.
+    pub(super) fn remember_for_undo(&mut self, resent: u64) {
+        let resent = resent.div_ceil(u64::from(self.window.mss)) as u32;
         // In a window that ECE has reduced there is nothing to give back.
         let before = (self.phase != Phase::Cwr).then(|| (self.window.cwnd, self.current_ssthresh()));
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.undo.begin(self.snd_una, before);
+            let copies = resent + u32::from(refined.probe.is_copy());
+            refined.undo.begin(self.snd_una, before, copies);
         }
     }
 

@@ -30,6 +30,11 @@ impl Probe {
         (self.end, self.repeated) = (Some(snd_nxt), repeated);
     }
 
+    /// Whether it is out and repeated data.
+    pub(super) fn is_copy(&self) -> bool {
+        self.repeated && self.end.is_some()
+    }
+
     /// Whether it repeated the data that end at `end`.
     pub(super) fn is_for(&self, end: u64) -> bool {
         self.repeated && self.end == Some(end)

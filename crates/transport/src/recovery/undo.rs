@@ -11,7 +11,7 @@ use crate::sequence::SequenceSpace;
 pub(crate) struct Undo {
     /// `snd_una` when the reduction began; `None`: nothing to take back.
     marker: Option<u64>,
-    /// Retransmissions since then that no D-SACK has reported; `None`: none sent yet.
+    /// Retransmissions since then, or on their way then, that no D-SACK has reported; `None`: none sent yet.
     needless: Option<u32>,
     /// cwnd and ssthresh before; `None`: not to be restored.
     before: Option<(u64, u64)>,
@@ -20,9 +20,10 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// A reduction for a loss begins; `before`: cwnd and ssthresh, where they may be restored.
-    pub(super) fn begin(&mut self, snd_una: u64, before: Option<(u64, u64)>) {
-        *self = Undo { marker: Some(snd_una), needless: None, before, ..*self };
+    /// A reduction for a loss begins; `before`: cwnd and ssthresh, where they may be restored. `copies` sent before are on their way, and
+    /// D-SACK may yet report them (Linux `tcp_init_undo`).
+    pub(super) fn begin(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
+        *self = Undo { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
     }
 
     /// What went before stays.
