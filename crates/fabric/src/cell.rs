@@ -1,18 +1,21 @@
 //! A cell: some nodes of the network with everything that they touch, and the one match that dispatches their events.
 //!
-//! What a node's handler touches is in its own cell: its ports, its switch or host, and what is near (`near.rs`). Frames for a node
-//! of another cell leave by the border (`wire/border.rs`), what hosts learn goes to the traffic as a report, and what they are to do
+//! An event names a port, a host or the end of a connection; whose that is gets borrowed here, alone, and handles it: its ports
+//! (`wire/own.rs`), its switch or host, and what is near (`near.rs`) are all that it reaches. Frames for a node of another cell leave by the border (`wire/border.rs`), what hosts learn goes to the traffic as a report, and what they are to do
 //! comes as an order (`order.rs`). This is the only place that has both switches and hosts in its hands.
 
 use crate::endpoint::Endpoints;
-use crate::event::Event;
+use crate::endpoint::node::HostNode;
+use crate::event::{Event, LimiterId};
 use crate::foresight::FORESIGHT;
 use crate::frame::{Content, PacketId};
-use crate::ids::{HostId, SlotId, SwitchId};
+use crate::ids::{HostId, Node, SlotId};
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::switching::Switching;
+use crate::switching::node::SwitchNode;
 use crate::wire::Ports;
+use crate::wire::own::{InPort, NodePorts, OwnPort};
 use pauseframe_engine::{EventQueue, Model};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
@@ -38,8 +41,8 @@ impl Cell {
     ) -> Cell {
         let near = Near::new(plan, reaction);
         Cell {
-            ports: Ports::of(plan),
-            switching: Switching::of(plan, routes, stride, near.hot.accounted != 0),
+            ports: Ports::of(plan, near.hot.accounted != 0),
+            switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
             near,
         }
@@ -53,57 +56,73 @@ impl Cell {
     /// The port may have something to send now.
     pub(crate) fn kick(&mut self, port: PortId) {
         let Cell { ports, switching, endpoints, near } = self;
-        match ports.ports[port].from_host {
-            HostId::NONE => switching.kick(port, ports, near),
-            host => endpoints.kick(host, port, ports, near),
+        let (node, port) = sender(ports, port, near);
+        match node.node().node() {
+            Node::Switch(_) => SwitchNode::of(node, switching).kick(port, near),
+            Node::Host(_) => HostNode::of(node, port, endpoints).kick(near),
         }
     }
 
-    /// The link of `port` is back, at the end that receives: what it has asked for still holds.
-    pub(crate) fn ask_again(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near } = self;
-        let is_switch = ports.ports[port].to_switch != SwitchId::NONE;
-        let ingress = if is_switch { &mut switching.ingress } else { &mut endpoints.ingress };
-        ingress.ask_again(port, ports, near);
+    /// The link of `port` goes down, at the end that sends.
+    pub(crate) fn take_down(&mut self, port: PortId) {
+        let (mut node, port) = sender(&mut self.ports, port, &self.near);
+        node.take_down(port, &mut self.near);
+    }
+
+    /// The same at the end that receives.
+    pub(crate) fn lose_in_flight(&mut self, port: PortId) {
+        let (mut node, port) = receiver(&mut self.ports, port, &self.near);
+        node.lose_in_flight(port, &mut self.near);
     }
 
     /// A switch empties the queues of a port that has lost its link.
     pub(crate) fn discard_queues(&mut self, port: PortId) {
         let Cell { ports, switching, near, .. } = self;
-        if ports.ports[port].from_host == HostId::NONE {
-            switching.discard_queues(port, ports, near);
+        let (node, port) = sender(ports, port, near);
+        if node.node().is_switch() {
+            SwitchNode::of(node, switching).discard_queues(port, near);
         }
+    }
+
+    /// The link of `port` is back, at the end that sends.
+    pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
+        let (mut node, port) = sender(&mut self.ports, port, &self.near);
+        node.bring_up(port, now);
+    }
+
+    /// The same at the end that receives: what it has asked for still holds.
+    pub(crate) fn ask_again(&mut self, port: PortId) {
+        let (mut node, port) = receiver(&mut self.ports, port, &self.near);
+        node.ask_again(port, &mut self.near);
     }
 
     /// The port has finished its frame and has more to send.
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
         let Cell { ports, switching, endpoints, near } = self;
-        let from = ports.ports[port].from_host;
-        if ports.has_finished(port, near) {
-            match from {
-                HostId::NONE => switching.transmit(port, ports, near),
-                host => endpoints.transmit(host, port, ports, near),
+        let (mut node, port) = sender(ports, port, near);
+        if node.has_finished(port, near) {
+            match node.node().node() {
+                Node::Switch(_) => SwitchNode::of(node, switching).transmit(port, near),
+                Node::Host(_) => HostNode::of(node, port, endpoints).transmit(near),
             }
         }
     }
 
-    /// The first frame on a link has arrived, whole.
+    /// The first frame on a link has arrived, whole. It is taken off the wire here, so that no node has both ends of one.
     #[inline(always)]
     fn on_arrive(&mut self, port: PortId) {
         let Cell { ports, switching, endpoints, near } = self;
-        let state = &mut ports.ports[port];
-        let index = state.take_arrived(port, near);
-        let (switch, host) = (state.to_switch, state.to_host);
+        let index = ports.ports[port].take_arrived(port, near);
         if !near.packets[index].is_data() {
             self.on_other_frame(port, index);
             return;
         }
         near.packet_hops += 1;
-        if switch == SwitchId::NONE {
-            endpoints.on_nic_receive(host, port, index, ports, near);
-        } else {
-            switching.forward(switch, port, index, ports, near);
+        let (node, port) = receiver(ports, port, near);
+        match node.node().node() {
+            Node::Switch(_) => SwitchNode::of(node, switching).forward(port, index, near),
+            Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_nic_receive(index, near),
         }
     }
 
@@ -111,68 +130,134 @@ impl Cell {
     #[cold]
     fn on_other_frame(&mut self, port: PortId, index: PacketId) {
         let Cell { ports, switching, endpoints, near } = self;
+        let (mut node, port) = receiver(ports, port, near);
         match near.packets[index].content {
             Content::Pause { .. } => {
-                if let Some(paused) = ports.on_pause_frame(port, index, near) {
+                if let Some(paused) = node.on_pause_frame(port, index, near).map(OwnPort::id) {
                     self.kick(paused);
                 }
             }
             Content::Cnm(_) => {
                 near.packet_hops += 1;
-                match ports.ports[port].to_switch {
-                    SwitchId::NONE => {
-                        let host = ports.ports[port].to_host;
-                        endpoints.on_cnm(host, port, index, ports, near);
-                    }
-                    switch => switching.forward_cnm(switch, port, index, ports, near),
+                match node.node().node() {
+                    Node::Switch(_) => SwitchNode::of(node, switching).forward_cnm(port, index, near),
+                    Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_cnm(index, near),
                 }
             }
-            _ => ports.on_lost_frame(port, index, near),
+            _ => node.on_lost_frame(port, index, near),
         }
     }
 
     #[inline(never)]
     fn on_pause_effect(&mut self, port: PortId) {
-        self.ports.on_pause_effect(port, &mut self.near);
+        let (mut node, own) = sender(&mut self.ports, port, &self.near);
+        node.on_pause_effect(own, &mut self.near);
         self.kick(port);
     }
 
     #[inline(never)]
     fn on_pause_expiry(&mut self, slot: SlotId) {
-        if self.ports.has_expired(slot, &mut self.near) {
-            self.kick(self.near.hot.port_and_class(slot).0);
+        let (port, class) = self.near.hot.port_and_class(slot);
+        let (mut node, own) = sender(&mut self.ports, port, &self.near);
+        if node.has_expired(own, class, &mut self.near) {
+            self.kick(port);
         }
     }
 
     #[inline(never)]
     fn on_pause_refresh(&mut self, slot: SlotId) {
-        let Cell { ports, switching, endpoints, near } = self;
-        let port = near.hot.port_and_class(slot).0;
-        let is_switch = ports.ports[port].to_switch != SwitchId::NONE;
-        let ingress = if is_switch { &mut switching.ingress } else { &mut endpoints.ingress };
-        ingress.on_pause_refresh(slot, ports, near);
+        let (port, class) = self.near.hot.port_and_class(slot);
+        let (mut node, port) = receiver(&mut self.ports, port, &self.near);
+        node.on_pause_refresh(port.slot(class, &self.near.hot), &mut self.near);
+    }
+
+    fn on_watchdog(&mut self, slot: SlotId) {
+        let Cell { ports, switching, near, .. } = self;
+        let (port, class) = near.hot.port_and_class(slot);
+        let (node, port) = sender(ports, port, near);
+        SwitchNode::of(node, switching).on_watchdog(port, class, near);
+    }
+
+    /// A host, whatever happens there.
+    #[inline(always)]
+    fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Near) {
+        let Cell { ports, endpoints, near, .. } = self;
+        let (node, port) = sender(ports, endpoints.hosts[host].port, near);
+        (HostNode::of(node, port, endpoints), near)
+    }
+
+    #[inline(always)]
+    fn on_timer(&mut self, address: u32) {
+        if let Some(host) = self.endpoints.host_of_end(address) {
+            let (mut host, near) = self.at_host(host);
+            host.on_timer(address, near);
+        }
+    }
+
+    fn on_order(&mut self, address: u32) {
+        if let Some((host, orders)) = self.endpoints.due_orders(address, self.near.now()) {
+            let (mut host, near) = self.at_host(host);
+            host.carry_out(address, orders, near);
+        }
+    }
+
+    fn on_datagram_due(&mut self, flow: u32) {
+        if let Some(host) = self.endpoints.host_of_source(flow) {
+            let (mut host, near) = self.at_host(host);
+            host.on_datagram_due(flow, near);
+        }
+    }
+
+    /// What names the host where it happens.
+    fn handle_at_host(&mut self, host: HostId, event: Event) {
+        let (mut host, near) = self.at_host(host);
+        match event {
+            Event::HostReceive(_) => host.on_host_receive(near),
+            Event::HostSend(_) => host.on_host_send(near),
+            Event::HostDrain(_) => host.on_host_drain(near),
+            Event::RateRelease(limiter) => host.on_rate_release(limiter.nic_queue, near),
+            Event::RateTimer(limiter) => host.on_rate_timer(limiter.nic_queue, near),
+            _ => unreachable!("it names no host"),
+        }
     }
 
     /// What happens less than once a hop stays out of the run loop's way.
     #[inline(never)]
     fn handle_other(&mut self, event: u64) {
-        let Cell { ports, switching, endpoints, near } = self;
         match Event::from_code(event) {
             Event::PauseEffect(port) => self.on_pause_effect(port),
             Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
             Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
-            Event::HostReceive(host) => endpoints.on_host_receive(host, ports, near),
-            Event::HostSend(host) => endpoints.on_host_send(host, ports, near),
-            Event::Timer(end) => endpoints.on_timer(end, ports, near),
-            Event::Order(address) => endpoints.on_order(address, ports, near),
-            Event::HostDrain(host) => endpoints.on_host_drain(host, ports, near),
-            Event::DatagramDue(flow) => endpoints.on_datagram_due(flow, ports, near),
-            Event::RateRelease(limiter) => endpoints.on_rate_release(limiter, ports, near),
-            Event::RateTimer(limiter) => endpoints.on_rate_timer(limiter, near),
-            Event::Watchdog(slot) => switching.on_watchdog(slot, ports, near),
+            event @ (Event::HostReceive(host)
+            | Event::HostSend(host)
+            | Event::HostDrain(host)
+            | Event::RateRelease(LimiterId { host, .. })
+            | Event::RateTimer(LimiterId { host, .. })) => self.handle_at_host(host, event),
+            Event::Timer(end) => self.on_timer(end),
+            Event::Order(address) => self.on_order(address),
+            Event::DatagramDue(flow) => self.on_datagram_due(flow),
+            Event::Watchdog(slot) => self.on_watchdog(slot),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }
+}
+
+/// The node that sends by a port, and the port as its own.
+#[inline(always)]
+fn sender<'n>(ports: &'n mut Ports, port: PortId, near: &Near) -> (NodePorts<'n>, OwnPort<'n>) {
+    let from = ports.ports[port].from;
+    let node = NodePorts::of(ports, from);
+    let port = node.own(port, near);
+    (node, port)
+}
+
+/// The node that what a port sends comes to, and the link as one that leads to it.
+#[inline(always)]
+fn receiver<'n>(ports: &'n mut Ports, port: PortId, near: &Near) -> (NodePorts<'n>, InPort<'n>) {
+    let to = ports.ports[port].to;
+    let node = NodePorts::of(ports, to);
+    let port = node.incoming(port, near);
+    (node, port)
 }
 
 impl Model for Cell {

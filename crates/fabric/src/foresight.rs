@@ -8,7 +8,6 @@
 use crate::cell::Cell;
 use crate::event::Event;
 use crate::frame::{Carried, Content};
-use crate::ids::SwitchId;
 use crate::near::Near;
 use crate::switching::Switching;
 use crate::wire::Ports;
@@ -51,7 +50,7 @@ impl Cell {
             }
             Event::Arrive(port) => {
                 bring(self.ports.ports.get(port));
-                bring(self.switching.ingress.accounts.get(self.near.hot.slot(port, 0)));
+                bring(self.ports.ingress.accounts.get(self.near.hot.slot(port, 0)));
             }
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.bring_host(host),
             Event::Timer(address) => self.endpoints.bring_place(address),
@@ -65,7 +64,9 @@ impl Cell {
         match event {
             Event::TxDone(port) => {
                 self.ports.bring_queue(port, &self.near);
-                self.endpoints.bring_host(self.ports.ports[port].from_host);
+                if let Some(host) = self.ports.ports[port].from.host() {
+                    self.endpoints.bring_host(host);
+                }
             }
             Event::Arrive(port) => {
                 let head = self.ports.ports[port].in_flight.head();
@@ -80,19 +81,23 @@ impl Cell {
     #[inline(always)]
     fn bring_way(&self, event: Event) {
         match event {
-            Event::TxDone(port) => self.endpoints.bring_first_in_line(self.ports.ports[port].from_host),
+            Event::TxDone(port) => {
+                if let Some(host) = self.ports.ports[port].from.host() {
+                    self.endpoints.bring_first_in_line(host);
+                }
+            }
             Event::Arrive(port) => {
                 let state = &self.ports.ports[port];
                 let Some(packet) = state.in_flight.head().map(|head| &self.near.packets[head]) else {
                     return;
                 };
                 bring(self.near.packets.at(packet.next));
-                if state.to_switch != SwitchId::NONE {
+                let Some(host) = state.to.host() else {
                     bring(self.switching.paths.place(packet.route, packet.hop));
                     return;
-                }
+                };
                 // What a host answers leaves by the other direction of the same link.
-                self.endpoints.bring_host(state.to_host);
+                self.endpoints.bring_host(host);
                 bring(self.ports.ports.get(port.reverse()));
                 bring(self.ports.slots.get(self.near.hot.slot(port.reverse(), packet.class)));
                 if let Content::Segment(Carried { to, .. }) = packet.content {
@@ -109,7 +114,7 @@ impl Cell {
         let Event::Arrive(port) = event else { return };
         let state = &self.ports.ports[port];
         let Some(packet) = state.in_flight.head().map(|head| &self.near.packets[head]) else { return };
-        if state.to_switch == SwitchId::NONE {
+        if !state.to.is_switch() {
             if let Content::Segment(Carried { to, .. }) = packet.content {
                 self.endpoints.bring_end(to);
             }
@@ -123,7 +128,7 @@ impl Cell {
     #[inline(always)]
     fn bring_last(&self, port: PortId) {
         let state = &self.ports.ports[port];
-        if state.to_switch != SwitchId::NONE {
+        if state.to.is_switch() {
             self.ports.bring_tail(port, &self.switching, &self.near);
         } else if let Some(to) = state.in_flight.head().and_then(|head| self.near.packets[head].to()) {
             self.endpoints.bring_first_in_flight(to);
@@ -158,7 +163,7 @@ impl Ports {
     fn way_of_first(&self, port: PortId, switching: &Switching, near: &Near) -> Option<PortId> {
         let state = &self.ports[port];
         let packet = &near.packets[state.in_flight.head()?];
-        let knows = state.to_switch != SwitchId::NONE && !near.hot.look_up && packet.is_data();
+        let knows = state.to.is_switch() && !near.hot.look_up && packet.is_data();
         if knows { switching.paths.place(packet.route, packet.hop).copied() } else { None }
     }
 }

@@ -15,6 +15,8 @@ use pauseframe_units::{PortId, Priority, Span};
 pub(crate) struct Hot {
     /// A port has `1 << class_bits` slots.
     pub(crate) class_bits: u32,
+    /// The bits of a slot that are its class.
+    class_mask: u32,
     /// Lossless classes, a bit each.
     pub(crate) lossless: u8,
     /// Lossy traffic has a pool of its own in shared buffers.
@@ -72,6 +74,13 @@ impl Hot {
         SlotId((port.0 << self.class_bits) | u32::from(class))
     }
 
+    /// The same for a class of any number: whatever it is, the slot is one of `port`.
+    #[inline(always)]
+    pub(crate) fn slot_within(&self, port: PortId, class: u8) -> SlotId {
+        debug_assert!(u32::from(class) <= self.class_mask, "class {class} is not in use");
+        SlotId((port.0 << self.class_bits) | (u32::from(class) & self.class_mask))
+    }
+
     /// The port and class of a slot.
     pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
@@ -111,6 +120,7 @@ impl Hot {
         });
         Hot {
             class_bits: plan.class_bits,
+            class_mask: (1 << plan.class_bits) - 1,
             lossless,
             separate_pools: settings.egress_pool.is_some(),
             is_large: plan.is_large(),

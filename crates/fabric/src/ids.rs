@@ -55,7 +55,7 @@ id!(
     /// The NIC queue for a destination and class, among those of its host.
     NicQueueId
 );
-none!(HostId SwitchId SlotId PacketId EndId);
+none!(SlotId PacketId EndId);
 
 impl PacketId {
     /// Itself, unless it is none.
@@ -70,5 +70,61 @@ impl EndId {
     #[inline(always)]
     pub(crate) fn known(self) -> Option<EndId> {
         (self != EndId::NONE).then_some(self)
+    }
+}
+
+/// A switch or a host, in one word: whose something is, or where it leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Owner(u32);
+
+/// Nobody's.
+impl Default for Owner {
+    fn default() -> Owner {
+        Owner(u32::MAX)
+    }
+}
+
+/// The same, told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Node {
+    Switch(SwitchId),
+    Host(HostId),
+}
+
+impl Owner {
+    /// Set for hosts.
+    const HOST: u32 = 1 << 31;
+
+    pub(crate) fn new(node: Node) -> Owner {
+        match node {
+            Node::Switch(switch) => Owner(switch.0),
+            Node::Host(host) => Owner(host.0 | Owner::HOST),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn node(self) -> Node {
+        if self.is_switch() {
+            Node::Switch(SwitchId(self.0))
+        } else {
+            Node::Host(HostId(self.0 & !Owner::HOST))
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_switch(self) -> bool {
+        self.0 & Owner::HOST == 0
+    }
+
+    /// The switch that it is, if it is one.
+    #[inline(always)]
+    pub(crate) fn switch(self) -> Option<SwitchId> {
+        self.is_switch().then_some(SwitchId(self.0))
+    }
+
+    /// The host that it is, if it is one.
+    #[inline(always)]
+    pub(crate) fn host(self) -> Option<HostId> {
+        (!self.is_switch()).then_some(HostId(self.0 & !Owner::HOST))
     }
 }

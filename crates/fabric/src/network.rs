@@ -317,7 +317,7 @@ impl Network {
         }
         for Addressed { at, host, address, order } in self.traffic.orders.drain(..) {
             let Cell { endpoints, near, .. } = &mut rooms[usize::from(self.cell_of[host])].cell;
-            endpoints.take_order(at, address, order, near);
+            endpoints.take_order(at, self.plan.host_number(host), address, order, near);
         }
         if self.traffic.rows.are_wanted(now) {
             for room in rooms.iter_mut() {
@@ -375,10 +375,8 @@ impl Network {
         let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
         if down {
             for port in ends {
-                let Cell { ports, near, .. } = self.sender(port);
-                ports.take_down(port, near);
-                let Cell { ports, near, .. } = self.receiver(port);
-                ports.lose_in_flight(port, near);
+                self.sender(port).take_down(port);
+                self.receiver(port).lose_in_flight(port);
             }
             for port in ends {
                 self.sender(port).discard_queues(port);
@@ -386,7 +384,7 @@ impl Network {
             return;
         }
         for port in ends {
-            self.sender(port).ports.bring_up(port, now);
+            self.sender(port).bring_up(port, now);
         }
         for port in ends {
             self.receiver(port).ask_again(port);

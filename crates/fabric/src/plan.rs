@@ -3,10 +3,10 @@
 
 use crate::class::ClassPolicy;
 use crate::headroom::Margins;
-use crate::ids::{HostId, SlotId, SwitchId};
+use crate::ids::{HostId, Node, Owner, SlotId, SwitchId};
 use crate::settings::{Overhead, ReceiverSettings, Settings};
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{IndexVec, LineRate, NodeId, PortId, Priority, Span};
+use pauseframe_units::{BitRate, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
 
 /// A network before anything happens in it.
@@ -124,9 +124,12 @@ impl Plan {
         (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| SwitchId(self.number[node]))
     }
 
-    /// The switch that sends by `port`, which no host does.
-    pub(crate) fn switch_of(&self, port: PortId) -> SwitchId {
-        SwitchId(self.number[self.topology.owner(port)])
+    /// The number of a node, of whichever kind.
+    pub(crate) fn owner(&self, node: NodeId) -> Owner {
+        match self.topology.nodes()[node].kind {
+            NodeKind::Switch => Owner::new(Node::Switch(SwitchId(self.number[node]))),
+            NodeKind::Host => Owner::new(Node::Host(HostId(self.number[node]))),
+        }
     }
 
     /// The number of a node that is a host.
@@ -134,9 +137,9 @@ impl Plan {
         HostId(self.number[node])
     }
 
-    /// The number of a node if it is a host.
-    pub(crate) fn host(&self, node: NodeId) -> Option<HostId> {
-        (self.topology.nodes()[node].kind == NodeKind::Host).then(|| HostId(self.number[node]))
+    /// The rate of the link that leaves `port`.
+    pub(crate) fn rate_from(&self, port: PortId) -> BitRate {
+        self.topology.channel(port).rate
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.
@@ -151,6 +154,19 @@ impl Plan {
     /// Whether a network is so large that cells look ahead (docs/performance.md).
     pub(crate) fn is_large(&self) -> bool {
         self.topology.port_count() >= LOOKS_AHEAD_FROM
+    }
+
+    /// A node has been led to a port of another.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn trespass(&self, node: Owner, port: PortId) -> ! {
+        let id = match node.node() {
+            Node::Switch(switch) => self.switches[switch.0 as usize],
+            Node::Host(host) => self.hosts[host.0 as usize],
+        };
+        let (name, known) = (&self.topology.nodes()[id].name, (port.0 as usize) < self.topology.port_count());
+        let whose = if known { self.topology.port_name(port) } else { "no port at all".to_owned() };
+        panic!("{name} was led to {whose}, which is not its own")
     }
 
     /// An account would fall below zero: something was taken from it that was never put there.

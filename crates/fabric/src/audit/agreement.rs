@@ -100,8 +100,7 @@ fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
     let agrees = if let Some(switch) = pool {
         let pool = &asker.switching.switches[switch].pools[asker.near.hot.pool_of(class)];
         let waits = pool.paused.contains(&slot);
-        let may_go_on =
-            asker.switching.shared_limits(slot, class).may_go_on(Standing::of(account), pool.free());
+        let may_go_on = view.shared_limits(port, slot).may_go_on(Standing::of(account), pool.free());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
     } else if account.pause_sent {
         account.bytes > account.limits.xon

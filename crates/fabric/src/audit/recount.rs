@@ -84,19 +84,20 @@ impl<'a> Recount<'a> {
     fn check_port(&mut self, port: PortId) {
         let (cell, state) = (self.cell, &self.cell.ports.ports[port]);
         self.follow(state.control, port, "the pause frames", |_| {});
+        let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
             let slot = &cell.ports.slots[cell.near.hot.slot(port, class)];
             let mut owed = Vec::new();
             let (count, bytes) = self.follow(slot.queue, port, "a queue", |packet| {
-                owed.extend((slot.switch != SwitchId::NONE).then(|| account_of(cell, packet)).flatten());
+                owed.extend(at_switch.then(|| account_of(cell, packet)).flatten());
             });
             self.charge(owed);
             let ready = state.ready & 1 << class != 0;
             self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
-            if slot.switch != SwitchId::NONE {
+            if at_switch {
                 self.same("the backlog", port, slot.backlog, bytes);
             }
-            if slot.switch != SwitchId::NONE && cell.near.hot.watched_arrivals & 1 << class != 0 {
+            if at_switch && cell.near.hot.watched_arrivals & 1 << class != 0 {
                 self.same("the packet count", port, u64::from(slot.waiting), count);
             }
         }

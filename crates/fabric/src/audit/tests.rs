@@ -55,7 +55,7 @@ fn a_backlog_is_the_sum_of_its_packets() {
 #[test]
 fn an_account_is_the_sum_of_what_came_by_it() {
     let said = complaint(false, |cell, _| {
-        let accounts = &mut cell.switching.ingress.accounts;
+        let accounts = &mut cell.ports.ingress.accounts;
         let slot = accounts.iter().position(|account| account.bytes > 0).expect("some came");
         accounts[SlotId(slot as u32)].bytes -= 100;
     });
@@ -120,7 +120,7 @@ fn both_ends_of_a_link_agree_on_pauses() {
     for shared in [false, true] {
         let said = complaint(shared, |cell, _| {
             let slot = cell.near.hot.slot(paused(cell), 0);
-            cell.switching.ingress.accounts[slot].pause_sent = false;
+            cell.ports.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
     }
@@ -140,4 +140,22 @@ fn damaged_frames_on_a_wire_that_fails_are_counted() {
     let report = report(&network, &ending, wire);
     assert!(report.tx_packets > 0);
     assert_eq!(report.lost.iter().sum::<u64>(), report.tx_packets);
+}
+
+/// Whatever leads a packet elsewhere, nobody's queue is touched but that of the node which has it.
+#[test]
+fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
+    for (elsewhere, whose) in [(("a", "s"), "a:0"), (("c", "s"), "c:0")] {
+        let (mut network, _) = half_way(false);
+        let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
+        let cell = network.only_cell();
+        let rows: Vec<u32> = cell.near.packets.under_way().map(|packet| packet.route).collect();
+        for row in rows {
+            cell.switching.paths.copy(row, &[elsewhere, elsewhere]);
+        }
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| proceed(&mut network, Time::MAX)));
+        let said = ran.expect_err("it is not its own port");
+        let said = said.downcast_ref::<String>().expect("a message");
+        assert_eq!(*said, format!("s was led to {whose}, which is not its own"));
+    }
 }

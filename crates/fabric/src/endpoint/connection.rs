@@ -4,15 +4,14 @@
 //! only through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection
 //! carries several flows; its packets and timers go by the number of the flow that opened it.
 
-use super::Endpoints;
 use super::host::Socket;
 use super::messages::Boundaries;
+use super::node::{HostNode, OwnEnd};
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
 use crate::ids::{EndId, HostId, NicQueueId};
 use crate::near::Near;
 use crate::order::{Exchange, Half, News, Opening, Order};
-use crate::wire::Ports;
 use pauseframe_engine::mix;
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
 use pauseframe_units::{NodeId, Priority, Span, Time};
@@ -41,7 +40,7 @@ pub(crate) struct End {
     /// What has been told of what it has counted.
     told: Counts,
     connected: Option<Time>,
-    host: HostId,
+    pub(super) host: HostId,
     nic_queue: NicQueueId,
     /// Path of its packets, or the destination node where switches look up the next hop.
     pub(super) route: u32,
@@ -138,9 +137,9 @@ fn rank(connection: &Connection) -> u32 {
 }
 
 /// Opening and closing, and what applications do.
-impl Endpoints {
+impl<'n> HostNode<'n> {
     /// A connection end comes to be.
-    pub(super) fn open(&mut self, address: u32, opening: Opening, ports: &mut Ports, near: &mut Near) {
+    pub(super) fn open(&mut self, address: u32, opening: Opening, near: &mut Near) {
         let Opening { spec, route, picked, exchange } = opening;
         let (flow, side, now) = (address / 2, address & 1, near.now());
         let iss = |side: u32| mix(near.settings.seed ^ mix(u64::from(flow) * 2 + u64::from(side))) as u32;
@@ -161,14 +160,14 @@ impl Endpoints {
             connection.send(exchange.writes, now);
         }
         if side == 0
-            && let Some(metrics) = self.metrics.get(&(nodes[0], nodes[1], spec.transport))
+            && let Some(metrics) = self.metrics(nodes[1], spec.transport, near)
         {
             connection.inherit(metrics);
         }
-        let host = near.plan.host_number(nodes[0]);
+        let host = self.id();
         let frame = near.settings.overhead.frame_size(near.settings.mtu, Priority::default()) + near.hot.gap;
-        connection.set_frame_time(ports.ports[self.hosts[host].port].rate.serialise(frame));
-        let nic_queue = self.hosts[host].queue_for(nodes[1], picked.class);
+        connection.set_frame_time(self.ports.port(self.port).rate.serialise(frame));
+        let nic_queue = self.host().queue_for(nodes[1], picked.class);
         let mut end = End::new(connection, address, host, nodes, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
@@ -177,25 +176,15 @@ impl Endpoints {
             (end.write_at, end.writes) = (spec.start, exchange.writes);
         }
         let place = self.add_end(end);
-        self.remember_place(address, place);
         if side == 0 {
-            self.pump(place, ports, near);
+            self.pump(place, near);
             self.end(place).arm_timer(near);
         }
     }
 
-    fn add_end(&mut self, end: End) -> EndId {
-        if let Some(place) = self.free_ends.pop() {
-            self.ends[place] = Some(end);
-            place
-        } else {
-            self.ends.push(Some(end))
-        }
-    }
-
     /// What the application at an end that is open does. One that has failed meanwhile does nothing.
-    pub(super) fn order_end(&mut self, address: u32, order: &Order, ports: &mut Ports, near: &mut Near) {
-        let Some(place) = self.place_at(address) else { return };
+    pub(super) fn order_end(&mut self, address: u32, order: &Order, near: &mut Near) {
+        let Some(place) = self.end_at(address) else { return };
         let now = near.now();
         match order {
             Order::Continue(exchange) => self.continue_with(place, exchange, near),
@@ -207,7 +196,7 @@ impl Endpoints {
             &Order::Write { bytes, token, written } => {
                 // That it has gone is told with what happens next, not now.
                 self.end(place).write_message(bytes, token, written, now);
-                self.pump(place, ports, near);
+                self.pump(place, near);
                 self.end(place).arm_timer(near);
                 return;
             }
@@ -232,11 +221,11 @@ impl Endpoints {
                 unreachable!("what opens an end or is for datagrams has its own way")
             }
         }
-        self.settle(place, address, ports, near);
+        self.settle(place, address, near);
     }
 
     /// The next exchange on a kept connection.
-    fn continue_with(&mut self, place: EndId, exchange: &Exchange, near: &mut Near) {
+    fn continue_with(&mut self, place: OwnEnd<'n>, exchange: &Exchange, near: &mut Near) {
         self.tell_counts(place, near);
         let end = self.end(place);
         let side = end.address() & 1;
@@ -246,10 +235,10 @@ impl Endpoints {
         if exchange.writes > 0 {
             end.connection.send(exchange.writes, near.now());
         }
-        self.remember_place(exchange.flow * 2 + side, place);
+        self.list_end(exchange.flow * 2 + side, place);
     }
 
-    fn tell_counts(&mut self, place: EndId, near: &mut Near) {
+    fn tell_counts(&mut self, place: OwnEnd<'n>, near: &mut Near) {
         let end = self.end(place);
         let (address, flow) = (end.address(), end.flow);
         if let Some(half) = end.take_half() {
@@ -257,43 +246,39 @@ impl Endpoints {
         }
         // Late segments belong to the connection, which goes by the flow that opened it.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
-            self.places[flow as usize][(address & 1) as usize] = EndId::NONE;
+            self.unlist(flow * 2 + (address & 1));
         }
     }
 
     /// Gives back the place of an end.
-    fn free_end(&mut self, place: EndId, near: &mut Near) {
+    fn free_end(&mut self, place: OwnEnd<'n>, near: &mut Near) {
         self.remember(place, near);
         self.tell_counts(place, near);
-        let Some(End { peer, blocked, .. }) = self.ends[place].take() else { return };
-        self.remember_place(peer ^ 1, EndId::NONE);
+        let Some(End { peer, blocked, .. }) = self.take_end(place) else { return };
+        self.unlist(peer ^ 1);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
         if !blocked {
-            self.free_ends.push(place);
+            self.give_back_place(place.place());
         }
     }
 
     /// What the source's end has learnt goes to the next connection between the two.
-    fn remember(&mut self, place: EndId, near: &Near) {
-        let Some(end) = &self.ends[place] else { return };
+    fn remember(&mut self, place: OwnEnd<'n>, near: &Near) {
+        let end = self.end(place);
         let caches = near.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
         if caches && end.address() & 1 == 0 {
-            let whose = (end.nodes[0], end.nodes[1], end.transport);
-            end.connection.remember(self.metrics.entry(whose).or_default());
+            let (to, transport) = (end.nodes[1], end.transport);
+            let (end, metrics) = self.end_and_metrics(place, to, transport, near);
+            end.connection.remember(metrics);
         }
-    }
-
-    #[inline]
-    fn end(&mut self, place: EndId) -> &mut End {
-        self.ends[place].as_mut().expect("the place of an open flow holds a connection end")
     }
 }
 
 /// Segments and timers.
-impl Endpoints {
+impl<'n> HostNode<'n> {
     /// A packet has come through the stack: to TCP, and on with what TCP makes of it.
     #[inline]
-    pub(super) fn deliver(&mut self, index: PacketId, ports: &mut Ports, near: &mut Near) {
+    pub(super) fn deliver(&mut self, index: PacketId, near: &mut Near) {
         let carried = match near.packets[index].content {
             Content::Segment(carried) => carried,
             Content::Datagram { to, len } => {
@@ -305,10 +290,9 @@ impl Endpoints {
         };
         let (segment, to) = (near.packets.segment(&carried), carried.to);
         near.packets.remove(index);
-        let place = self.places[(to / 2) as usize][(to & 1) as usize];
-        if place == EndId::NONE {
+        let Some(place) = self.end_at(to) else {
             return; // A late duplicate of a flow that is over.
-        }
+        };
         let now = near.now();
         let end = self.end(place);
         let before = end.connection.received();
@@ -319,14 +303,14 @@ impl Endpoints {
         // A limited reassembly list may give bytes up: they will be received again.
         let (received, workload) = (end.connection.received().saturating_sub(before), end.workload);
         if received > 0 {
-            self.throughput.add(workload, received, now);
+            self.count_received(workload, received, near);
         }
-        self.settle(place, to, ports, near);
+        self.settle(place, to, near);
     }
 
     /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
     #[inline(always)]
-    fn settle(&mut self, place: EndId, address: u32, ports: &mut Ports, near: &mut Near) {
+    fn settle(&mut self, place: OwnEnd<'n>, address: u32, near: &mut Near) {
         let end = self.end(place);
         if end.connection.delivered() >= end.expects {
             end.on_expected(address, near);
@@ -334,7 +318,7 @@ impl Endpoints {
         if end.sent() >= end.tells {
             end.on_sent(near);
         }
-        self.pump(place, ports, near);
+        self.pump(place, near);
         let end = self.end(place);
         end.arm_timer(near);
         if end.closing {
@@ -350,41 +334,41 @@ impl Endpoints {
 
     /// Hands segments to the host while TCP has some and the host has room.
     #[inline(always)]
-    fn pump(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) {
+    fn pump(&mut self, place: OwnEnd<'n>, near: &mut Near) {
         if self.end(place).blocked {
             return;
         }
         loop {
-            let end = self.ends[place].as_mut().expect("a sender is open");
-            let host = &mut self.hosts[end.host];
+            let (end, host) = self.end_and_host(place);
             if !host.has_room(near) && !end.connection.is_in_super_packet() {
                 end.blocked = true;
-                host.wait_for_room(Socket::Connection(place));
+                host.wait_for_room(Socket::Connection(place.place()));
                 return;
             }
             // Looked at where it is: to take it apart would be to copy it.
             let Some(sent) = &end.connection.poll_transmit(near.now()) else { return };
-            self.send_segment(place, sent, ports, near);
+            self.send_segment(place, sent, near);
         }
     }
 
     /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
-    pub(super) fn send_one_blocked(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) -> bool {
+    pub(super) fn send_one_blocked(&mut self, place: EndId, near: &mut Near) -> bool {
         let now = near.now();
-        let Some(end) = &mut self.ends[place] else {
+        let Some(place) = self.end_in(place) else {
             // It was closed in the line; now nothing names its place any more.
-            self.free_ends.push(place);
+            self.give_back_place(place);
             return false;
         };
+        let end = self.end(place);
         let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
             end.arm_timer(near);
             return false;
         };
-        self.send_segment(place, sent, ports, near);
+        self.send_segment(place, sent, near);
         while self.end(place).connection.is_in_super_packet() {
             let Some(sent) = &self.end(place).connection.poll_transmit(now) else { break };
-            self.send_segment(place, sent, ports, near);
+            self.send_segment(place, sent, near);
         }
         self.end(place).arm_timer(near);
         true
@@ -392,28 +376,25 @@ impl Endpoints {
 
     /// The next packet of a connection end takes another VLAN.
     #[cold]
-    fn change_vlan(&mut self, place: EndId, near: &Near) {
-        let Some(draws) = self.vlans.as_deref_mut() else { return };
-        let end = self.ends[place].as_mut().expect("a sender is open");
-        (end.vlan, end.class) = draws.pick(end.host, &end.vlans, end.class, near);
-        end.nic_queue = self.hosts[end.host].queue_for(NodeId(end.route), end.class);
+    fn change_vlan(&mut self, place: OwnEnd<'n>, near: &Near) {
+        let end = self.end(place);
+        let (among, class) = (std::mem::take(&mut end.vlans), end.class);
+        let Some((draws, id)) = self.vlan_draws() else { return };
+        let (vlan, class) = draws.pick(id, &among, class, near);
+        let (end, host) = self.end_and_host(place);
+        (end.vlan, end.class, end.vlans) = (vlan, class, among);
+        end.nic_queue = host.queue_for(NodeId(end.route), class);
     }
 
     #[inline(always)]
-    fn send_segment(
-        &mut self,
-        place: EndId,
-        (segment, ecn): &(Segment, Ecn),
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    fn send_segment(&mut self, place: OwnEnd<'n>, (segment, ecn): &(Segment, Ecn), near: &mut Near) {
         if near.hot.vlan_per_packet {
             self.change_vlan(place, near);
         }
-        let end = self.ends[place].as_ref().expect("a sender is open");
+        let end = self.end(place);
         let transport = &near.settings.transports[usize::from(end.transport)];
         let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
-        let (host, nic_queue) = (end.host, end.nic_queue);
+        let nic_queue = end.nic_queue;
         // A packet without data (SYN, ACK) has nothing behind it: it goes before all others.
         let ranked = near.hot.ranked != 0 && segment.len > 0;
         let carried = Carried {
@@ -436,16 +417,17 @@ impl Endpoints {
             ..Packet::new(Content::Segment(carried), size, end.class)
         };
         let index = near.packets.add(packet);
-        self.send_from(host, nic_queue, index, ports, near);
+        self.send_from(nic_queue, index, near);
     }
 
     /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
-    pub(crate) fn on_timer(&mut self, address: u32, ports: &mut Ports, near: &mut Near) {
-        let (place, now) = (self.places[(address / 2) as usize][(address & 1) as usize], near.now());
-        if place == EndId::NONE || self.end(place).timer_at != now {
+    pub(crate) fn on_timer(&mut self, address: u32, near: &mut Near) {
+        let now = near.now();
+        let Some(place) = self.end_at(address) else { return };
+        let end = self.end(place);
+        if end.timer_at != now {
             return;
         }
-        let end = self.end(place);
         end.timer_at = Time::MAX;
         if end.write_at <= now {
             end.write_at = Time::MAX;
@@ -454,7 +436,7 @@ impl Endpoints {
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
-        self.settle(place, address, ports, near);
+        self.settle(place, address, near);
     }
 }
 

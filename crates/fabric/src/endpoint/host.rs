@@ -3,13 +3,12 @@
 //! A socket hands over segments while the host holds less than `nic_buffer` bytes of its own (in the stack and in
 //! the NIC); after that it waits its turn, one segment a socket round robin, as a qdisc with back-pressure does.
 
-use super::Endpoints;
 use super::limiter::LimiterNumber;
-use crate::event::{Event, LimiterId};
+use super::node::HostNode;
+use crate::event::Event;
 use crate::frame::{Cnm, Content, Fifo, PacketId, PacketPool};
-use crate::ids::{EndId, HostId, NicQueueId};
+use crate::ids::{EndId, NicQueueId};
 use crate::near::Near;
-use crate::wire::Ports;
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
 use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
@@ -83,6 +82,17 @@ impl Host {
         self.queues[*self.queue_of.get(&(destination, class))?].limiter
     }
 
+    /// The limiter of a NIC queue, if there is one.
+    #[inline]
+    pub(super) fn limiter_of(&self, queue: NicQueueId) -> Option<LimiterNumber> {
+        self.queues[queue].limiter
+    }
+
+    /// Gives a NIC queue a limiter, unless it has one.
+    pub(super) fn limit(&mut self, queue: NicQueueId, new: impl FnOnce() -> LimiterNumber) {
+        self.queues[queue].limiter.get_or_insert_with(new);
+    }
+
     /// What waits in the NIC behind the first packet of each class.
     pub(crate) fn destination_queues(&self) -> impl Iterator<Item = Fifo> {
         self.queues.iter().map(|queue| queue.packets)
@@ -147,273 +157,235 @@ impl Host {
 }
 
 /// What goes out.
-impl Endpoints {
+impl HostNode<'_> {
     /// A segment leaves its socket: through the stack to the NIC.
     #[inline(always)]
-    pub(super) fn send_from(
-        &mut self,
-        host: HostId,
-        nic_queue: NicQueueId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
-        let state = &mut self.hosts[host];
+    pub(super) fn send_from(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
+        let state = self.host();
         state.held += u64::from(near.packets[index].size);
         if near.hot.stackless {
-            self.enter_nic(host, nic_queue, index, ports, near);
+            self.enter_nic(nic_queue, index, near);
             return;
         }
         let earliest = near.now() + near.settings.tx_delay;
+        let (id, state) = (self.id(), self.host());
         let through = state.through_stack(earliest, near.settings.tx_jitter);
         near.packets[index].at = through;
         state.bound_for.push_back(nic_queue);
         if state.sending.push(&mut near.packets, index) {
-            near.schedule(through, Event::HostSend(host));
+            near.schedule(through, Event::HostSend(id));
         }
     }
 
     /// The send side of the stack is through with its first packet.
-    pub(crate) fn on_host_send(&mut self, host: HostId, ports: &mut Ports, near: &mut Near) {
-        let state = &mut self.hosts[host];
+    pub(crate) fn on_host_send(&mut self, near: &mut Near) {
+        let (id, state) = (self.id(), self.host());
         let index = state.sending.pop(&near.packets).expect("the stack has a packet to send");
         if let Some(next) = state.sending.head() {
-            near.schedule(near.packets[next].at, Event::HostSend(host));
+            near.schedule(near.packets[next].at, Event::HostSend(id));
         }
         let nic_queue = state.bound_for.pop_front().expect("every packet is bound for a queue");
-        self.enter_nic(host, nic_queue, index, ports, near);
+        self.enter_nic(nic_queue, index, near);
         // An idle NIC has put it on the wire at once, which makes room too.
-        self.unblock(host, ports, near);
+        self.unblock(near);
     }
 
     /// The NIC gets a packet: a limiter may keep it back.
     #[inline(always)]
-    fn enter_nic(
-        &mut self,
-        host: HostId,
-        nic_queue: NicQueueId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
-        if let Some(limiters) = self.limiters.as_deref_mut()
-            && let Some(limiter) = self.hosts[host].queues[nic_queue].limiter
-            && limiters.holds(limiter, index, near)
+    fn enter_nic(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
+        if near.hot.qcn
+            && let Some((limiter, _)) = self.limiter(nic_queue)
+            && limiter.holds(index, near)
         {
             return;
         }
-        self.pass_to_port(host, nic_queue, index, ports, near);
+        self.pass_to_port(nic_queue, index, near);
     }
 
     /// A packet goes on in the NIC: to the port if nothing of its class waits, else to its destination's queue.
     #[inline(always)]
-    fn pass_to_port(
-        &mut self,
-        host: HostId,
-        nic_queue: NicQueueId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
-        let (now, state) = (near.now(), &mut self.hosts[host]);
-        let (packet, port) = (&near.packets[index], state.port);
+    fn pass_to_port(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
+        let (now, packet, port) = (near.now(), &near.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
-        if ports.ports[port].is_idle(now) {
-            state.give_room(u32::from(size), near);
-            ports.send_at_once(port, index, class, near);
+        if self.ports.port(port).is_idle(now) {
+            self.host().give_room(u32::from(size), near);
+            self.ports.send_at_once(port, index, class, near);
             return;
         }
-        let slot = near.hot.slot(port, class);
-        if near.settings.nic_fifo || ports.slots[slot].queue.is_empty() {
-            if ports.enqueue(port, slot, index, near) {
-                self.kick(host, port, ports, near);
+        let slot = port.slot(class, &near.hot);
+        if near.settings.nic_fifo || self.ports.slot(slot).queue.is_empty() {
+            if self.ports.enqueue(port, slot, index, near) {
+                self.kick(near);
             }
             return;
         }
         near.packets[index].at = now;
-        ports.slots[slot].join(u64::from(size), now);
-        state.wait_for_turn(nic_queue, class, index, &mut near.packets);
+        self.ports.slot_mut(slot).join(u64::from(size), now);
+        self.host().wait_for_turn(nic_queue, class, index, &mut near.packets);
     }
 
     /// Starts the NIC, at once or when its frame in service ends, unless it is already bound to go on.
-    pub(crate) fn kick(&mut self, host: HostId, port: PortId, ports: &mut Ports, near: &mut Near) {
-        if ports.is_due(port, near) {
-            self.transmit(host, port, ports, near);
+    pub(crate) fn kick(&mut self, near: &mut Near) {
+        if self.ports.is_due(self.port, near) {
+            self.transmit(near);
         }
     }
 
     /// Puts the next frame on the wire: a pause frame, else the first packet of the class whose turn it is. The next destination's
     /// first packet takes its place, and who waits for room gets it.
     #[inline]
-    pub(crate) fn transmit(&mut self, host: HostId, port: PortId, ports: &mut Ports, near: &mut Near) {
-        if ports.transmit_control(port, near) {
+    pub(crate) fn transmit(&mut self, near: &mut Near) {
+        let port = self.port;
+        if self.ports.transmit_control(port, near) {
             return;
         }
-        let eligible = ports.ports[port].eligible();
-        let class =
-            if near.hot.ets { ports.class_in_turn(port, eligible, near) } else { eligible.ilog2() as u8 };
-        let index = ports.dequeue(port, class, near);
-        let state = &mut self.hosts[host];
+        let eligible = self.ports.port(port).eligible();
+        let class = if near.hot.ets {
+            self.ports.class_in_turn(port, eligible, near)
+        } else {
+            eligible.ilog2() as u8
+        };
+        let index = self.ports.dequeue(port, class, near);
+        let state = self.host();
         state.give_room(u32::from(near.packets[index].size), near);
         if let Some(next) = state.next_in_turn(class, &near.packets) {
-            ports.slots[near.hot.slot(port, class)].queue.push(&mut near.packets, next);
-            ports.ports[port].ready |= 1 << class;
+            let (state, slot) = self.ports.port_and_slot(port, port.slot(class, &near.hot));
+            slot.queue.push(&mut near.packets, next);
+            state.ready |= 1 << class;
         }
-        ports.put_on_wire(port, index, near);
-        self.unblock(host, ports, near);
+        self.ports.put_on_wire(port, index, near);
+        self.unblock(near);
     }
 
     /// Sockets that wait for room in the NIC get it, one segment each in turn.
     #[inline]
-    fn unblock(&mut self, host: HostId, ports: &mut Ports, near: &mut Near) {
-        while self.hosts[host].has_room(near) {
-            let Some(socket) = self.hosts[host].blocked.pop_front() else { return };
+    fn unblock(&mut self, near: &mut Near) {
+        while self.host().has_room(near) {
+            let Some(socket) = self.host().blocked.pop_front() else { return };
             match socket {
                 Socket::Connection(place) => {
-                    if self.send_one_blocked(place, ports, near) {
-                        self.hosts[host].blocked.push_back(socket);
+                    if self.send_one_blocked(place, near) {
+                        self.host().blocked.push_back(socket);
                     }
                 }
-                Socket::Datagrams(place) => self.send_waiting_datagram(place, ports, near),
+                Socket::Datagrams(place) => self.send_waiting_datagram(self.source_in(place), near),
             }
         }
     }
 }
 
 /// What comes in.
-impl Endpoints {
+impl HostNode<'_> {
     /// A packet is in at the NIC, whole.
     #[inline(always)]
-    pub(crate) fn on_nic_receive(
-        &mut self,
-        host: HostId,
-        port: PortId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
-        if near.hot.slow_receivers && self.is_buffered(host, port, index, ports, near) {
+    pub(crate) fn on_nic_receive(&mut self, index: PacketId, near: &mut Near) {
+        if near.hot.slow_receivers && self.is_buffered(index, near) {
             return;
         }
-        self.receive_in_stack(host, index, ports, near);
+        self.receive_in_stack(index, near);
     }
 
-    /// Whether a slow receiver has put a frame from `port` into its buffer, or dropped it.
+    /// Whether a slow receiver has put a frame into its buffer, or dropped it.
     #[cold]
-    fn is_buffered(
-        &mut self,
-        host: HostId,
-        port: PortId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) -> bool {
-        let Some(receiver) = self.receivers[host].as_mut() else { return false };
+    fn is_buffered(&mut self, index: PacketId, near: &mut Near) -> bool {
+        let (id, came_by) = (self.id(), self.port.reverse().id());
+        let Some(receiver) = self.receiver() else { return false };
         let packet = &mut near.packets[index];
-        (packet.ingress, packet.ingress_class) = (port, packet.class);
+        (packet.ingress, packet.ingress_class) = (came_by, packet.class);
         let (class, size) = (packet.class, packet.size);
         let admitted = if near.hot.is_lossless(class) {
-            self.ingress.admit(index, ports, near)
+            self.ports.admit(index, near)
         } else if receiver.admit(u64::from(size)) {
             Ok(())
         } else {
             Err(DropReason::BufferFull)
         };
-        match admitted {
-            Ok(()) => receiver.take(host, index, ports.ports[port].rate.rate(), near),
-            Err(reason) => ports.drop_packet(index, port.reverse(), reason, near),
+        match (admitted, self.receiver()) {
+            (Ok(()), Some(receiver)) => receiver.take(id, index, near.plan.rate_from(came_by), near),
+            (Err(reason), _) => self.ports.drop_packet(index, self.port, reason, near),
+            (Ok(()), None) => unreachable!("a receiver stays slow"),
         }
         true
     }
 
     /// A slow receiver is through with the first frame of its buffer: it goes on up the stack.
-    pub(crate) fn on_host_drain(&mut self, host: HostId, ports: &mut Ports, near: &mut Near) {
-        let Some(receiver) = self.receivers[host].as_mut() else { return };
-        let line = ports.ports[self.hosts[host].port.reverse()].rate.rate();
-        let index = receiver.drain(host, line, near);
+    pub(crate) fn on_host_drain(&mut self, near: &mut Near) {
+        let (id, line) = (self.id(), near.plan.rate_from(self.port.reverse().id()));
+        let Some(receiver) = self.receiver() else { return };
+        let index = receiver.drain(id, line, near);
         let packet = near.packets[index];
         let size = u64::from(packet.size);
         if near.hot.is_lossless(packet.class) {
             let class = packet.class & near.hot.account_mask;
-            let slot = near.hot.slot(packet.ingress, class);
-            self.ingress.give_back(slot, packet.ingress, size, near);
-            if self.ingress.accounts[slot].is_low() {
-                self.ingress.send_resume(packet.ingress, class, ports, near);
+            let slot = self.port.reverse().slot(class, &near.hot);
+            self.ports.give_back(slot, size, near);
+            if self.ports.account(slot).is_low() {
+                self.ports.send_resume(slot, near);
             }
         } else if !receiver.release(size) {
             near.plan.overdrawn("receive buffer", packet.ingress.reverse());
         }
-        self.receive_in_stack(host, index, ports, near);
+        self.receive_in_stack(index, near);
     }
 
     /// A packet enters the receive side of the stack.
     #[inline(always)]
-    fn receive_in_stack(&mut self, host: HostId, index: PacketId, ports: &mut Ports, near: &mut Near) {
+    fn receive_in_stack(&mut self, index: PacketId, near: &mut Near) {
         if near.settings.rx_delay == Span::ZERO {
-            self.deliver(index, ports, near);
+            self.deliver(index, near);
             return;
         }
         let through = near.now() + near.settings.rx_delay;
         near.packets[index].at = through;
-        if self.hosts[host].receiving.push(&mut near.packets, index) {
-            near.schedule(through, Event::HostReceive(host));
+        if self.host().receiving.push(&mut near.packets, index) {
+            near.schedule(through, Event::HostReceive(self.id()));
         }
     }
 
     /// The receive side of the stack is through with its first packet.
-    pub(crate) fn on_host_receive(&mut self, host: HostId, ports: &mut Ports, near: &mut Near) {
-        let state = &mut self.hosts[host];
+    pub(crate) fn on_host_receive(&mut self, near: &mut Near) {
+        let (id, state) = (self.id(), self.host());
         let index = state.receiving.pop(&near.packets).expect("the stack has received a packet");
         if let Some(next) = state.receiving.head() {
-            near.schedule(near.packets[next].at, Event::HostReceive(host));
+            near.schedule(near.packets[next].at, Event::HostReceive(id));
         }
-        self.deliver(index, ports, near);
+        self.deliver(index, near);
     }
 }
 
 /// The limiters of QCN.
-impl Endpoints {
-    /// A CNM has come to the NIC of the source by `port`, or ends on the way there.
+impl HostNode<'_> {
+    /// A CNM has come to the NIC of the source, or ends on the way there.
     #[cold]
-    pub(crate) fn on_cnm(
-        &mut self,
-        host: HostId,
-        port: PortId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    pub(crate) fn on_cnm(&mut self, index: PacketId, near: &mut Near) {
         let Content::Cnm(cnm) = near.packets[index].content else { return };
         near.packets.remove(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
-        ports.counters.rare(near.hot.slot(port.reverse(), class)).cnms_received += 1;
-        let Some(limiters) = self.limiters.as_deref_mut() else { return };
+        self.ports.counters(self.port.slot(class, &near.hot)).cnms_received += 1;
+        if !near.hot.qcn {
+            return;
+        }
         // It is about what goes to the other host of the flow.
-        let (state, destination) = (&mut self.hosts[host], near.host_at(to ^ 1));
-        let nic_queue = state.queue_for(destination, class);
-        let line = ports.ports[port.reverse()].rate.rate();
-        let limiter = *state.queues[nic_queue]
-            .limiter
-            .get_or_insert_with(|| limiters.add(LimiterId { host, nic_queue }, line, near.now()));
-        limiters.on_cnm(limiter, &cnm, near);
+        let nic_queue = self.host().queue_for(near.host_at(to ^ 1), class);
+        let line = self.ports.port(self.port).rate.rate();
+        if let Some((limiter, settings)) = self.limiter_for(nic_queue, line, near) {
+            limiter.on_cnm(&cnm, settings, near);
+        }
     }
 
     /// The first packet of a limited flow queue may go on into the NIC.
-    pub(crate) fn on_rate_release(&mut self, id: LimiterId, ports: &mut Ports, near: &mut Near) {
-        let LimiterId { host, nic_queue } = id;
-        let Some(limiter) = self.hosts[host].queues[nic_queue].limiter else { return };
-        let released = self.limiters.as_deref_mut().and_then(|limiters| limiters.release(limiter, near));
-        if let Some(index) = released {
-            self.pass_to_port(host, nic_queue, index, ports, near);
-            self.unblock(host, ports, near);
+    pub(crate) fn on_rate_release(&mut self, nic_queue: NicQueueId, near: &mut Near) {
+        let Some((limiter, settings)) = self.limiter(nic_queue) else { return };
+        if let Some(index) = limiter.release(settings, near) {
+            self.pass_to_port(nic_queue, index, near);
+            self.unblock(near);
         }
     }
 
     /// A cycle of a limiter's timer is over.
-    pub(crate) fn on_rate_timer(&mut self, id: LimiterId, near: &mut Near) {
-        let Some(limiter) = self.hosts[id.host].queues[id.nic_queue].limiter else { return };
-        if let Some(limiters) = self.limiters.as_deref_mut() {
-            limiters.on_timer(limiter, near);
+    pub(crate) fn on_rate_timer(&mut self, nic_queue: NicQueueId, near: &mut Near) {
+        if let Some((limiter, settings)) = self.limiter(nic_queue) {
+            limiter.on_timer(settings, near);
         }
     }
 }

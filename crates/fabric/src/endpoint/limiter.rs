@@ -12,7 +12,7 @@ use pauseframe_units::{BitRate, Bytes, Time};
 
 /// A flow queue of a NIC that has been limited.
 #[derive(Debug)]
-struct Limiter {
+pub(super) struct Limiter {
     id: LimiterId,
     point: ReactionPoint,
     /// Packets that wait for their turn at the current rate.
@@ -62,69 +62,75 @@ impl Limiters {
         self.all.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
     }
 
+    /// One of them, and what holds for all.
+    pub(super) fn get(&mut self, limiter: LimiterNumber) -> (&mut Limiter, &QcnSettings) {
+        (&mut self.all[limiter as usize], &self.settings)
+    }
+
     pub(super) fn current_rate(&self, limiter: LimiterNumber) -> BitRate {
         self.all[limiter as usize].point.current_rate
-    }
-
-    /// A CNM has come for a flow queue.
-    pub(super) fn on_cnm(&mut self, limiter: LimiterNumber, cnm: &Cnm, near: &mut Near) {
-        let state = &mut self.all[limiter as usize];
-        state.point.on_cnm(cnm.fb, &self.settings);
-        state.timer_at = near.now() + state.point.timer_cycle(&self.settings, &mut state.rng);
-        near.schedule(state.timer_at, Event::RateTimer(state.id));
-        state.set_release(near);
-    }
-
-    /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.
-    #[cold]
-    pub(super) fn holds(&mut self, limiter: LimiterNumber, index: PacketId, near: &mut Near) -> bool {
-        let state = &mut self.all[limiter as usize];
-        if !state.point.is_limiting() && state.waiting.is_empty() {
-            return false;
-        }
-        state.waiting.push(&mut near.packets, index);
-        state.set_release(near);
-        true
-    }
-
-    /// The first packet of a limited flow queue may go on into the NIC, if this is still its time.
-    pub(super) fn release(&mut self, limiter: LimiterNumber, near: &mut Near) -> Option<PacketId> {
-        let now = near.now();
-        let state = &mut self.all[limiter as usize];
-        if state.release_at != now {
-            return None;
-        }
-        state.release_at = Time::MAX;
-        let index = state.waiting.pop(&near.packets).expect("a release has a packet");
-        let size = u32::from(near.packets[index].size);
-        state.last = (now, size + near.hot.gap);
-        if state.point.is_limiting() {
-            state.point.on_sent(size, &self.settings, &mut state.rng);
-        }
-        state.set_release(near);
-        Some(index)
-    }
-
-    /// A cycle of a limiter's timer is over.
-    pub(super) fn on_timer(&mut self, limiter: LimiterNumber, near: &mut Near) {
-        let now = near.now();
-        let state = &mut self.all[limiter as usize];
-        if state.timer_at != now {
-            return;
-        }
-        state.timer_at = Time::MAX;
-        if state.point.is_limiting() {
-            state.point.on_timer(&self.settings);
-        }
-        if state.point.is_limiting() {
-            state.timer_at = now + state.point.timer_cycle(&self.settings, &mut state.rng);
-            near.schedule(state.timer_at, Event::RateTimer(state.id));
-        }
-        state.set_release(near);
     }
 }
 
 impl Limiter {
+    /// Whether it limits a queue of this host.
+    pub(super) fn is_of(&self, host: HostId) -> bool {
+        self.id.host == host
+    }
+
+    /// A CNM has come for a flow queue.
+    pub(super) fn on_cnm(&mut self, cnm: &Cnm, settings: &QcnSettings, near: &mut Near) {
+        self.point.on_cnm(cnm.fb, settings);
+        self.timer_at = near.now() + self.point.timer_cycle(settings, &mut self.rng);
+        near.schedule(self.timer_at, Event::RateTimer(self.id));
+        self.set_release(near);
+    }
+
+    /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.
+    #[cold]
+    pub(super) fn holds(&mut self, index: PacketId, near: &mut Near) -> bool {
+        if !self.point.is_limiting() && self.waiting.is_empty() {
+            return false;
+        }
+        self.waiting.push(&mut near.packets, index);
+        self.set_release(near);
+        true
+    }
+
+    /// The first packet of a limited flow queue may go on into the NIC, if this is still its time.
+    pub(super) fn release(&mut self, settings: &QcnSettings, near: &mut Near) -> Option<PacketId> {
+        let now = near.now();
+        if self.release_at != now {
+            return None;
+        }
+        self.release_at = Time::MAX;
+        let index = self.waiting.pop(&near.packets).expect("a release has a packet");
+        let size = u32::from(near.packets[index].size);
+        self.last = (now, size + near.hot.gap);
+        if self.point.is_limiting() {
+            self.point.on_sent(size, settings, &mut self.rng);
+        }
+        self.set_release(near);
+        Some(index)
+    }
+
+    /// A cycle of a limiter's timer is over.
+    pub(super) fn on_timer(&mut self, settings: &QcnSettings, near: &mut Near) {
+        let now = near.now();
+        if self.timer_at != now {
+            return;
+        }
+        self.timer_at = Time::MAX;
+        if self.point.is_limiting() {
+            self.point.on_timer(settings);
+        }
+        if self.point.is_limiting() {
+            self.timer_at = now + self.point.timer_cycle(settings, &mut self.rng);
+            near.schedule(self.timer_at, Event::RateTimer(self.id));
+        }
+        self.set_release(near);
+    }
+
     /// Keeps a `RateRelease` event pending for the first packet that waits.
     fn set_release(&mut self, near: &mut Near) {
         if self.waiting.is_empty() {

@@ -4,11 +4,15 @@ mod connection;
 mod host;
 mod limiter;
 mod messages;
+pub(crate) mod node;
 mod orders;
 mod reaction_point;
 pub(crate) mod receiver;
 pub(crate) mod throughput;
 mod ticks;
+#[cfg(any(trespass = "types", trespass = "borrows"))]
+#[path = "../../tests/trespass/endpoint.rs"]
+mod trespass;
 pub(crate) mod udp;
 mod vlan;
 
@@ -24,7 +28,6 @@ use crate::ids::{EndId, HostId};
 use crate::order::{Half, Order};
 use crate::plan::Plan;
 use crate::wire::Ports;
-use crate::wire::ingress::Ingress;
 use pauseframe_engine::memory::{bring, bring_all};
 use pauseframe_engine::stream;
 use pauseframe_transport::Metrics;
@@ -37,8 +40,6 @@ pub(crate) struct Endpoints {
     pub(crate) hosts: IndexVec<HostId, Host>,
     /// Where any drains slowly.
     pub(crate) receivers: IndexVec<HostId, Option<Box<Receiver>>>,
-    /// What slow receivers hold.
-    pub(crate) ingress: Ingress,
     ends: IndexVec<EndId, Option<End>>,
     free_ends: Vec<EndId>,
     sources: IndexVec<EndId, Source>,
@@ -52,7 +53,7 @@ pub(crate) struct Endpoints {
     pub(crate) limiters: Option<Box<Limiters>>,
     vlans: Option<Box<VlanDraws>>,
     /// What the hosts are to do, by time and address.
-    orders: BTreeMap<(Time, u32), Vec<Order>>,
+    orders: BTreeMap<(Time, u32), (HostId, Vec<Order>)>,
     pub(crate) throughput: Throughput,
 }
 
@@ -67,7 +68,6 @@ impl Endpoints {
         Endpoints {
             hosts: plan.hosts.iter().map(host).collect(),
             receivers: Receiver::of_hosts(plan),
-            ingress: Ingress::of(plan, !settings.receivers.is_empty()),
             ends: IndexVec::new(),
             free_ends: Vec::new(),
             sources: IndexVec::new(),
@@ -94,6 +94,17 @@ impl Endpoints {
     /// The place of the end at an address, if it is here and has not gone.
     fn place_at(&self, address: u32) -> Option<EndId> {
         self.places.get((address / 2) as usize)?[(address & 1) as usize].known()
+    }
+
+    /// The host of the connection end at an address, if it is here and has not gone.
+    #[inline]
+    pub(crate) fn host_of_end(&self, address: u32) -> Option<HostId> {
+        self.ends[self.place_at(address)?].as_ref().map(|end| end.host)
+    }
+
+    /// The host of the source of a flow of datagrams.
+    pub(crate) fn host_of_source(&self, flow: u32) -> Option<HostId> {
+        Some(self.sources[self.place_at(flow * 2)?].host)
     }
 
     /// An end takes another path.

@@ -7,16 +7,16 @@
 
 use super::Endpoints;
 use super::host::Socket;
+use super::node::{HostNode, OwnSource};
 use crate::event::Event;
 use crate::flow::Datagrams;
 use crate::frame::{Content, Packet};
-use crate::ids::{EndId, HostId, NicQueueId};
+use crate::ids::{HostId, NicQueueId};
 use crate::near::Near;
 use crate::order::{Half, News, Opening};
 use crate::settings::DatagramSettings;
-use crate::wire::Ports;
 use crate::wire::counters::DropReason;
-use pauseframe_units::{Bytes, IndexVec, Time};
+use pauseframe_units::{Bytes, Time};
 
 /// IPv4 and UDP headers, bytes.
 const HEADERS: u32 = 28;
@@ -25,7 +25,7 @@ const HEADERS: u32 = 28;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub(super) flow: u32,
-    host: HostId,
+    pub(super) host: HostId,
     nic_queue: NicQueueId,
     /// Path of its packets, or the destination node where switches look up the next hop.
     pub(super) route: u32,
@@ -47,6 +47,7 @@ pub(super) struct Source {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sink {
     flow: u32,
+    pub(super) host: HostId,
     workload: u16,
     /// Datagrams received so far, when the last one was, and how many there will be.
     received: u64,
@@ -71,39 +72,22 @@ impl Sink {
     }
 }
 
-/// Puts `item` in a place, a free one if there is any.
-fn put<T>(item: T, places: &mut IndexVec<EndId, T>, free: &mut Vec<EndId>) -> EndId {
-    if let Some(place) = free.pop() {
-        places[place] = item;
-        return place;
-    }
-    places.push(item)
-}
-
-impl Endpoints {
+impl<'n> HostNode<'n> {
     /// Begins to send datagrams, or to receive them.
-    pub(super) fn open_datagrams(
-        &mut self,
-        address: u32,
-        opening: Opening,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    pub(super) fn open_datagrams(&mut self, address: u32, opening: Opening, near: &mut Near) {
         let Opening { spec, route, picked, .. } = opening;
         let (flow, side) = (address / 2, address & 1);
         if side == 1 {
             let workload = spec.workload;
-            let sink =
-                Sink { flow, workload, received: 0, last: near.now(), awaited: u64::MAX, counted: (0, 0) };
-            let place = put(sink, &mut self.sinks, &mut self.free_sinks);
-            self.remember_place(address, place);
+            let (host, last) = (self.id(), near.now());
+            let sink = Sink { flow, host, workload, received: 0, last, awaited: u64::MAX, counted: (0, 0) };
+            self.add_sink(address, sink);
             return;
         }
-        let host = near.plan.host_number(spec.source);
         let source = Source {
             flow,
-            host,
-            nic_queue: self.hosts[host].queue_for(spec.destination, picked.class),
+            host: self.id(),
+            nic_queue: self.host().queue_for(spec.destination, picked.class),
             route,
             class: picked.class,
             vlan: picked.vlan,
@@ -114,20 +98,14 @@ impl Endpoints {
             left: 0,
             counted: Datagrams::default(),
         };
-        let place = put(source, &mut self.sources, &mut self.free_sources);
-        self.remember_place(address, place);
-        self.on_datagram_due(flow, ports, near);
-    }
-
-    /// Bytes that came for `flow` and have not been told of.
-    pub(crate) fn untold_of_sink(&self, flow: u32) -> u64 {
-        self.place_at(flow * 2 + 1).and_then(|place| self.sinks.get(place)).map_or(0, |sink| sink.counted.1)
+        self.add_source(address, source);
+        self.on_datagram_due(flow, near);
     }
 
     /// A source's next datagram is due.
-    pub(crate) fn on_datagram_due(&mut self, flow: u32, ports: &mut Ports, near: &mut Near) {
-        let place = self.places[flow as usize][0];
-        let source = self.sources[place];
+    pub(crate) fn on_datagram_due(&mut self, flow: u32, near: &mut Near) {
+        let Some(place) = self.source_at(flow * 2) else { return };
+        let source = *self.source(place);
         if source.stop.is_some_and(|stop| stop <= near.now()) {
             self.end_datagrams(place, near);
             return;
@@ -136,7 +114,7 @@ impl Endpoints {
         let Some(DatagramSettings { rate, payload }) = transport.datagrams else { return };
         let len = source.remaining.min(u64::from(payload)) as u32;
         let wire = near.settings.overhead.frame_size(len + HEADERS, transport.priority) + near.hot.gap;
-        let state = &mut self.sources[place];
+        let state = self.source(place);
         if state.remaining != u64::MAX {
             state.remaining -= u64::from(len);
         }
@@ -144,75 +122,74 @@ impl Endpoints {
         if !is_last {
             near.schedule(near.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
         }
-        self.offer_datagram(place, len, ports, near);
+        self.offer_datagram(place, len, near);
         if is_last {
             self.end_datagrams(place, near);
         }
     }
 
-    fn end_datagrams(&mut self, place: EndId, near: &mut Near) {
-        let source = &mut self.sources[place];
+    fn end_datagrams(&mut self, place: OwnSource<'n>, near: &mut Near) {
+        let source = self.source(place);
         let (address, left, half) = (source.flow * 2, source.left, source.take_half());
         near.report(address, News::Counted(half));
         near.report(address, News::DatagramsOver(left));
     }
 
     /// A datagram leaves the application: to the NIC, or into the line for it, or it is lost here.
-    fn offer_datagram(&mut self, place: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
-        let source = &mut self.sources[place];
+    fn offer_datagram(&mut self, place: OwnSource<'n>, len: u32, near: &mut Near) {
+        let source = self.source(place);
         source.counted.sent += 1;
         source.counted.sent_bytes += u64::from(len);
         if source.waiting > 0 {
             source.counted.lose(len);
-            let (host, class) = (source.host, source.class);
-            let slot = near.hot.slot(self.hosts[host].port, class);
-            ports.counters.rare(slot).drops[DropReason::BufferFull as usize] += 1;
+            let class = source.class;
+            let slot = self.port.slot(class, &near.hot);
+            self.ports.counters(slot).drops[DropReason::BufferFull as usize] += 1;
             return;
         }
         source.left += 1;
-        let host = source.host;
-        if self.hosts[host].has_room(near) {
-            self.send_datagram(place, len, ports, near);
+        if self.host().has_room(near) {
+            self.send_datagram(place, len, near);
         } else {
-            self.sources[place].waiting = len;
-            self.hosts[host].wait_for_room(Socket::Datagrams(place));
+            self.source(place).waiting = len;
+            self.host().wait_for_room(Socket::Datagrams(place.place()));
         }
     }
 
     /// A source in the line for the NIC has its turn.
-    pub(super) fn send_waiting_datagram(&mut self, place: EndId, ports: &mut Ports, near: &mut Near) {
-        let len = std::mem::take(&mut self.sources[place].waiting);
-        self.send_datagram(place, len, ports, near);
+    pub(super) fn send_waiting_datagram(&mut self, place: OwnSource<'n>, near: &mut Near) {
+        let len = std::mem::take(&mut self.source(place).waiting);
+        self.send_datagram(place, len, near);
     }
 
-    fn send_datagram(&mut self, place: EndId, len: u32, ports: &mut Ports, near: &mut Near) {
-        let Source { flow, host, nic_queue, route, class, vlan, transport, .. } = self.sources[place];
+    fn send_datagram(&mut self, place: OwnSource<'n>, len: u32, near: &mut Near) {
+        let Source { flow, nic_queue, route, class, vlan, transport, .. } = *self.source(place);
         let priority = near.settings.transports[usize::from(transport)].priority;
         let size = near.settings.overhead.frame_size(len + HEADERS, priority) as u16;
         let content = Content::Datagram { to: flow * 2 + 1, len: len as u16 };
         let packet = Packet { at: near.now(), route, vlan, ..Packet::new(content, size, class) };
         let index = near.packets.add(packet);
-        self.send_from(host, nic_queue, index, ports, near);
+        self.send_from(nic_queue, index, near);
     }
 
     /// A datagram for an address, with so many bytes, has come through the stack of its destination.
     #[inline(never)]
     pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, near: &mut Near) {
-        let Some(place) = self.place_at(to | 1) else { return };
-        let (sink, now, bytes) = (&mut self.sinks[place], near.now(), u64::from(len));
+        let Some(sink) = self.sink_at(to | 1) else { return };
+        let (now, bytes) = (near.now(), u64::from(len));
         sink.received += 1;
         sink.last = now;
         sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
-        self.throughput.add(sink.workload, bytes, now);
-        if sink.received == sink.awaited {
+        let (workload, is_last) = (sink.workload, sink.received == sink.awaited);
+        self.count_received(workload, bytes, near);
+        if is_last {
             near.report(to, News::DatagramsReceived(now));
         }
     }
 
     /// The source sends no more: so many of its datagrams have come or will.
     pub(super) fn await_datagrams(&mut self, address: u32, count: u64, near: &mut Near) {
-        let Some(place) = self.place_at(address | 1) else { return };
-        let sink = &mut self.sinks[place];
+        let Some(sink) = self.sink_at(address | 1) else { return };
         sink.awaited = count;
         if sink.received == count {
             near.report(address, News::DatagramsReceived(sink.last));
@@ -221,15 +198,20 @@ impl Endpoints {
 
     /// A flow of datagrams is over at this side, and none of them under way.
     pub(super) fn free_datagrams(&mut self, address: u32, near: &mut Near) {
-        let Some(place) = self.place_at(address) else { return };
-        self.remember_place(address, EndId::NONE);
         let half = if address & 1 == 0 {
-            self.free_sources.push(place);
-            self.sources[place].take_half()
+            self.source_at(address).map(|source| self.source(source).take_half())
         } else {
-            self.free_sinks.push(place);
-            self.sinks[place].take_half()
+            self.sink_at(address).map(Sink::take_half)
         };
+        let Some(half) = half else { return };
+        self.free_datagrams_at(address);
         near.report(address, News::Counted(half));
+    }
+}
+
+impl Endpoints {
+    /// Bytes that came for `flow` and have not been told of.
+    pub(crate) fn untold_of_sink(&self, flow: u32) -> u64 {
+        self.place_at(flow * 2 + 1).and_then(|place| self.sinks.get(place)).map_or(0, |sink| sink.counted.1)
     }
 }

@@ -1,14 +1,14 @@
 //! Congestion points of switches (`congestion_point.rs`), and the way of their messages back to the sources.
 
-use super::Switching;
 use super::congestion_point::{CongestionPoint, Feedback};
+use super::node::SwitchNode;
 use crate::frame::{Cnm, Content, Packet, PacketId};
-use crate::ids::{SlotId, SwitchId};
+use crate::ids::SlotId;
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
-use crate::wire::Ports;
 use crate::wire::counters::DropReason;
+use crate::wire::own::{InPort, OwnPort};
 use pauseframe_engine::{mix, stream};
 use pauseframe_topology::routing::ecmp_index;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
@@ -44,79 +44,80 @@ impl CongestionPoints {
     }
 }
 
-impl Switching {
+/// The congestion point of one queue, and what holds for all.
+pub(super) struct PointOfQueue<'n> {
+    settings: &'n QcnSettings,
+    point: &'n mut CongestionPoint,
+    classes: u8,
+    cnm_class: u8,
+}
+
+impl CongestionPoints {
+    pub(super) fn of_queue(&mut self, slot: SlotId) -> PointOfQueue<'_> {
+        let CongestionPoints { settings, points, classes, cnm_class } = self;
+        PointOfQueue { settings, point: &mut points[slot], classes: *classes, cnm_class: *cnm_class }
+    }
+}
+
+impl<'n> SwitchNode<'n> {
     /// A frame has joined an egress queue of a switch: its congestion point may answer the source.
     #[cold]
-    pub(super) fn on_congestion_point(
-        &mut self,
-        port: PortId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    pub(super) fn on_congestion_point(&mut self, port: OwnPort<'n>, index: PacketId, near: &mut Near) {
         let packet = near.packets[index];
-        let slot = near.hot.slot(port, packet.class);
-        let backlog = ports.slots[slot].backlog + u64::from(packet.size);
-        let Some(CongestionPoints { settings, points, classes, cnm_class }) = self.points.as_deref_mut()
-        else {
+        let slot = port.slot(packet.class, &near.hot);
+        let backlog = self.ports.slot(slot).backlog + u64::from(packet.size);
+        let Some(PointOfQueue { settings, point, classes, cnm_class }) = self.congestion_point(slot) else {
             return;
         };
         let Some(to) = packet.to().filter(|_| packet.is_data()) else { return };
-        if *classes & 1 << packet.class == 0 {
+        if classes & 1 << packet.class == 0 {
             return;
         }
-        let cnm_class = *cnm_class;
         if let Some(Feedback { fb, q_off, q_delta }) =
-            points[slot].on_frame(u32::from(packet.size), backlog, settings)
+            point.on_frame(u32::from(packet.size), backlog, settings)
         {
-            ports.counters.rare(slot).cnms_sent += 1;
+            self.ports.counters(slot).cnms_sent += 1;
             // It is for the end that the frame came from.
-            let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port, fb, sampled_class: packet.class };
-            self.send_cnm(cnm, cnm_class, ports, near);
+            let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port.id(), fb, sampled_class: packet.class };
+            self.send_cnm(cnm, cnm_class, near);
         }
     }
 
     /// A CNM sets out from the switch of its congestion point to the source of the sampled frame.
-    fn send_cnm(&mut self, cnm: Cnm, class: u8, ports: &mut Ports, near: &mut Near) {
+    fn send_cnm(&mut self, cnm: Cnm, class: u8, near: &mut Near) {
         let from = near.host_at(cnm.to);
-        let here = near.plan.topology.owner(cnm.point);
-        let egress = self.way_of_cnm(here, here, from, cnm.to / 2, near);
+        let egress = self.way_of_cnm(self.switch().node, from, cnm.to / 2, near);
+        let egress = self.ports.own(egress, near);
         let packet =
             Packet { at: near.now(), route: from.0, ..Packet::new(Content::Cnm(cnm), CNM_FRAME, class) };
         let index = near.packets.add(packet);
-        // It has no ingress: as lossless packet it is in no account here ([`Switching::release`]).
-        if !near.hot.is_lossless(class) && !self.has_lossy_room(index, egress, ports, near) {
-            ports.drop_packet(index, egress, DropReason::BufferFull, near);
+        // It has no ingress: as lossless packet it is in no account here ([`SwitchNode::release`]).
+        if !near.hot.is_lossless(class) && !self.has_lossy_room(index, egress, near) {
+            self.ports.drop_packet(index, egress, DropReason::BufferFull, near);
             return;
         }
         if near.hot.watched_arrivals & 1 << class != 0 {
-            ports.slots[near.hot.slot(egress, class)].waiting += 1;
+            self.ports.slot_mut(egress.slot(class, &near.hot)).waiting += 1;
         }
-        self.enqueue(egress, near.hot.slot(egress, class), index, ports, near);
+        self.enqueue(egress, egress.slot(class, &near.hot), index, near);
     }
 
     /// Whether a lossy packet of the switch's own fits in its egress queue, taking the space.
-    fn has_lossy_room(
-        &mut self,
-        index: PacketId,
-        egress: PortId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) -> bool {
+    fn has_lossy_room(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) -> bool {
         if near.hot.shared {
-            let switch = near.plan.switch_of(egress);
-            return self.admit(switch, index, egress, ports, near).is_ok();
+            return self.admit(index, egress, near).is_ok();
         }
         // No limit where inputs own the buffer: it came by none.
         let packet = &near.packets[index];
-        let backlog = ports.slots[near.hot.slot(egress, packet.class)].backlog;
-        backlog + u64::from(packet.size) <= self.policies[usize::from(packet.class)].limit
+        let backlog = self.ports.slot(egress.slot(packet.class, &near.hot)).backlog;
+        backlog + u64::from(packet.size) <= self.policy(packet.class).limit
     }
 
-    /// The way back from the switch `origin` as ECMP would choose it, hop by hop: the port that `here` takes. Where packets are
+    /// The way back from the switch `origin` as ECMP would choose it, hop by hop: the port that this one takes. Where packets are
     /// sprayed it is the first.
-    fn way_of_cnm(&self, here: NodeId, origin: NodeId, to: NodeId, flow: u32, near: &Near) -> PortId {
-        let among = self.routes.ports(here, to);
+    fn way_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, near: &Near) -> PortId {
+        let here = self.switch().node;
+        let among = self.routes().ports(here, to);
         if near.settings.spray || among.len() == 1 {
             return among[0];
         }
@@ -127,24 +128,18 @@ impl Switching {
 
     /// A CNM has come into a switch by `ingress`.
     #[inline(never)]
-    pub(crate) fn forward_cnm(
-        &mut self,
-        switch: SwitchId,
-        ingress: PortId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    pub(crate) fn forward_cnm(&mut self, ingress: InPort<'n>, index: PacketId, near: &mut Near) {
         let Packet { route, class, content: Content::Cnm(Cnm { to, point, .. }), .. } = near.packets[index]
         else {
             return;
         };
         let origin = near.plan.topology.owner(point);
         let egress = if near.settings.spray {
-            self.spray_to(switch, NodeId(route))
+            self.spray_to(NodeId(route))
         } else {
-            self.way_of_cnm(self.switches[switch].node, origin, NodeId(route), to / 2, near)
+            self.way_of_cnm(origin, NodeId(route), to / 2, near)
         };
-        self.pass_on(switch, ingress, index, (egress, class), ports, near);
+        let egress = self.ports.own(egress, near);
+        self.pass_on(ingress, index, (egress, class), near);
     }
 }

@@ -1,15 +1,15 @@
 //! What becomes of the packets that a marker picks. One gets CE if it is ECT, and is dropped if it is not (RFC 3168 §7; judd §7.1,
 //! Fig. 12), unless its class is lossless or told to queue it.
 
-use super::Switching;
+use super::node::SwitchNode;
 use crate::frame::{Carried, Content, PacketId};
 use crate::ids::SlotId;
 use crate::marker::{Arrival, Departure, Memory, Queue};
 use crate::near::Near;
 use crate::plan::Plan;
-use crate::wire::Ports;
+use crate::wire::own::{OwnPort, OwnSlot};
 use pauseframe_transport::Ecn;
-use pauseframe_units::{IndexVec, PortId};
+use pauseframe_units::IndexVec;
 
 /// What the markers remember of every slot, if any is asked about packets; else nothing.
 pub(super) fn memories(plan: &Plan) -> IndexVec<SlotId, Memory> {
@@ -24,21 +24,22 @@ pub(super) fn memories(plan: &Plan) -> IndexVec<SlotId, Memory> {
     plan.all_slots().map(of_slot).collect()
 }
 
-impl Switching {
+impl<'n> SwitchNode<'n> {
     /// Whether the marker of the class wants a packet marked that comes to `port`. A marker learns from being asked.
     #[inline(never)]
-    pub(super) fn marks_arrival(&mut self, port: PortId, class: u8, ports: &Ports, near: &Near) -> bool {
-        let slot = near.hot.slot(port, class);
-        let (state, rate) = (&ports.slots[slot], ports.ports[port].rate);
+    pub(super) fn marks_arrival(&mut self, port: OwnPort<'n>, class: u8, near: &Near) -> bool {
+        let slot = port.slot(class, &near.hot);
+        let (state, rate) = (self.ports.slot(slot), self.ports.port(port).rate);
         let arrival = Arrival { backlog: state.backlog, waiting: state.waiting, rate, now: near.now() };
-        self.policies[usize::from(class)].marker.on_arrival(&mut self.memories[slot], &arrival)
+        let (marker, memory) = self.marker(class, slot);
+        marker.on_arrival(memory, &arrival)
     }
 
     /// A packet that was picked cannot be marked and is not worth a lossless promise: it is dropped, as a RED
     /// queue does with what is not ECT.
     pub(super) fn drops_not_ect(&self, index: PacketId, near: &Near) -> bool {
         let packet = &near.packets[index];
-        let drops = self.policies[usize::from(packet.class)].marker.drops_not_ect();
+        let drops = self.policy(packet.class).marker.drops_not_ect();
         drops && packet.ecn() == Ecn::NotEct && !near.hot.is_lossless(packet.class)
     }
 
@@ -47,29 +48,27 @@ impl Switching {
     pub(super) fn marks_departure(
         &mut self,
         index: PacketId,
-        port: PortId,
+        port: OwnPort<'n>,
         (backlog, waiting): (u64, u32),
-        ports: &mut Ports,
         near: &mut Near,
     ) {
         let (class, size) = (near.packets[index].class, u32::from(near.packets[index].size));
-        let (slot, rate) = (near.hot.slot(port, class), ports.ports[port].rate);
+        let (slot, rate) = (port.slot(class, &near.hot), self.ports.port(port).rate);
         let departure = Departure { backlog, waiting, size, gap: near.hot.gap, rate, now: near.now() };
-        if self.policies[usize::from(class)].marker.on_departure(&mut self.memories[slot], &departure) {
-            ports.mark(index, slot, near);
+        let (marker, memory) = self.marker(class, slot);
+        if marker.on_departure(memory, &departure) {
+            self.mark(index, slot, near);
         }
     }
-}
 
-impl Ports {
     /// Marks a packet if it is ECN-capable.
     #[inline]
-    pub(super) fn mark(&mut self, index: PacketId, slot: SlotId, near: &mut Near) {
+    pub(super) fn mark(&mut self, index: PacketId, slot: OwnSlot<'n>, near: &mut Near) {
         if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
             &mut near.packets[index].content
         {
             *ecn = Ecn::Ce;
-            self.counters.mark(slot);
+            self.ports.count_mark(slot);
         }
     }
 }

@@ -4,15 +4,20 @@ pub(crate) mod buffer;
 pub(crate) mod cnm;
 mod congestion_point;
 mod marking;
+pub(crate) mod node;
 pub(crate) mod paths;
 pub(crate) mod pool;
 mod serving;
 mod transmit;
+#[cfg(any(trespass = "types", trespass = "borrows"))]
+#[path = "../../tests/trespass/switching.rs"]
+mod trespass;
 mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
 use self::marking::memories;
+use self::node::SwitchNode;
 use self::paths::Paths;
 use self::pool::Pool;
 use self::vlan::VlanTables;
@@ -22,9 +27,8 @@ use crate::ids::{SlotId, SwitchId};
 use crate::marker::Memory;
 use crate::near::Near;
 use crate::plan::Plan;
-use crate::wire::Ports;
 use crate::wire::counters::{DropReason, LossReason};
-use crate::wire::ingress::Ingress;
+use crate::wire::own::{InPort, OwnPort, OwnSlot};
 use pauseframe_engine::{Rng, stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
@@ -34,7 +38,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Switching {
     pub(crate) switches: IndexVec<SwitchId, Switch>,
-    pub(crate) ingress: Ingress,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
     /// Where a marker is asked about packets.
@@ -58,7 +61,7 @@ pub(crate) struct Switch {
 
 impl Switching {
     /// Idle switches; `stride`: the most links between two hosts.
-    pub(crate) fn of(plan: &Plan, routes: &Arc<NextHops>, stride: usize, accounted: bool) -> Switching {
+    pub(crate) fn of(plan: &Plan, routes: &Arc<NextHops>, stride: usize) -> Switching {
         let settings = &plan.settings;
         let switch = |(id, pools): (&NodeId, &[u64; 2])| Switch {
             node: *id,
@@ -67,7 +70,6 @@ impl Switching {
         };
         Switching {
             switches: plan.switches.iter().zip(&plan.margins.pools).map(switch).collect(),
-            ingress: Ingress::of(plan, accounted),
             policies: plan.policies,
             memories: memories(plan),
             points: CongestionPoints::of(plan).map(Box::new),
@@ -76,156 +78,143 @@ impl Switching {
             routes: Arc::clone(routes),
         }
     }
+}
 
+impl<'n> SwitchNode<'n> {
     /// A packet has come into a switch by `ingress` (named by the port that sent it).
     #[inline(always)]
-    pub(crate) fn forward(
-        &mut self,
-        switch: SwitchId,
-        ingress: PortId,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    pub(crate) fn forward(&mut self, ingress: InPort<'n>, index: PacketId, near: &mut Near) {
         let packet = &mut near.packets[index];
         let mut class = packet.class;
         let egress = if near.hot.look_up {
-            let (egress, sent_in) = self.look_up(switch, index, near);
+            let (egress, sent_in) = self.again().look_up(index, near);
             class = sent_in;
             egress
         } else {
-            let egress = self.paths.port(packet.route, packet.hop);
+            let egress = self.paths().port(packet.route, packet.hop);
             packet.hop += 1;
             egress
         };
-        self.pass_on(switch, ingress, index, (egress, class), ports, near);
+        let egress = self.ports.own(egress, near);
+        self.pass_on(ingress, index, (egress, class), near);
     }
 
     /// A packet goes on to `egress`, where it is sent in `class`: at once, or it waits, or it is dropped.
     #[inline(always)]
     fn pass_on(
         &mut self,
-        switch: SwitchId,
-        ingress: PortId,
+        ingress: InPort<'n>,
         index: PacketId,
-        (egress, class): (PortId, u8),
-        ports: &mut Ports,
+        (egress, class): (OwnPort<'n>, u8),
         near: &mut Near,
     ) {
-        if ports.ports[egress].is_idle(near.now()) && near.hot.direct & 1 << class != 0 {
-            ports.send_at_once(egress, index, class, near);
+        if self.ports.port(egress).is_idle(near.now()) && near.hot.direct & 1 << class != 0 {
+            self.ports.send_at_once(egress, index, class, near);
             return;
         }
-        if near.hot.can_refuse && refuses(index, egress, ports, near) {
+        if near.hot.can_refuse && self.again().refuses(index, egress, near) {
             return;
         }
         let packet = &mut near.packets[index];
-        packet.ingress = ingress;
+        packet.ingress = ingress.id();
         // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
         // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
-        let slot = near.hot.slot(egress, class);
-        let (backlog, number) = (ports.slots[slot].backlog, usize::from(class & 7));
+        let slot = egress.slot(class, &near.hot);
+        let (backlog, number) = (self.ports.slot(slot).backlog, usize::from(class & 7));
         if backlog + u64::from(packet.size) > near.hot.calm[number] {
             let taken_in = if near.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > near.hot.mark_above[number];
-                let admitted = self.ingress.admit(index, ports, near);
+                let admitted = self.ports.admit(index, near);
                 if over && admitted.is_ok() {
-                    ports.mark(index, slot, near);
+                    self.mark(index, slot, near);
                 }
                 admitted
             } else {
-                self.take_in(switch, index, egress, ports, near)
+                self.again().take_in(index, egress, near)
             };
             if let Err(reason) = taken_in {
-                ports.drop_packet(index, egress, reason, near);
+                self.ports.again().drop_packet(index, egress, reason, near);
                 return;
             }
         }
         if near.hot.qcn {
-            self.on_congestion_point(egress, index, ports, near);
+            self.again().on_congestion_point(egress, index, near);
         }
-        self.enqueue(egress, slot, index, ports, near);
+        self.enqueue(egress, slot, index, near);
     }
 
     /// Appends a packet to its slot at `port` and starts the port if it is idle.
     #[inline(always)]
-    fn enqueue(&mut self, port: PortId, slot: SlotId, index: PacketId, ports: &mut Ports, near: &mut Near) {
-        if ports.enqueue(port, slot, index, near) {
-            self.kick(port, ports, near);
+    fn enqueue(&mut self, port: OwnPort<'n>, slot: OwnSlot<'n>, index: PacketId, near: &mut Near) {
+        if self.ports.enqueue(port, slot, index, near) {
+            self.kick(port, near);
         }
     }
 
     /// Marker, buffer and queue discipline have their say on a packet that is to wait.
     #[inline(never)]
-    fn take_in(
-        &mut self,
-        switch: SwitchId,
-        index: PacketId,
-        egress: PortId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) -> Result<(), DropReason> {
+    fn take_in(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) -> Result<(), DropReason> {
         let class = near.packets[index].class & 7;
-        let slot = near.hot.slot(egress, class);
+        let slot = egress.slot(class, &near.hot);
         let watched = near.hot.watched_arrivals & 1 << class != 0;
         let over = if watched {
-            self.marks_arrival(egress, class, ports, near)
+            self.marks_arrival(egress, class, near)
         } else {
-            ports.slots[slot].backlog > near.hot.mark_above[usize::from(class)]
+            self.ports.slot(slot).backlog > near.hot.mark_above[usize::from(class)]
         };
         if over && self.drops_not_ect(index, near) {
             return Err(DropReason::NotEct);
         }
-        while let Err(reason) = self.admit(switch, index, egress, ports, near) {
-            if reason != DropReason::BufferFull || !self.displace(index, egress, ports, near) {
+        while let Err(reason) = self.admit(index, egress, near) {
+            if reason != DropReason::BufferFull || !self.displace(index, egress, near) {
                 return Err(reason);
             }
         }
         if over {
-            ports.mark(index, slot, near);
+            self.mark(index, slot, near);
         }
         if watched {
-            ports.slots[slot].waiting += 1;
+            self.ports.slot_mut(slot).waiting += 1;
         }
         Ok(())
     }
 
     /// The next hop of a packet that does not know its path, and the class in which it goes there.
     #[inline(never)]
-    fn look_up(&mut self, switch: SwitchId, index: PacketId, near: &mut Near) -> (PortId, u8) {
-        if let Some(vlans) = &self.vlans {
-            return vlans.forward(switch, index, near);
+    fn look_up(&mut self, index: PacketId, near: &mut Near) -> (PortId, u8) {
+        if let Some(vlans) = self.vlans() {
+            return vlans.forward(self.id(), index, near);
         }
         let Packet { route, class, .. } = near.packets[index];
-        (self.spray_to(switch, NodeId(route)), class)
+        (self.spray_to(NodeId(route)), class)
     }
 
     /// The next hop of a sprayed packet: any of the shortest, uniformly at random.
-    fn spray_to(&mut self, switch: SwitchId, to: NodeId) -> PortId {
-        let switch = &mut self.switches[switch];
-        let among = self.routes.ports(switch.node, to);
+    fn spray_to(&mut self, to: NodeId) -> PortId {
+        let (routes, switch) = self.routes_and_switch();
+        let among = routes.ports(switch.node, to);
         match among {
             [only] => *only,
             _ => among[switch.spray.below(among.len() as u64) as usize],
         }
     }
-}
 
-/// Loses a packet that cannot even be queued at `egress`; false if it can.
-#[cold]
-#[inline(never)]
-fn refuses(index: PacketId, egress: PortId, ports: &mut Ports, near: &mut Near) -> bool {
-    let class = near.packets[index].class;
-    let reason = if ports.ports[egress].is_down() {
-        LossReason::LinkDown
-    } else if ports.watchdogs.drops(near.hot.slot(egress, class)) {
-        LossReason::Watchdog
-    } else {
-        return false;
-    };
-    ports.count_loss(egress, class, reason, near);
-    ports.count_gone(egress, index, near);
-    near.give_up(index);
-    near.packets.remove(index);
-    true
+    /// Loses a packet that cannot even be queued at `egress`; false if it can.
+    #[cold]
+    #[inline(never)]
+    fn refuses(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) -> bool {
+        let class = near.packets[index].class;
+        let reason = if self.ports.port(egress).is_down() {
+            LossReason::LinkDown
+        } else if self.ports.drops_in_storm(egress.slot(class, &near.hot)) {
+            LossReason::Watchdog
+        } else {
+            return false;
+        };
+        self.ports.count_loss(egress, class, reason, near);
+        self.ports.count_gone(index, near);
+        near.give_up(index);
+        near.packets.remove(index);
+        true
+    }
 }

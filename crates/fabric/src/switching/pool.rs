@@ -1,5 +1,6 @@
 //! A shared buffer: who may hold how much of it, and when who was paused may go on.
 
+use crate::class::ClassPolicy;
 use crate::headroom::Thresholds;
 use crate::ids::SlotId;
 use crate::wire::ingress::Account;
@@ -26,6 +27,10 @@ pub(crate) struct SharedLimits {
 }
 
 impl SharedLimits {
+    pub(crate) fn of(policy: &ClassPolicy, account: &Account) -> SharedLimits {
+        SharedLimits { alpha: policy.alpha, reserved: policy.reserved, limits: account.limits }
+    }
+
     /// Below the threshold of the moment by the hysteresis, two full frames by default (`SAI_BUFFER_PROFILE_ATTR_XON_OFFSET_TH`;
     /// DCQCN, SIGCOMM 2015, §4), and nothing in the headroom.
     pub(crate) fn may_go_on(&self, standing: Standing, free: u64) -> bool {

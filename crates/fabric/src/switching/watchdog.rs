@@ -6,50 +6,44 @@
 //! Deviates from `SONiC`: the times are exact, where `SONiC` polls (every 100 ms or more); `Drop` works on the
 //! stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
-use super::Switching;
-use crate::ids::SlotId;
+use super::node::SwitchNode;
 use crate::near::Near;
 use crate::settings::WatchdogAction;
-use crate::wire::Ports;
 use crate::wire::counters::LossReason;
+use crate::wire::own::OwnPort;
 use crate::wire::watched::Verdict;
-use pauseframe_units::PortId;
 
-impl Switching {
+impl<'n> SwitchNode<'n> {
     /// The detection or the restoration time may be over.
     #[cold]
-    pub(crate) fn on_watchdog(&mut self, slot: SlotId, ports: &mut Ports, near: &mut Near) {
-        let (port, class) = near.hot.port_and_class(slot);
-        let is_paused = ports.ports[port].paused & 1 << class != 0;
-        let since = is_paused.then(|| ports.pauses[slot].since);
-        let waits = ports.ports[port].ready & 1 << class != 0;
-        match ports.watchdogs.look(slot, since, waits, near) {
-            Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, ports, near),
+    pub(crate) fn on_watchdog(&mut self, port: OwnPort<'n>, class: u8, near: &mut Near) {
+        let slot = port.slot(class, &near.hot);
+        let is_paused = self.ports.port(port).paused & 1 << class != 0;
+        let since = is_paused.then(|| self.ports.pause(slot).since);
+        let waits = self.ports.port(port).ready & 1 << class != 0;
+        let Some((settings, watched)) = self.ports.watchdog(slot) else { return };
+        match watched.look(slot.id(), settings, since, waits, near) {
+            Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, near),
             Some(Verdict::StormOver) => {
-                ports.watchdogs.forget_storm(slot);
-                ports.end_pause(port, class, near);
-                self.kick(port, ports, near);
+                self.ports.forget_storm(slot);
+                self.ports.end_pause(port, class, near);
+                self.kick(port, near);
             }
             None => {}
         }
     }
 
-    fn begin_storm(
-        &mut self,
-        port: PortId,
-        class: u8,
-        action: WatchdogAction,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) {
+    fn begin_storm(&mut self, port: OwnPort<'n>, class: u8, action: WatchdogAction, near: &mut Near) {
         if action == WatchdogAction::Forward {
-            ports.end_pause(port, class, near);
+            self.ports.end_pause(port, class, near);
         }
-        ports.watchdogs.begin_storm(near.hot.slot(port, class));
+        if let Some((_, watched)) = self.ports.watchdog(port.slot(class, &near.hot)) {
+            watched.begin_storm();
+        }
         match action {
             // The class stays paused, so that every packet for it comes the long way and is refused.
-            WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, ports, near),
-            WatchdogAction::Forward => self.kick(port, ports, near),
+            WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, near),
+            WatchdogAction::Forward => self.kick(port, near),
         }
     }
 }

@@ -18,7 +18,7 @@
 
 use crate::cell::Cell;
 use crate::frame::{Carried, Content, Packet};
-use crate::ids::{HostId, SlotId, SwitchId};
+use crate::ids::{SlotId, SwitchId};
 use crate::switching::pool::Standing;
 use crate::watch::view::View;
 use crate::wire::ingress::Account;
@@ -173,7 +173,7 @@ impl View<'_> {
         for slot in slots {
             let (port, _) = self.plan.port_and_class(*slot);
             let Cell { ports, near, .. } = self.sender(port);
-            if ports.ports[port].from_host != HostId::NONE {
+            if !ports.ports[port].from.is_switch() {
                 continue;
             }
             for index in ports.slots[*slot].queue.iter(&near.packets) {
@@ -234,7 +234,7 @@ impl View<'_> {
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
         let class = self.plan.port_and_class(account).1;
         let pool = switch.map(|switch| &cell.switching.switches[switch].pools[self.plan.pool_of(class)]);
-        let rule = cell.switching.shared_limits(account, class);
+        let rule = self.shared_limits(port, account);
         pool.is_some_and(|pool| !rule.may_go_on(standing(&account), pool.free_of(used)))
     }
 

@@ -103,7 +103,7 @@ impl Sampler {
         let (interval, plan) = (self.plan.every, view.plan);
         for (number, &port) in self.plan.ports.iter().enumerate() {
             let Cell { ports, near, .. } = view.sender(port);
-            let in_service = ports.left_in_service(port, near, now);
+            let in_service = ports.ports[port].left_in_service(near, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
                 let index = plan.slot(port, class as u8);
                 let (slot, account) = (&ports.slots[index], view.account(port, index));

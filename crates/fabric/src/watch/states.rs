@@ -180,7 +180,7 @@ fn share_since(cell: &Cell, seen: &mut Seen, (port, class): (PortId, u8), interv
     let gaps = (tx_packets - seen.tx_packets) * u64::from(near.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();
     let begun = (tx_bytes - seen.tx_bytes + gaps) as f64 * ps_per_byte;
-    let in_service = ports.left_in_service(port, near, now).filter(|service| service.class == class);
+    let in_service = ports.ports[port].left_in_service(near, now).filter(|service| service.class == class);
     let left = in_service.map_or(0.0, |service| service.left.0 as f64);
     let share = (begun + seen.left - left) / interval.0 as f64;
     *seen = Seen { tx_bytes, tx_packets, left, ..*seen };

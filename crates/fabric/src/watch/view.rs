@@ -1,9 +1,10 @@
 //! What those who watch see: all cells between two windows, and which of them has what.
 
 use crate::cell::Cell;
-use crate::ids::{SlotId, SwitchId};
+use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::room::Room;
+use crate::switching::pool::SharedLimits;
 use crate::wire::counters::Counters;
 use crate::wire::ingress::Account;
 use pauseframe_units::{IndexVec, NodeId, PortId};
@@ -45,9 +46,12 @@ impl<'a> View<'a> {
 
     /// What the node at the other end of `port` holds of what came by one of its slots; nothing where it keeps no account.
     pub(crate) fn account(&self, port: PortId, slot: SlotId) -> Account {
-        let Cell { ports, switching, endpoints, .. } = self.receiver(port);
-        let is_switch = ports.ports[port].to_switch != SwitchId::NONE;
-        let ingress = if is_switch { &switching.ingress } else { &endpoints.ingress };
-        ingress.accounts.get(slot).copied().unwrap_or_default()
+        self.receiver(port).ports.ingress.accounts.get(slot).copied().unwrap_or_default()
+    }
+
+    /// The rule of its shared pool for what comes to a switch by a slot of `port`.
+    pub(crate) fn shared_limits(&self, port: PortId, slot: SlotId) -> SharedLimits {
+        let policy = &self.plan.policies[usize::from(self.plan.port_and_class(slot).1)];
+        SharedLimits::of(policy, &self.account(port, slot))
     }
 }

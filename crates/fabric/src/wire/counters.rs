@@ -50,7 +50,7 @@ pub(crate) struct Counters {
     /// CNMs that the congestion point here has sent, and those that came to the NIC here.
     pub(crate) cnms_sent: u64,
     pub(crate) cnms_received: u64,
-    /// Pause frames that asked this class to stop, as they went to the wire at the other end.
+    /// Pause frames that asked this class to stop, as they went to the wire at the other end, which counts them.
     pub(crate) pauses_sent: u64,
 }
 
@@ -69,36 +69,57 @@ impl Counters {
     }
 }
 
+/// What the node at the other end counts of a port and class.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Received {
+    /// Lost on the wire.
+    pub(super) lost: [u64; LossReason::ALL.len()],
+    /// Pause frames that asked this class to stop, as they went to the wire.
+    pub(super) pauses_sent: u64,
+}
+
 /// The counters of all slots: marks, which are common, and the rest, which takes no memory until there is any.
 #[derive(Debug)]
 pub(crate) struct AllCounters {
     marks: IndexVec<SlotId, u64>,
     rare: IndexVec<SlotId, Counters>,
+    received: IndexVec<SlotId, Received>,
 }
 
 impl AllCounters {
     pub(super) fn new(slots: usize) -> AllCounters {
-        AllCounters { marks: IndexVec::filled(0, slots), rare: IndexVec::new() }
+        AllCounters { marks: IndexVec::filled(0, slots), rare: IndexVec::new(), received: IndexVec::new() }
     }
 
     /// A packet has been marked.
     #[inline]
-    pub(crate) fn mark(&mut self, slot: SlotId) {
+    pub(super) fn mark(&mut self, slot: SlotId) {
         self.marks[slot] += 1;
     }
 
     /// What is to be counted otherwise.
     #[cold]
-    pub(crate) fn rare(&mut self, slot: SlotId) -> &mut Counters {
+    pub(super) fn rare(&mut self, slot: SlotId) -> &mut Counters {
         if self.rare.is_empty() {
             self.rare = IndexVec::filled(Counters::default(), self.marks.len());
         }
         &mut self.rare[slot]
     }
 
-    /// All that was counted.
+    /// What is to be counted at the other end.
+    #[cold]
+    pub(super) fn received(&mut self, slot: SlotId) -> &mut Received {
+        if self.received.is_empty() {
+            self.received = IndexVec::filled(Received::default(), self.marks.len());
+        }
+        &mut self.received[slot]
+    }
+
+    /// All that was counted, at both ends as far as they are here.
     pub(crate) fn of(&self, slot: SlotId) -> Counters {
-        Counters { ecn_marks: self.marks[slot], ..self.rare.get(slot).copied().unwrap_or_default() }
+        let Received { lost, pauses_sent } = self.received.get(slot).copied().unwrap_or_default();
+        let there = Counters { ecn_marks: self.marks[slot], lost, pauses_sent, ..Counters::default() };
+        self.rare.get(slot).map_or(there, |here| there.joined(here))
     }
 }
 

@@ -32,14 +32,14 @@ pub(crate) struct Errors {
     /// By port: when the frame that was cut off would have been over; empty without failures.
     pub(super) cut: Vec<Time>,
     /// By port; empty if no wire is bad.
-    of_port: Vec<Option<BadWire>>,
+    pub(super) of_port: Vec<Option<BadWire>>,
     /// By port, pause frames not counted; empty without failures or bad wires.
     pub(super) lost_on_wire: Vec<Gone>,
 }
 
 /// How often the frames on a wire are damaged, up to when, and the draws.
 #[derive(Clone, Debug)]
-struct BadWire {
+pub(super) struct BadWire {
     model: ErrorModel,
     stop: Time,
     rng: Rng,
@@ -70,24 +70,26 @@ impl Errors {
         near.hot.tapped = true;
         near.expect_losses();
     }
+}
 
-    /// A frame goes on the wire of `port`: whether it arrives whole is drawn here.
-    pub(super) fn damage(&mut self, port: PortId, index: PacketId, near: &mut Near) {
-        let packet = near.packets[index];
-        let bad = self.of_port.get_mut(port.0 as usize).and_then(Option::as_mut);
-        let Some(BadWire { model, stop, rng }) = bad else { return };
-        if *stop <= near.now() || rng.unit() >= model.of_frame(u32::from(packet.size)) {
-            return;
-        }
-        near.give_up(index);
-        let was_pause = if let Content::Pause { classes, .. } = packet.content {
-            near.packets[index].class = classes.trailing_zeros() as u8;
-            true
-        } else {
-            false
-        };
-        near.packets.spoil(index, Content::Damaged { was_pause });
+impl BadWire {
+    /// Whether a frame of `bytes` that goes on the wire arrives damaged: drawn here.
+    pub(super) fn damages(&mut self, bytes: u32, now: Time) -> bool {
+        self.stop > now && self.rng.unit() < self.model.of_frame(bytes)
     }
+}
+
+/// A frame arrives damaged.
+pub(super) fn damage(index: PacketId, near: &mut Near) {
+    let packet = near.packets[index];
+    near.give_up(index);
+    let was_pause = if let Content::Pause { classes, .. } = packet.content {
+        near.packets[index].class = classes.trailing_zeros() as u8;
+        true
+    } else {
+        false
+    };
+    near.packets.spoil(index, Content::Damaged { was_pause });
 }
 
 #[cfg(test)]

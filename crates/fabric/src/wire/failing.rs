@@ -2,9 +2,10 @@
 
 use super::Ports;
 use super::counters::{Gone, LossReason};
+use super::own::{InPort, NodePorts, OwnPort};
 use crate::frame::{Content, Packet, PacketId};
 use crate::near::Near;
-use pauseframe_units::{PortId, Time};
+use pauseframe_units::Time;
 
 impl Ports {
     /// Links can go down.
@@ -14,10 +15,12 @@ impl Ports {
         near.hot.can_refuse = true;
         near.expect_losses();
     }
+}
 
+impl NodePorts<'_> {
     /// A frame that was lost on the wire would have arrived now.
     #[cold]
-    pub(crate) fn on_lost_frame(&mut self, port: PortId, index: PacketId, near: &mut Near) {
+    pub(crate) fn on_lost_frame(&mut self, port: InPort, index: PacketId, near: &mut Near) {
         let packet = near.packets[index];
         if matches!(packet.content, Content::Damaged { .. }) {
             self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
@@ -25,37 +28,38 @@ impl Ports {
         near.packets.remove(index);
     }
 
-    fn count_loss_on_wire(&mut self, port: PortId, packet: &Packet, reason: LossReason, near: &Near) {
-        self.count_loss(port, packet.class, reason, near);
+    fn count_loss_on_wire(&mut self, port: InPort, packet: &Packet, reason: LossReason, near: &Near) {
+        self.received(port.slot(packet.class, &near.hot)).lost[reason as usize] += 1;
         if packet.is_counted() {
-            self.errors.lost_on_wire[port.0 as usize] += Gone::sum(std::iter::once(packet));
+            *self.lost_on_wire(port) += Gone::sum(std::iter::once(packet));
         }
     }
 
     /// The link of `port` goes down: at the end that sends, which knows nothing of the other one.
-    pub(crate) fn take_down(&mut self, port: PortId, near: &mut Near) {
+    pub(crate) fn take_down(&mut self, port: OwnPort, near: &mut Near) {
         self.cut_service(port, near);
         self.mark_last_frame_lost(port, near);
         self.reset_pauses(port, near);
-        let state = &mut self.ports[port];
-        self.errors.cut[port.0 as usize] = state.busy_until;
+        *self.cut(port) = self.port(port).busy_until;
+        let state = self.port_mut(port);
         // Busy for ever and bound to go on: nothing starts this port, and no hop pays for the question.
         state.busy_until = Time::MAX;
         state.tx_pending = true;
     }
 
     /// The link of `port` is back, at the end that sends.
-    pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
-        let state = &mut self.ports[port];
+    pub(crate) fn bring_up(&mut self, port: OwnPort, now: Time) {
+        let cut = *self.cut(port);
+        let state = self.port_mut(port);
         // Frames leave a link in order, lost ones too: the next waits until the one cut off would be over.
-        state.busy_until = now.max(self.errors.cut[port.0 as usize]);
+        state.busy_until = now.max(cut);
         state.tx_pending = false;
         state.in_pipeline = false;
     }
 
     /// All frames on the wire are lost; each keeps its place until it would have arrived.
-    pub(crate) fn lose_in_flight(&mut self, port: PortId, near: &mut Near) {
-        let mut next = self.ports[port].in_flight.head();
+    pub(crate) fn lose_in_flight(&mut self, port: InPort, near: &mut Near) {
+        let mut next = self.on_wire(port).head();
         while let Some(index) = next {
             let packet = near.packets[index];
             near.give_up(index);
@@ -74,9 +78,9 @@ impl Ports {
     }
 
     /// Where the wire ends in another cell, the last frame that has left says what is in service: it is lost there.
-    fn mark_last_frame_lost(&mut self, port: PortId, near: &mut Near) {
-        if self.border.is_cut(port)
-            && let Some(last) = self.ports[port].in_flight.head()
+    fn mark_last_frame_lost(&mut self, port: OwnPort, near: &mut Near) {
+        if self.leaves_cell(port)
+            && let Some(last) = self.port(port).in_flight.head()
         {
             near.packets.spoil(last, Content::Lost);
         }

@@ -1,12 +1,12 @@
 //! What the node at the other end of a port holds of what came by it, and the pauses that it asks for (IEEE 802.1Qbb). Switches have such
 //! accounts, and hosts that drain slowly.
 
-use super::Ports;
 use super::counters::DropReason;
+use super::own::{InPort, InSlot, NodePorts, OwnPort};
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId};
 use crate::headroom::{Thresholds, pause_time};
-use crate::ids::SlotId;
+use crate::ids::{Owner, SlotId};
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::Overhead;
@@ -23,6 +23,8 @@ pub(crate) struct Account {
     /// The most that were held.
     pub(crate) most: u64,
     pub(crate) limits: Thresholds,
+    /// Who holds them.
+    pub(super) node: Owner,
     /// The slot has been asked to pause.
     pub(crate) pause_sent: bool,
 }
@@ -42,32 +44,35 @@ pub(crate) struct Asker {
     is_renewing: bool,
 }
 
-/// All accounts of a kind of node, by the slot that frames come by; where the buffer has none there are none.
+/// All accounts, by the slot that frames come by; where no buffer has any there are none.
 #[derive(Debug)]
 pub(crate) struct Ingress {
     pub(crate) accounts: IndexVec<SlotId, Account>,
-    askers: IndexVec<SlotId, Asker>,
+    pub(super) askers: IndexVec<SlotId, Asker>,
 }
 
 impl Ingress {
     /// With accounts if any are `needed`.
     pub(crate) fn of(plan: &Plan, needed: bool) -> Ingress {
         let limits = plan.margins.limits.iter().take(if needed { usize::MAX } else { 0 });
-        let accounts: IndexVec<SlotId, Account> =
-            limits.map(|limits| Account { limits: *limits, ..Account::default() }).collect();
+        let node = |slot: SlotId| plan.owner(plan.topology.peer(plan.port_and_class(slot).0));
+        let account = |(slot, limits): (SlotId, &Thresholds)| Account {
+            limits: *limits,
+            node: node(slot),
+            ..Account::default()
+        };
+        let accounts: IndexVec<SlotId, Account> = plan.all_slots().zip(limits).map(account).collect();
         Ingress { askers: IndexVec::filled(Asker::default(), accounts.len()), accounts }
     }
+}
 
+impl NodePorts<'_> {
     /// Fixed thresholds: everything up to XOFF plus headroom is held.
     #[inline(always)]
-    pub(crate) fn admit(
-        &mut self,
-        index: PacketId,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn admit(&mut self, index: PacketId, near: &mut Near) -> Result<(), DropReason> {
         let packet = Accounted::of(&near.packets[index], near.hot.account_mask);
-        let account = &mut self.accounts[near.hot.slot(packet.ingress, packet.ingress_class)];
+        let slot = self.account_of(packet.ingress, packet.ingress_class, near);
+        let account = self.account_mut(slot);
         let bytes = account.bytes + u64::from(packet.size);
         if bytes > account.limits.xoff + account.limits.headroom {
             let lossless = near.hot.is_lossless(packet.class);
@@ -76,77 +81,71 @@ impl Ingress {
         account.bytes = bytes;
         account.most = account.most.max(bytes);
         if bytes > account.limits.xoff && !account.pause_sent {
-            self.send_pause(packet.ingress, packet.ingress_class, ports, near);
+            self.again().send_pause(slot, near);
         }
         Ok(())
     }
 
     /// Lowers an account.
     #[inline(always)]
-    pub(crate) fn give_back(&mut self, slot: SlotId, ingress: PortId, size: u64, near: &Near) {
-        let Some(left) = self.accounts[slot].bytes.checked_sub(size) else {
-            near.plan.overdrawn("ingress account", ingress.reverse());
+    pub(crate) fn give_back(&mut self, slot: InSlot, size: u64, near: &Near) {
+        let account = self.account_mut(slot);
+        let Some(left) = account.bytes.checked_sub(size) else {
+            near.plan.overdrawn("ingress account", slot.port_and_class(&near.hot).0.reverse().id());
         };
-        self.accounts[slot].bytes = left;
+        account.bytes = left;
     }
 
-    /// Asks the port that sent by (`ingress`, `class`) to pause; true if it has not been asked yet.
+    /// Asks the port that sent by `slot` to pause; true if it has not been asked yet.
     #[cold]
-    pub(crate) fn send_pause(
-        &mut self,
-        ingress: PortId,
-        class: u8,
-        ports: &mut Ports,
-        near: &mut Near,
-    ) -> bool {
+    pub(crate) fn send_pause(&mut self, slot: InSlot, near: &mut Near) -> bool {
         let quanta = near.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
-        let slot = near.hot.slot(ingress, class);
-        let is_new = !std::mem::replace(&mut self.accounts[slot].pause_sent, true);
+        let (ingress, class) = slot.port_and_class(&near.hot);
+        let is_new = !std::mem::replace(&mut self.account_mut(slot).pause_sent, true);
         if is_new {
-            ports.note_request(ingress, class, near);
+            self.note_request(ingress, class, near);
         }
-        ports.send_pause_frame(ingress.reverse(), class, quanta, near);
-        if !std::mem::replace(&mut self.askers[slot].is_renewing, true) {
-            let half = pause_time(ports.ports[ingress].rate.rate(), quanta) / 2;
-            near.schedule(near.now() + half, Event::PauseRefresh(slot));
+        self.send_pause_frame(ingress.reverse(), class, quanta, near);
+        if !std::mem::replace(&mut self.asker(slot).is_renewing, true) {
+            let half = pause_time(near.plan.rate_from(ingress.id()), quanta) / 2;
+            near.schedule(near.now() + half, Event::PauseRefresh(slot.id()));
         }
         is_new
     }
 
     /// Tells it to go on.
     #[cold]
-    pub(crate) fn send_resume(&mut self, ingress: PortId, class: u8, ports: &mut Ports, near: &mut Near) {
-        self.accounts[near.hot.slot(ingress, class)].pause_sent = false;
-        ports.send_pause_frame(ingress.reverse(), class, 0, near);
+    pub(crate) fn send_resume(&mut self, slot: InSlot, near: &mut Near) {
+        self.account_mut(slot).pause_sent = false;
+        let (ingress, class) = slot.port_and_class(&near.hot);
+        self.send_pause_frame(ingress.reverse(), class, 0, near);
     }
 
     /// Renews a pause that is still wanted.
-    pub(crate) fn on_pause_refresh(&mut self, slot: SlotId, ports: &mut Ports, near: &mut Near) {
-        self.askers[slot].is_renewing = false;
-        if self.accounts[slot].pause_sent {
-            let (port, class) = near.hot.port_and_class(slot);
-            self.send_pause(port, class, ports, near);
+    pub(crate) fn on_pause_refresh(&mut self, slot: InSlot, near: &mut Near) {
+        self.asker(slot).is_renewing = false;
+        if self.account(slot).pause_sent {
+            self.send_pause(slot, near);
         }
     }
 
     /// The link of `port` is back: what has been asked for still holds.
-    pub(crate) fn ask_again(&mut self, port: PortId, ports: &mut Ports, near: &mut Near) {
+    pub(crate) fn ask_again(&mut self, port: InPort, near: &mut Near) {
         for class in 0..near.plan.priorities.len() as u8 {
-            if self.accounts.get(near.hot.slot(port, class)).is_some_and(|account| account.pause_sent) {
-                self.send_pause(port, class, ports, near);
+            let slot = port.slot(class, &near.hot);
+            if self.has_accounts() && self.account(slot).pause_sent {
+                self.send_pause(slot, near);
             }
         }
     }
-}
 
-impl Ports {
-    fn send_pause_frame(&mut self, port: PortId, class: u8, quanta: u16, near: &mut Near) {
-        if self.ports[port].is_down() {
+    fn send_pause_frame(&mut self, port: OwnPort, class: u8, quanta: u16, near: &mut Near) {
+        if self.port(port).is_down() {
             return;
         }
         let stopped = if near.hot.account_mask == 0 { u8::MAX } else { 1 << class };
         // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
-        let mut waiting = self.ports[port].control.head();
+        let mut waiting = self.port(port).control.head();
         while let Some(index) = waiting {
             let frame = &mut near.packets[index];
             if let Content::Pause { classes, quanta: its } = &mut frame.content

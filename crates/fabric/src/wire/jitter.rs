@@ -7,9 +7,9 @@
 //! free place is decided for good. `wire_jitters` says it host by host, for each direction. Left out: jitter of links between switches, and in lossless classes, whose headroom
 //! would have to cover it.
 
-use super::port::Port;
+use super::own::{NodePorts, OwnPort};
 use crate::frame::PacketId;
-use crate::ids::HostId;
+use crate::ids::{HostId, Node, Owner};
 use crate::near::Near;
 use crate::plan::Plan;
 use pauseframe_engine::{Rng, stream};
@@ -17,7 +17,7 @@ use pauseframe_units::{IndexVec, NodeId, Span, Time};
 
 /// One direction of an unsteady link.
 #[derive(Debug)]
-struct Unsteady {
+pub(super) struct Unsteady {
     jitter: Span,
     draws: Rng,
 }
@@ -45,16 +45,28 @@ impl Jitter {
         Jitter(plan.hosts.iter().map(of_host).collect())
     }
 
-    /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
-    pub(super) fn delay(&mut self, state: &Port, index: PacketId, near: &Near) -> Span {
-        let (host, direction) = match (state.from_host, state.to_host) {
-            (HostId::NONE, HostId::NONE) => return state.delay,
-            (HostId::NONE, to) => (to, 1),
-            (from, _) => (from, 0),
+    /// That of the wire between two nodes; none between switches, or where all are steady.
+    pub(super) fn between(&mut self, from: Owner, to: Owner) -> Option<&mut Unsteady> {
+        let (host, direction) = match (from.node(), to.node()) {
+            (Node::Host(host), _) => (host, 0),
+            (Node::Switch(_), Node::Host(host)) => (host, 1),
+            (Node::Switch(_), Node::Switch(_)) => return None,
         };
+        if self.0.is_empty() { None } else { Some(&mut self.0[host][direction]) }
+    }
+}
+
+impl NodePorts<'_> {
+    /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
+    pub(super) fn unsteady_delay(&mut self, port: OwnPort, index: PacketId, near: &Near) -> Span {
+        let state = *self.port(port);
+        if state.from.is_switch() && state.to.is_switch() {
+            return state.delay;
+        }
+        let unsteady = self.unsteady(port);
         let (packet, now) = (&near.packets[index], near.now());
         let over = now + state.rate.serialise(u32::from(packet.size) + near.hot.gap);
-        let jitter = self.0.get(host).map_or(Span::ZERO, |wire| wire[direction].jitter);
+        let jitter = unsteady.as_ref().map_or(Span::ZERO, |wire| wire.jitter);
         let mut late = Span::ZERO;
         if near.settings.wire_burst > 0 {
             // A token bucket has let a frame pass once the line could have sent it and the bucket's fill before it: with all frames
@@ -63,8 +75,8 @@ impl Jitter {
         } else if jitter == Span::ZERO {
             return state.delay;
         }
-        if jitter > Span::ZERO {
-            late += Span(self.0[host][direction].draws.below(jitter.0 + 1));
+        if let Some(wire) = unsteady.filter(|wire| wire.jitter > Span::ZERO) {
+            late += Span(wire.draws.below(jitter.0 + 1));
         }
         let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| near.packets[last].at + Span(1));
         (state.delay + late).max(after_last.saturating_since(over))

@@ -12,6 +12,7 @@ pub(crate) mod damage;
 mod failing;
 pub(crate) mod ingress;
 mod jitter;
+pub(crate) mod own;
 mod pause;
 pub(crate) mod paused;
 pub(crate) mod port;
@@ -24,8 +25,10 @@ pub(crate) mod watched;
 use self::border::Border;
 use self::capture::Capture;
 use self::counters::{AllCounters, DropReason, Gone, LossReason, SwitchCounters};
-use self::damage::Errors;
+use self::damage::{Errors, damage};
+use self::ingress::Ingress;
 use self::jitter::Jitter;
+use self::own::{NodePorts, OwnPort, OwnSlot};
 use self::paused::{PauseState, PendingPause};
 use self::port::Port;
 use self::scheduler::{Ets, Turns};
@@ -33,7 +36,7 @@ use self::slot::Slot;
 use self::watched::Watchdogs;
 use crate::event::Event;
 use crate::frame::{Content, Fifo, PacketId};
-use crate::ids::{HostId, SlotId, SwitchId};
+use crate::ids::{SlotId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
 use pauseframe_engine::memory::arena;
@@ -50,6 +53,8 @@ pub(crate) struct Ports {
     /// What each slot was asked, where any class is lossless.
     pub(crate) pauses: IndexVec<SlotId, PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
+    /// What is held at the other ends of slots, and the pauses that are asked for there.
+    pub(crate) ingress: Ingress,
     /// What waits in each switch, and what was lost there.
     pub(crate) by_switch: IndexVec<SwitchId, SwitchCounters>,
     ets: Option<Ets>,
@@ -66,7 +71,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) fn of(plan: &Plan) -> Ports {
+    /// `accounted`: switches account by ingress.
+    pub(crate) fn of(plan: &Plan, accounted: bool) -> Ports {
         let (slots, ports) = (plan.slots(), plan.topology.port_count());
         let [paused_slots, paused_ports] = if plan.lossless == 0 { [0, 0] } else { [slots, ports] };
         Ports {
@@ -75,6 +81,7 @@ impl Ports {
             counters: AllCounters::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
+            ingress: Ingress::of(plan, accounted || !plan.settings.receivers.is_empty()),
             by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: Ets::of(&plan.settings, &plan.priorities),
             turns: Turns::of(&plan.settings, ports),
@@ -86,34 +93,37 @@ impl Ports {
             syn_drops_not_ect: 0,
         }
     }
+}
 
+impl NodePorts<'_> {
     /// Appends a packet to its slot at `port`; true if the port has to be looked after, as it is not bound to go on.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, port: PortId, slot: SlotId, index: PacketId, near: &mut Near) -> bool {
+    pub(crate) fn enqueue(&mut self, port: OwnPort, slot: OwnSlot, index: PacketId, near: &mut Near) -> bool {
         let now = near.now();
         // Looked up before anything is written, and so once.
-        let (state, slot, packet) = (&mut self.ports[port], &mut self.slots[slot], &mut near.packets[index]);
+        let ((state, slot), packet) = (self.port_and_slot(port, slot), &mut near.packets[index]);
         let (class, size) = (packet.class, u64::from(packet.size));
         packet.at = now;
         slot.queue.push(&mut near.packets, index);
         slot.join(size, now);
         state.ready |= 1 << class;
-        if slot.switch != SwitchId::NONE {
-            self.by_switch[slot.switch].join(size);
+        let is_free = !state.tx_pending;
+        if let Some(switch) = self.of_switch() {
+            switch.join(size);
         }
-        !state.tx_pending
+        is_free
     }
 
     /// Whether the port's next frame is due now; if it comes when the frame in service is over, that is planned.
     #[inline]
-    pub(crate) fn is_due(&mut self, port: PortId, near: &mut Near) -> bool {
-        let state = &mut self.ports[port];
+    pub(crate) fn is_due(&mut self, port: OwnPort, near: &mut Near) -> bool {
+        let state = self.port_mut(port);
         if state.tx_pending || (state.eligible() == 0 && state.control.is_empty()) {
             return false;
         }
         if state.busy_until > near.now() {
             state.tx_pending = true;
-            near.schedule(state.busy_until, Event::TxDone(port));
+            near.schedule(state.busy_until, Event::TxDone(port.id()));
             return false;
         }
         true
@@ -121,12 +131,12 @@ impl Ports {
 
     /// The port has finished its frame, or a packet is out of the pipeline: whether the next frame is due.
     #[inline(always)]
-    pub(crate) fn has_finished(&mut self, port: PortId, near: &mut Near) -> bool {
-        let state = &mut self.ports[port];
+    pub(crate) fn has_finished(&mut self, port: OwnPort, near: &mut Near) -> bool {
+        let state = self.port_mut(port);
         if state.busy_until > near.now() {
             // A packet is out of the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.is_due(port, near);
+            return self.again().is_due(port, near);
         }
         if state.tx_pending {
             state.tx_pending = false;
@@ -138,28 +148,28 @@ impl Ports {
 
     /// Puts a pause frame that waits on the wire: it goes before all packets.
     #[inline(always)]
-    pub(crate) fn transmit_control(&mut self, port: PortId, near: &mut Near) -> bool {
-        let waits = !self.ports[port].control.is_empty();
+    pub(crate) fn transmit_control(&mut self, port: OwnPort, near: &mut Near) -> bool {
+        let waits = !self.port(port).control.is_empty();
         if waits {
-            self.transmit_pause(port, near);
+            self.again().transmit_pause(port, near);
         }
         waits
     }
 
     #[inline(never)]
-    fn transmit_pause(&mut self, port: PortId, near: &mut Near) {
-        let index = self.ports[port].control.pop(&near.packets).expect("a pause frame waits");
+    fn transmit_pause(&mut self, port: OwnPort, near: &mut Near) {
+        let index = self.port_mut(port).control.pop(&near.packets).expect("a pause frame waits");
         if let Content::Pause { classes, quanta: 1.. } = near.packets[index].content {
             // Of a whole link class 0 alone counts frames.
-            let asked = near.hot.slot(port.reverse(), classes.trailing_zeros() as u8);
-            self.counters.rare(asked).pauses_sent += 1;
+            let asked = port.reverse().slot(classes.trailing_zeros() as u8, &near.hot);
+            self.received(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, near);
     }
 
     /// A pause frame is to leave by `port`, as soon as the frame in service is over.
-    pub(crate) fn send_control(&mut self, port: PortId, index: PacketId, near: &mut Near) {
-        self.ports[port].control.push(&mut near.packets, index);
+    pub(crate) fn send_control(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
+        self.port_mut(port).control.push(&mut near.packets, index);
         if self.is_due(port, near) {
             self.transmit_pause(port, near);
         }
@@ -167,25 +177,25 @@ impl Ports {
 
     /// Takes the first packet of a class, and counts it.
     #[inline(always)]
-    pub(crate) fn dequeue(&mut self, port: PortId, class: u8, near: &Near) -> PacketId {
+    pub(crate) fn dequeue(&mut self, port: OwnPort, class: u8, near: &Near) -> PacketId {
         self.take_first(port, class, near).0
     }
 
     /// The same, and puts it on the wire.
     #[inline(always)]
-    pub(crate) fn send_first(&mut self, port: PortId, class: u8, near: &mut Near) {
+    pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, near: &mut Near) {
         let (index, state) = self.take_first(port, class, near);
         if near.hot.tapped {
-            self.put_on_tapped_wire(port, index, near);
+            self.again().put_on_tapped_wire(port, index, near);
         } else {
-            state.serve(port, index, state.delay, near);
+            state.serve(port.id(), index, state.delay, near);
         }
     }
 
     /// Takes the first packet of a class from its port, and counts it.
     #[inline(always)]
-    fn take_first(&mut self, port: PortId, class: u8, near: &Near) -> (PacketId, &mut Port) {
-        let (state, slot) = (&mut self.ports[port], &mut self.slots[near.hot.slot(port, class)]);
+    fn take_first(&mut self, port: OwnPort, class: u8, near: &Near) -> (PacketId, &mut Port) {
+        let (state, slot, switch) = self.queue(port, port.slot(class, &near.hot));
         let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &near.packets[index];
         slot.queue.advance(packet.next);
@@ -195,37 +205,37 @@ impl Ports {
         let size = u32::from(packet.size);
         slot.count_sent(size);
         let waited = slot.leave(u64::from(size), near.now());
-        if slot.switch != SwitchId::NONE {
-            self.by_switch[slot.switch].leave(u64::from(size));
+        if let Some(switch) = switch {
+            switch.leave(u64::from(size));
         }
         if !waited {
-            near.plan.overdrawn("backlog", port);
+            near.plan.overdrawn("backlog", port.id());
         }
         (index, state)
     }
 
     /// A packet that waited is taken out from amid its queue.
-    pub(crate) fn leave_queue(&mut self, port: PortId, index: PacketId, near: &Near) {
+    pub(crate) fn leave_queue(&mut self, port: OwnPort, index: PacketId, near: &Near) {
         let (class, size) = (near.packets[index].class, u64::from(near.packets[index].size));
-        let slot = &mut self.slots[near.hot.slot(port, class)];
+        let (state, slot) = self.port_and_slot(port, port.slot(class, &near.hot));
         if !slot.leave(size, near.now()) {
-            near.plan.overdrawn("backlog", port);
-        }
-        if slot.switch != SwitchId::NONE {
-            self.by_switch[slot.switch].leave(size);
+            near.plan.overdrawn("backlog", port.id());
         }
         if slot.queue.is_empty() {
-            self.ports[port].ready &= !(1 << class);
+            state.ready &= !(1 << class);
+        }
+        if let Some(switch) = self.of_switch() {
+            switch.leave(size);
         }
         self.forget_waiting(port, class, near);
     }
 
     /// A packet has left a queue; where the marker counts packets, one waits less.
-    pub(crate) fn forget_waiting(&mut self, port: PortId, class: u8, near: &Near) {
+    pub(crate) fn forget_waiting(&mut self, port: OwnPort, class: u8, near: &Near) {
         if near.hot.watched_arrivals & 1 << class != 0 {
-            let slot = &mut self.slots[near.hot.slot(port, class)];
+            let slot = self.slot_mut(port.slot(class, &near.hot));
             let Some(waiting) = slot.waiting.checked_sub(1) else {
-                near.plan.overdrawn("packet count", port)
+                near.plan.overdrawn("packet count", port.id())
             };
             slot.waiting = waiting;
         }
@@ -233,38 +243,40 @@ impl Ports {
 
     /// Puts a frame on the wire; who taps it keeps a copy, damages it, or makes it late.
     #[inline(always)]
-    pub(crate) fn put_on_wire(&mut self, port: PortId, index: PacketId, near: &mut Near) {
+    pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
         if near.hot.tapped {
-            self.put_on_tapped_wire(port, index, near);
+            self.again().put_on_tapped_wire(port, index, near);
             return;
         }
-        let state = &mut self.ports[port];
-        state.serve(port, index, state.delay, near);
+        let state = self.port_mut(port);
+        state.serve(port.id(), index, state.delay, near);
     }
 
     /// The same on a wire that is looked at, bad or unsteady.
     #[cold]
     #[inline(never)]
-    fn put_on_tapped_wire(&mut self, port: PortId, index: PacketId, near: &mut Near) {
-        let state = &mut self.ports[port];
-        let delay = self.unsteady.delay(state, index, near);
-        state.serve(port, index, delay, near);
-        self.capture.take(port, state.from_host != HostId::NONE, index, near);
-        self.errors.damage(port, index, near);
+    fn put_on_tapped_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
+        let delay = self.unsteady_delay(port, index, near);
+        self.port_mut(port).serve(port.id(), index, delay, near);
+        self.capture(port, index, near);
+        let (size, now) = (u32::from(near.packets[index].size), near.now());
+        if self.bad_wire(port).is_some_and(|wire| wire.damages(size, now)) {
+            damage(index, near);
+        }
     }
 
     /// A packet that meets an idle port goes straight to the wire: it never waits and is in no backlog.
     #[inline(always)]
-    pub(crate) fn send_at_once(&mut self, port: PortId, index: PacketId, class: u8, near: &mut Near) {
+    pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, near: &mut Near) {
         let size = u32::from(near.packets[index].size);
-        self.slots[near.hot.slot(port, class)].count_sent(size);
+        self.slot_mut(port.slot(class, &near.hot)).count_sent(size);
         if near.hot.tapped {
-            self.put_on_tapped_wire(port, index, near);
+            self.again().put_on_tapped_wire(port, index, near);
             return;
         }
-        let state = &mut self.ports[port];
+        let state = self.port_mut(port);
         debug_assert!(state.ready == 0 && state.control.is_empty(), "an idle port has nothing to send");
-        state.serve_last(port, index, state.delay, near);
+        state.serve_last(port.id(), index, state.delay, near);
     }
 
     /// A packet ends here; the reason is counted at the egress that it was bound for.
@@ -272,15 +284,15 @@ impl Ports {
     pub(crate) fn drop_packet(
         &mut self,
         index: PacketId,
-        egress: PortId,
+        egress: OwnPort,
         reason: DropReason,
         near: &mut Near,
     ) {
         let packet = near.packets[index];
-        self.counters.rare(near.hot.slot(egress, packet.class)).drops[reason as usize] += 1;
-        self.count_gone(egress, index, near);
+        self.counters(egress.slot(packet.class, &near.hot)).drops[reason as usize] += 1;
+        self.count_gone(index, near);
         if reason == DropReason::NotEct && packet.is_syn() {
-            self.syn_drops_not_ect += 1;
+            self.count_syn_drop();
         }
         if reason == DropReason::HeadroomExceeded {
             near.check_headroom_drop(&packet);
@@ -289,33 +301,31 @@ impl Ports {
         near.packets.remove(index);
     }
 
-    /// A packet ends in the switch that would have sent it by `egress`.
-    pub(crate) fn count_gone(&mut self, egress: PortId, index: PacketId, near: &Near) {
-        let packet = &near.packets[index];
-        let switch = self.slots[near.hot.slot(egress, packet.class)].switch;
-        if switch != SwitchId::NONE {
-            self.by_switch[switch].gone += Gone::sum(std::iter::once(packet));
+    /// A packet ends in this node, if it is a switch.
+    pub(crate) fn count_gone(&mut self, index: PacketId, near: &Near) {
+        if let Some(switch) = self.of_switch() {
+            switch.gone += Gone::sum(std::iter::once(&near.packets[index]));
         }
     }
 
-    pub(crate) fn count_loss(&mut self, port: PortId, class: u8, reason: LossReason, near: &Near) {
-        self.counters.rare(near.hot.slot(port, class)).lost[reason as usize] += 1;
+    /// A packet is lost at `port`, which it was to leave by.
+    pub(crate) fn count_loss(&mut self, port: OwnPort, class: u8, reason: LossReason, near: &Near) {
+        self.counters(port.slot(class, &near.hot)).lost[reason as usize] += 1;
     }
 }
 
 fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
     let port = |port| {
-        let (channel, peer) = (topology.channel(port), topology.peer(port));
+        let channel = topology.channel(port);
         Port {
             busy_until: Time::ZERO,
             delay: channel.delay,
             rate: LineRate::new(channel.rate),
             in_flight: Fifo::EMPTY,
             control: Fifo::EMPTY,
-            to_switch: plan.switch(peer).unwrap_or(SwitchId::NONE),
-            to_host: plan.host(peer).unwrap_or(HostId::NONE),
-            from_host: plan.host(topology.owner(port)).unwrap_or(HostId::NONE),
+            from: plan.owner(topology.owner(port)),
+            to: plan.owner(topology.peer(port)),
             ready: 0,
             paused: 0,
             tx_pending: false,
@@ -327,10 +337,9 @@ fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
     ports.into_iter().collect()
 }
 
-/// The slots of all ports, each with the number of its switch.
+/// The slots of all ports.
 fn idle_slots(plan: &Plan) -> IndexVec<SlotId, Slot> {
-    let switch = |port: PortId| plan.switch(plan.topology.owner(port)).unwrap_or(SwitchId::NONE);
     let mut slots = arena(plan.slots());
-    slots.extend(plan.all_slots().map(|slot| Slot::idle(switch(plan.port_and_class(slot).0))));
+    slots.resize(plan.slots(), Slot::IDLE);
     slots.into_iter().collect()
 }

@@ -10,23 +10,26 @@
 //! This is the side that obeys; who asks is `ingress.rs`.
 
 use super::Ports;
+use super::own::{InPort, NodePorts, OwnPort, OwnSlot};
 use super::paused::PendingPause;
+use super::watched::Watched;
 use crate::event::Event;
 use crate::frame::{Content, PacketId};
 use crate::headroom::pause_time;
-use crate::ids::{HostId, SlotId};
+use crate::ids::SlotId;
 use crate::near::Near;
-use pauseframe_units::{PortId, Span, Time};
+use crate::settings::{Watchdog, WatchdogAction};
+use pauseframe_units::{Span, Time};
 
-impl Ports {
+impl<'n> NodePorts<'n> {
     /// A pause frame that was sent by `port` has arrived: it is meant for the reverse port. That port, if it takes effect at once.
     #[cold]
     pub(crate) fn on_pause_frame(
         &mut self,
-        port: PortId,
+        port: InPort<'n>,
         index: PacketId,
         near: &mut Near,
-    ) -> Option<PortId> {
+    ) -> Option<OwnPort<'n>> {
         let Content::Pause { classes, quanta } = near.packets[index].content else { return None };
         near.packets.remove(index);
         let reaction = near.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
@@ -36,65 +39,66 @@ impl Ports {
             self.apply_pause(port, pause, near);
             return Some(port);
         }
-        let waiting = &mut self.pending_pauses[port];
+        let waiting = self.pending_pauses(port);
         waiting.push_back(pause);
         if waiting.len() == 1 {
-            near.schedule(pause.effect_at, Event::PauseEffect(port));
+            near.schedule(pause.effect_at, Event::PauseEffect(port.id()));
         }
         None
     }
 
     /// The reaction time of the first pause frame at `port` is over.
-    pub(crate) fn on_pause_effect(&mut self, port: PortId, near: &mut Near) {
-        let pause = self.pending_pauses[port].pop_front().expect("a pause effect has a pause frame");
-        if let Some(next) = self.pending_pauses[port].front() {
-            near.schedule(next.effect_at, Event::PauseEffect(port));
+    pub(crate) fn on_pause_effect(&mut self, port: OwnPort, near: &mut Near) {
+        let pause = self.pending_pauses(port).pop_front().expect("a pause effect has a pause frame");
+        if let Some(next) = self.pending_pauses(port).front() {
+            near.schedule(next.effect_at, Event::PauseEffect(port.id()));
         }
         self.apply_pause(port, pause, near);
     }
 
-    fn apply_pause(&mut self, port: PortId, pause: PendingPause, near: &mut Near) {
+    fn apply_pause(&mut self, port: OwnPort, pause: PendingPause, near: &mut Near) {
         let in_use = near.plan.priorities.len() as u8;
         for class in (0..in_use).filter(|class| pause.classes & 1 << class != 0) {
             if pause.quanta == 0 {
-                let slot = near.hot.slot(port, class);
-                self.pauses[slot].resumes_received += u64::from(class & near.hot.account_mask == class);
+                let slot = port.slot(class, &near.hot);
+                self.pause(slot).resumes_received += u64::from(class & near.hot.account_mask == class);
                 self.end_pause(port, class, near);
             } else {
-                let until = near.now() + pause_time(self.ports[port].rate.rate(), pause.quanta);
+                let until = near.now() + pause_time(self.port(port).rate.rate(), pause.quanta);
                 self.begin_pause(port, class, until, near);
             }
         }
     }
 
-    fn begin_pause(&mut self, port: PortId, class: u8, until: Time, near: &mut Near) {
-        let (slot, now) = (near.hot.slot(port, class), near.now());
+    fn begin_pause(&mut self, port: OwnPort, class: u8, until: Time, near: &mut Near) {
+        let (slot, now) = (port.slot(class, &near.hot), near.now());
         let bit = 1 << class;
-        self.pauses[slot].pauses_received += u64::from(class & near.hot.account_mask == class);
+        self.pause(slot).pauses_received += u64::from(class & near.hot.account_mask == class);
         if self.watchdog_ignores(port, class, near) {
             return;
         }
-        let state = &mut self.pauses[slot];
-        if self.ports[port].paused & bit == 0 {
-            self.ports[port].paused |= bit;
+        let is_new = self.port(port).paused & bit == 0;
+        self.port_mut(port).paused |= bit;
+        let state = self.pause(slot);
+        if is_new {
             state.since = now;
-            near.notes.note_pause(slot, now);
+            near.notes.note_pause(slot.id(), now);
         }
         state.until = until;
         if state.expiry_at.is_none() {
             state.expiry_at = Some(until);
-            near.schedule(until, Event::PauseExpiry(slot));
+            near.schedule(until, Event::PauseExpiry(slot.id()));
         }
     }
 
     /// The class may send again, if it might not, and unless a watchdog keeps it out of service.
-    pub(crate) fn end_pause(&mut self, port: PortId, class: u8, near: &mut Near) {
-        let (slot, now) = (near.hot.slot(port, class), near.now());
+    pub(crate) fn end_pause(&mut self, port: OwnPort, class: u8, near: &mut Near) {
+        let (slot, now) = (port.slot(class, &near.hot), near.now());
         let bit = 1 << class;
-        if self.ports[port].paused & bit != 0 && !self.watchdogs.in_storm(slot) {
-            self.ports[port].paused &= !bit;
-            near.notes.note_resume(slot, now);
-            let state = &mut self.pauses[slot];
+        if self.port(port).paused & bit != 0 && !self.is_in_storm(slot) {
+            self.port_mut(port).paused &= !bit;
+            near.notes.note_resume(slot.id(), now);
+            let state = self.pause(slot);
             let length = now - state.since;
             state.total += length;
             state.longest = state.longest.max(length);
@@ -102,39 +106,71 @@ impl Ports {
     }
 
     /// The link of `port` has gone: no pause holds any longer, none is on its way, none waits to be sent.
-    pub(super) fn reset_pauses(&mut self, port: PortId, near: &mut Near) {
-        if !self.pauses.is_empty() {
+    pub(super) fn reset_pauses(&mut self, port: OwnPort, near: &mut Near) {
+        if self.can_pause() {
             // What waits for the reaction time has its event pending; it will do nothing.
-            for pause in &mut self.pending_pauses[port] {
+            for pause in self.pending_pauses(port) {
                 pause.classes = 0;
             }
             for class in 0..near.plan.priorities.len() as u8 {
-                self.watchdogs.forget_storm(near.hot.slot(port, class));
+                self.forget_storm(port.slot(class, &near.hot));
                 self.end_pause(port, class, near);
             }
         }
-        while let Some(index) = self.ports[port].control.pop(&near.packets) {
+        while let Some(index) = self.port_mut(port).control.pop(&near.packets) {
             near.packets.remove(index);
         }
     }
 
     /// A pause timer may have run out, which is true if so; if the pause was renewed meanwhile, look again later.
-    pub(crate) fn has_expired(&mut self, slot: SlotId, near: &mut Near) -> bool {
-        let (port, class) = near.hot.port_and_class(slot);
-        let state = &mut self.pauses[slot];
+    pub(crate) fn has_expired(&mut self, port: OwnPort, class: u8, near: &mut Near) -> bool {
+        let slot = port.slot(class, &near.hot);
+        let is_paused = self.port(port).paused & 1 << class != 0;
+        let state = self.pause(slot);
         state.expiry_at = None;
-        if self.ports[port].paused & 1 << class == 0 {
+        if !is_paused {
             return false;
         }
         if state.until > near.now() {
             state.expiry_at = Some(state.until);
-            near.schedule(state.until, Event::PauseExpiry(slot));
+            near.schedule(state.until, Event::PauseExpiry(slot.id()));
             return false;
         }
         self.end_pause(port, class, near);
         true
     }
 
+    /// A pause frame takes effect; true if the watchdog of a switch has it ignored.
+    fn watchdog_ignores(&mut self, port: OwnPort, class: u8, near: &mut Near) -> bool {
+        let slot = port.slot(class, &near.hot);
+        if !self.node().is_switch() {
+            return false;
+        }
+        self.watchdog(slot).is_some_and(|(settings, watched)| watched.see_pause(slot.id(), settings, near))
+    }
+
+    /// Whether the queue is in a storm, so that the end of a pause changes nothing.
+    pub(super) fn is_in_storm(&mut self, slot: OwnSlot) -> bool {
+        self.watchdog(slot).is_some_and(|(_, watched)| watched.in_storm)
+    }
+
+    /// Whether packets for the queue are dropped.
+    pub(crate) fn drops_in_storm(&mut self, slot: OwnSlot) -> bool {
+        let drops = |(settings, watched): (Watchdog, &mut Watched)| {
+            settings.action == WatchdogAction::Drop && watched.in_storm
+        };
+        self.watchdog(slot).is_some_and(drops)
+    }
+
+    /// The link of a slot has gone, or its storm is over.
+    pub(crate) fn forget_storm(&mut self, slot: OwnSlot) {
+        if let Some((_, watched)) = self.watchdog(slot) {
+            watched.in_storm = false;
+        }
+    }
+}
+
+impl Ports {
     /// Total time paused of a slot up to `now`, a pause that goes on included, and the longest pause.
     pub(crate) fn paused_time(&self, slot: SlotId, is_paused: bool, now: Time) -> (Span, Span) {
         let state = self.pauses.get(slot).copied().unwrap_or_default();
@@ -143,15 +179,5 @@ impl Ports {
         }
         let current = now.saturating_since(state.since);
         (state.total + current, state.longest.max(current))
-    }
-
-    /// A pause frame takes effect; true if the watchdog of a switch has it ignored.
-    fn watchdog_ignores(&mut self, port: PortId, class: u8, near: &mut Near) -> bool {
-        let Some(settings) = self.watchdogs.settings else { return false };
-        if self.ports[port].from_host != HostId::NONE {
-            return false;
-        }
-        let slot = near.hot.slot(port, class);
-        self.watchdogs.slots[slot].see_pause(slot, settings, near)
     }
 }

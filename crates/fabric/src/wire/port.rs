@@ -5,7 +5,7 @@
 
 use crate::event::Event;
 use crate::frame::{Fifo, PacketId};
-use crate::ids::{HostId, SwitchId};
+use crate::ids::Owner;
 use crate::near::Near;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
@@ -22,11 +22,9 @@ pub(crate) struct Port {
     pub(crate) in_flight: Fifo,
     /// Pause frames that wait for the frame in service.
     pub(crate) control: Fifo,
-    /// The switch at the other end, unless a host is; and the other way round.
-    pub(crate) to_switch: SwitchId,
-    pub(crate) to_host: HostId,
-    /// The host at this end, unless a switch is.
-    pub(crate) from_host: HostId,
+    /// Whose this is, and who is at the other end.
+    pub(crate) from: Owner,
+    pub(crate) to: Owner,
     /// Classes with waiting packets, and classes that may not send: a bit each.
     pub(crate) ready: u8,
     pub(crate) paused: u8,

@@ -1,6 +1,8 @@
 //! The frame in service: what is left of it, and for how long a port has been sending.
 
 use super::Ports;
+use super::own::{NodePorts, OwnPort};
+use super::port::Port;
 use super::slot::Slot;
 use crate::near::Near;
 use pauseframe_units::{Bytes, PortId, Span, Time};
@@ -13,36 +15,39 @@ pub(crate) struct InService {
     pub(crate) bytes_left: f64,
 }
 
-impl Ports {
-    /// What is left at `now` of the packet in service at `port`: its class, and the time it takes. `None` if none is: of
-    /// pause frames nobody counts the time, and what is cut off by a failure has been ([`Ports::cut_service`]).
-    pub(crate) fn left_in_service(&self, port: PortId, near: &Near, now: Time) -> Option<InService> {
-        let state = &self.ports[port];
-        if state.busy_until <= now || state.is_down() {
+impl Port {
+    /// What is left at `now` of the packet in service: its class, and the time it takes. `None` if none is: of
+    /// pause frames nobody counts the time, and what is cut off by a failure has been ([`NodePorts::cut_service`]).
+    pub(crate) fn left_in_service(&self, near: &Near, now: Time) -> Option<InService> {
+        if self.busy_until <= now || self.is_down() {
             return None;
         }
         // It has not arrived, and nothing has been sent after it.
-        let packet = &near.packets[state.in_flight.tail()?];
-        let (left, size) = (state.busy_until - now, u32::from(packet.size));
-        let share = left.0 as f64 / state.rate.serialise(size + near.hot.gap).0 as f64;
+        let packet = &near.packets[self.in_flight.tail()?];
+        let (left, size) = (self.busy_until - now, u32::from(packet.size));
+        let share = left.0 as f64 / self.rate.serialise(size + near.hot.gap).0 as f64;
         let in_service = || InService { class: packet.class, left, bytes_left: share * f64::from(size) };
         packet.is_counted().then(in_service)
     }
+}
 
+impl NodePorts<'_> {
     /// The link of `port` goes down: the frame in service is sent no further.
-    pub(super) fn cut_service(&mut self, port: PortId, near: &Near) {
-        if let Some(InService { class, left, .. }) = self.left_in_service(port, near, near.now()) {
-            self.counters.rare(near.hot.slot(port, class)).cut_off += left;
+    pub(super) fn cut_service(&mut self, port: OwnPort, near: &Near) {
+        if let Some(InService { class, left, .. }) = self.port(port).left_in_service(near, near.now()) {
+            self.counters(port.slot(class, &near.hot)).cut_off += left;
         }
     }
+}
 
+impl Ports {
     /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
     pub(crate) fn busy_time(&self, port: PortId, class: u8, near: &Near, now: Time) -> Span {
         let slot = near.hot.slot(port, class);
         let Slot { tx_packets, tx_bytes, .. } = self.slots[slot];
         let wire_bytes = tx_bytes + tx_packets * u64::from(near.hot.gap);
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
-        let in_service = self.left_in_service(port, near, now).filter(|service| service.class == class);
+        let in_service = self.ports[port].left_in_service(near, now).filter(|service| service.class == class);
         // A frame takes whole picoseconds, rounded up; their sum does so once.
         let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(slot).cut_off;
         Span(begun.0.saturating_sub(ahead.0))

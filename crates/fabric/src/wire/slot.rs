@@ -1,7 +1,6 @@
 //! One class of a port: its queue, and what it has sent.
 
 use crate::frame::Fifo;
-use crate::ids::SwitchId;
 use pauseframe_units::Time;
 
 /// One class of a port: its egress queue, and what it has sent. One cache line.
@@ -17,8 +16,6 @@ pub(crate) struct Slot {
     pub(crate) backlog_max: u64,
     /// Packets in `queue`, where the marker counts packets.
     pub(crate) waiting: u32,
-    /// The switch whose queue this is, or none in a NIC.
-    pub(crate) switch: SwitchId,
     pub(crate) tx_bytes: u64,
     /// Sum over packets of bytes times time, plus when they left and minus when they joined, modulo 2^128, in
     /// byte * ps: what [`Slot::backlog_time`] is made of.
@@ -26,19 +23,16 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Of `switch`, or in a NIC (none).
-    pub(crate) const fn idle(switch: SwitchId) -> Slot {
-        Slot {
-            queue: Fifo::EMPTY,
-            backlog: 0,
-            backlog_max: 0,
-            waiting: 0,
-            switch,
-            tx_packets: 0,
-            tx_bytes: 0,
-            moments: 0,
-        }
-    }
+    /// Nothing waits, and nothing was sent.
+    pub(crate) const IDLE: Slot = Slot {
+        queue: Fifo::EMPTY,
+        backlog: 0,
+        backlog_max: 0,
+        waiting: 0,
+        tx_packets: 0,
+        tx_bytes: 0,
+        moments: 0,
+    };
 
     /// A packet has begun to wait.
     #[inline(always)]

@@ -11,7 +11,7 @@ use pauseframe_units::{IndexVec, Time};
 pub(crate) struct Watched {
     /// A `Watchdog` event is pending.
     armed: bool,
-    in_storm: bool,
+    pub(super) in_storm: bool,
     /// When the last pause frame took effect.
     last_pause: Time,
     /// Storms so far.
@@ -38,43 +38,27 @@ impl Watchdogs {
         Watchdogs { settings: Some(settings), slots: IndexVec::filled(Watched::default(), slots) }
     }
 
-    /// Whether the queue is in a storm, so that the end of a pause changes nothing.
-    pub(crate) fn in_storm(&self, slot: SlotId) -> bool {
-        self.slots.get(slot).is_some_and(|watched| watched.in_storm)
-    }
-
-    /// Whether packets for the queue are dropped.
-    pub(crate) fn drops(&self, slot: SlotId) -> bool {
-        let drops = |settings: Watchdog| settings.action == WatchdogAction::Drop;
-        self.settings.is_some_and(drops) && self.in_storm(slot)
-    }
-
     /// Storms of a slot so far.
     pub(crate) fn storms(&self, slot: SlotId) -> u64 {
         self.slots.get(slot).map_or(0, |watched| watched.storms)
     }
+}
 
-    /// The link of a slot has gone, or its storm is over.
-    pub(crate) fn forget_storm(&mut self, slot: SlotId) {
-        if self.settings.is_some() {
-            self.slots[slot].in_storm = false;
-        }
-    }
-
+impl Watched {
     /// The detection or the restoration time may be over, of a slot that has been paused since then (if it is) and in which
     /// packets wait or not: what is to be done.
     pub(crate) fn look(
         &mut self,
         slot: SlotId,
+        settings: Watchdog,
         paused_since: Option<Time>,
         waits: bool,
         near: &mut Near,
     ) -> Option<Verdict> {
-        let (settings, now) = (self.settings?, near.now());
-        let watched = &mut self.slots[slot];
-        watched.armed = false;
-        let (look_again, verdict) = if watched.in_storm {
-            let over = watched.last_pause + settings.restoration;
+        let now = near.now();
+        self.armed = false;
+        let (look_again, verdict) = if self.in_storm {
+            let over = self.last_pause + settings.restoration;
             if over <= now {
                 return Some(Verdict::StormOver);
             }
@@ -89,20 +73,17 @@ impl Watchdogs {
                 (due, None)
             }
         };
-        watched.armed = true;
+        self.armed = true;
         near.schedule(look_again, Event::Watchdog(slot));
         verdict
     }
 
     /// A storm begins, after what has to be done before.
-    pub(crate) fn begin_storm(&mut self, slot: SlotId) {
-        let watched = &mut self.slots[slot];
-        watched.in_storm = true;
-        watched.storms += 1;
+    pub(crate) fn begin_storm(&mut self) {
+        self.in_storm = true;
+        self.storms += 1;
     }
-}
 
-impl Watched {
     /// A pause frame takes effect; true if the watchdog has it ignored.
     pub(super) fn see_pause(&mut self, slot: SlotId, settings: Watchdog, near: &mut Near) -> bool {
         let now = near.now();

@@ -117,6 +117,28 @@ fn a_cell_is_changed_by_its_own_file_alone() {
     }
 }
 
+/// Handlers have their node (`reach.rs`), so what all nodes of a cell have in common is borrowed where nodes are made, and changed as a
+/// whole only between two windows: borders, orders, paths.
+#[test]
+fn on_a_packet_s_way_nobody_has_all_nodes_in_hand() {
+    let kernel = ["wire/own", "switching/node", "endpoint/node"];
+    let between_windows = ["wire/crossing", "wire/failing", "endpoint", "endpoint/orders"];
+    let arenas = ["Ports", "Switching", "Endpoints"];
+    let on_the_way = |module: &&String| {
+        ["wire", "switching", "endpoint"].iter().any(|place| module.split('/').next() == Some(*place))
+    };
+    for (module, text) in modules().iter().filter(|(module, _)| on_the_way(module)) {
+        let borrows = arenas.iter().any(|arena| text.contains(&format!("mut {arena}")));
+        assert!(!borrows || kernel.contains(&module.as_str()), "{module} borrows all nodes");
+        let changes = arenas.iter().any(|arena| {
+            let own = format!("\nimpl {arena} {{");
+            let mut own = text.split(own.as_str()).skip(1).filter_map(|own| own.split("\n}\n").next());
+            own.any(|own| own.contains("&mut self"))
+        });
+        assert!(!changes || between_windows.contains(&module.as_str()), "{module} changes all nodes");
+    }
+}
+
 #[test]
 fn the_traffic_knows_no_cell() {
     for (module, text) in modules().iter().filter(|(module, _)| module.starts_with("traffic")) {

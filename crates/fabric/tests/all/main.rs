@@ -23,6 +23,7 @@ mod pause_tree;
 mod pfc;
 mod properties;
 mod qcn;
+mod reach;
 mod ticks;
 mod vlans;
 mod wire_jitter;

@@ -1,0 +1,58 @@
+//! What a handler of a host might try: this is compiled as a part of `endpoint/`, by `all/reach.rs` alone, which expects the marked lines
+//! to be refused, and no other.
+
+use super::node::HostNode;
+use crate::ids::EndId;
+use crate::near::Near;
+
+/// Whatever end it is led to: its own, or the run ends.
+pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndId, near: &Near) {
+    node.ports.port_mut(node.port).tx_pending = true;
+    if let Some(end) = node.end_in(place) {
+        node.end(end).expects = 0;
+    }
+    node.count_received(0, 1, near);
+}
+
+#[cfg(trespass = "types")]
+mod types {
+    use super::HostNode;
+    use crate::ids::{EndId, HostId};
+    use pauseframe_units::PortId;
+
+    fn names_a_port(mut node: HostNode<'_>, other: PortId) {
+        node.ports.port_mut(other).tx_pending = true; //~ E0308
+    }
+
+    fn takes_another_host(node: HostNode<'_>, other: HostId) {
+        node.all.hosts[other].held = 0; //~ E0616
+    }
+
+    fn names_an_end(mut node: HostNode<'_>, other: EndId) {
+        node.end(other).expects = 0; //~ E0308
+    }
+
+    fn takes_an_end(node: HostNode<'_>, other: EndId) {
+        node.all.ends[other] = None; //~ E0616
+    }
+
+    fn names_a_source(mut node: HostNode<'_>, other: EndId) {
+        node.source(other).route = 0; //~ E0308
+    }
+}
+
+#[cfg(trespass = "borrows")]
+mod borrows {
+    use super::HostNode;
+    use crate::endpoint::node::OwnEnd;
+    use crate::ids::EndId;
+
+    fn takes_an_end_along_to_the_next<'n>(node: &HostNode<'_>, next: &mut HostNode<'n>, place: EndId) {
+        let end = node.end_in(place).expect("it is open");
+        next.end(end).expects = 0; //~ E0621
+    }
+
+    fn keeps_an_end(node: &HostNode<'_>, place: EndId) -> Option<OwnEnd<'static>> {
+        node.end_in(place) //~ lifetime
+    }
+}

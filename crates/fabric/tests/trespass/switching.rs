@@ -1,0 +1,85 @@
+//! What a handler of a switch might try: this is compiled as a part of `switching/`, by `all/reach.rs` alone, which expects the marked lines
+//! to be refused, and no other.
+
+use super::node::SwitchNode;
+use crate::near::Near;
+use pauseframe_units::PortId;
+
+/// Whatever port it is led to: its own, or the run ends.
+pub(super) fn reaches_its_own(mut node: SwitchNode<'_>, port: PortId, near: &mut Near) {
+    let own = node.ports.own(port, near);
+    node.ports.port_mut(own).tx_pending = true;
+    node.ports.slot_mut(own.slot(0, &near.hot)).waiting += 1;
+    node.pool(0, near).used += 1;
+}
+
+#[cfg(trespass = "types")]
+mod types {
+    use super::SwitchNode;
+    use crate::ids::{Owner, SlotId, SwitchId};
+    use crate::near::Near;
+    use crate::wire::own::NodePorts;
+    use pauseframe_units::PortId;
+
+    fn names_a_port(mut node: SwitchNode<'_>, other: PortId) {
+        node.ports.port_mut(other).tx_pending = true; //~ E0308
+    }
+
+    fn names_a_queue(mut node: SwitchNode<'_>, other: SlotId) {
+        node.ports.slot_mut(other).waiting += 1; //~ E0308
+    }
+
+    fn names_an_account(mut node: SwitchNode<'_>, other: SlotId) {
+        node.ports.account_mut(other).bytes += 1; //~ E0308
+    }
+
+    fn reads_a_port(node: SwitchNode<'_>, other: PortId) -> bool {
+        node.ports.port(other).tx_pending //~ E0308
+    }
+
+    fn takes_the_arenas(node: SwitchNode<'_>, other: PortId) {
+        node.ports.all.ports[other].tx_pending = true; //~ E0616
+    }
+
+    fn takes_another_switch(node: SwitchNode<'_>, other: SwitchId) {
+        node.all.switches[other].pools[0].used = 0; //~ E0616
+    }
+
+    fn becomes_another(node: &mut SwitchNode<'_>, other: Owner) {
+        node.ports.node = other; //~ E0616
+    }
+
+    fn takes_what_it_sends_by_for_what_comes(mut node: SwitchNode<'_>, port: PortId, near: &Near) {
+        let sends = node.ports.own(port, near);
+        node.ports.account_mut(sends.slot(0, &near.hot)).bytes += 1; //~ E0308
+    }
+
+    fn borrows_another(node: SwitchNode<'_>, other: Owner) {
+        NodePorts::of(node.ports, other); //~ E0308
+    }
+}
+
+#[cfg(trespass = "borrows")]
+mod borrows {
+    use crate::ids::Owner;
+    use crate::near::Near;
+    use crate::wire::Ports;
+    use crate::wire::own::{NodePorts, OwnPort};
+    use pauseframe_units::PortId;
+
+    fn takes_a_port_along_to_the_next(
+        ports: &mut Ports,
+        [first, next]: [Owner; 2],
+        port: PortId,
+        near: &Near,
+    ) {
+        let node = NodePorts::of(ports, first);
+        let port = node.own(port, near);
+        let mut node = NodePorts::of(ports, next); //~ E0499
+        node.port_mut(port).tx_pending = true;
+    }
+
+    fn keeps_a_port(node: &NodePorts<'_>, port: PortId, near: &Near) -> OwnPort<'static> {
+        node.own(port, near) //~ lifetime
+    }
+}
