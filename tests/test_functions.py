@@ -5,28 +5,30 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from pauseframe import RunError
 from pauseframe.reproduce.functions import measured
 from pauseframe.reproduce.points import Point
+from pauseframe.reproduce.spec import Size
 
 
-def noted(size, seeds):
+def noted(size: Size, seeds: Sequence[int]) -> list[Point]:
     """A point of each seed, and a line in the file of this name that it was computed."""
     with Path(os.environ["NOTED"]).open("a") as file:
         file.writelines(f"{seed}\n" for seed in seeds)
     return [Point("a", seed, "metric", seed / 3, {"size": size}) for seed in seeds]
 
 
-def failing_on_two(size, seeds):
+def failing_on_two(size: Size, seeds: Sequence[int]) -> list[Point]:
     if 2 in seeds:
         raise ValueError("two is wrong")
     return noted(size, seeds)
 
 
-def slow_on_two(size, seeds):
+def slow_on_two(size: Size, seeds: Sequence[int]) -> list[Point]:
     points = noted(size, seeds)
     if 2 in seeds:
         time.sleep(60)
@@ -34,14 +36,14 @@ def slow_on_two(size, seeds):
 
 
 @pytest.fixture
-def computed(tmp_path, monkeypatch):
+def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
     """The seeds that were computed, in this order."""
     path = tmp_path / "noted"
     monkeypatch.setenv("NOTED", str(path))
     return lambda: [int(line) for line in path.read_text().split()]
 
 
-def test_what_a_seed_gave_is_not_computed_again(tmp_path, computed):
+def test_what_a_seed_gave_is_not_computed_again(tmp_path: Path, computed: Callable[[], list[int]]) -> None:
     first = measured("test_functions:noted", "quick", [1, 2], tmp_path, jobs=1, progress=False)
     assert first == [Point("a", seed, "metric", seed / 3, {"size": "quick"}) for seed in (1, 2)]
     assert measured("test_functions:noted", "quick", [2, 3, 1], tmp_path, jobs=1, progress=False)[-1] == first[0]
@@ -49,7 +51,9 @@ def test_what_a_seed_gave_is_not_computed_again(tmp_path, computed):
     assert computed() == [1, 2, 3, 1]
 
 
-def test_a_seed_that_fails_says_why_and_takes_no_other_with_it(tmp_path, computed):
+def test_a_seed_that_fails_says_why_and_takes_no_other_with_it(
+    tmp_path: Path, computed: Callable[[], list[int]]
+) -> None:
     with pytest.raises(RunError, match="seed 2: ValueError: two is wrong"):
         measured("test_functions:failing_on_two", "quick", [1, 2], tmp_path, jobs=1, progress=False)
     measured("test_functions:failing_on_two", "quick", [1], tmp_path, jobs=1, progress=False)
@@ -64,7 +68,9 @@ measured("test_functions:slow_on_two", "quick", [1, 2], Path(FOLDER), jobs=1, pr
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
-def test_what_is_over_survives_who_is_interrupted_and_nothing_goes_on(tmp_path, computed, sign):
+def test_what_is_over_survives_who_is_interrupted_and_nothing_goes_on(
+    tmp_path: Path, computed: Callable[[], list[int]], sign: signal.Signals
+) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     script = SCRIPT.replace("FOLDER", repr(str(tmp_path)))
     with subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL) as process:
@@ -78,7 +84,7 @@ def test_what_is_over_survives_who_is_interrupted_and_nothing_goes_on(tmp_path, 
     assert computed() == [1, 2]
 
 
-def _command(path):
+def _command(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
