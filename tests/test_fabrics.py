@@ -18,7 +18,6 @@ import polars as pl
 import pytest
 from pauseframe.cli import main
 from pauseframe.draw import arrange, draw, to_html
-from pauseframe.reproduce import fig14
 from pauseframe.reproduce.fig14 import jellyfish, throughput
 
 if TYPE_CHECKING:
@@ -409,11 +408,16 @@ def test_help_has_examples():
         assert "Example" in text
 
 
-def test_fig14_is_judged(tmp_path, monkeypatch):
-    monkeypatch.setattr(fig14, "SETTINGS", {"B 1:1": (40, 8, 8), "A 1:1": (30, 6, 6)})
-    monkeypatch.setattr(fig14, "GROWTH", {"quick": (34, 40, 60)})
-    monkeypatch.setattr(fig14, "DEGREES", {"quick": ((20, 8), (50, 12))})
-    done = cli("reproduce", "bolt/fig14", "--quick", "--out", tmp_path / "new", "--json")
+def test_fig14_is_judged(tmp_path):
+    experiments = tmp_path / "experiments"
+    (experiments / "bolt").mkdir(parents=True)
+    shipped = Path(__file__).parents[1] / "experiments" / "bolt"
+    small = (shipped / "fig14.toml").read_text().replace("pauseframe.reproduce.fig14:points", "small_fig14:points")
+    (experiments / "bolt" / "fig14.toml").write_text(small)
+    (experiments / "bolt" / "paper.toml").write_text((shipped / "paper.toml").read_text())
+    done = cli(
+        *("reproduce", "bolt/fig14", "--quick", "--out", tmp_path / "new", "--json", "--experiments", experiments)
+    )
     verdicts = {claim["id"]: claim["verdict"] for claim in json.loads(done.stdout)}
     assert done.returncode == 0
     # Small graphs: what does not depend on the size holds.
