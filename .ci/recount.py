@@ -211,7 +211,10 @@ def edges(claims: list[Judged]) -> Iterator[str]:
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
     """How far the verdicts of other seeds agree, and which do not."""
-    yield "\n## With other seeds\n\nThe same experiments at the reduced size, judged by five other seeds each.\n"
+    yield "\n## With other seeds\n"
+    yield "The same experiments at the reduced size, judged by five other seeds each. These runs are kept"
+    yield "(`.ci/unseen.json`) as the simulator made them then: what it has changed since is in the verdicts above, not"
+    yield "in these, so a part may differ by either.\n"
     yield "| seeds from | papers that were run | parts | with the verdict above | claims | with the verdict above |"
     yield "|---|---|---|---|---|---|"
     others: list[str] = []
