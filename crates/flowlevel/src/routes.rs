@@ -3,7 +3,7 @@
 use crate::Paths;
 use crate::demand::Pair;
 use pauseframe_topology::Topology;
-use pauseframe_topology::routing::verify::Tables;
+use pauseframe_topology::routing::verify::{RouteLengths, Tables};
 use pauseframe_topology::routing::{ForwardingTables, NextHops, RouteError, VlanSets};
 use pauseframe_units::{NodeId, PortId};
 use rand::{Rng, RngExt, SeedableRng};
@@ -115,24 +115,25 @@ impl Routes for Planned<'_> {
     }
 }
 
-/// Tables from a file; they offer the VLANs of the shortest routes, and those with `slack` links more.
-#[derive(Clone, Copy, Debug)]
+/// Tables from a file; they offer the VLANs of the shortest routes, and those with some links more.
+#[derive(Debug)]
 pub struct Imported<'a> {
-    /// The tables.
-    pub tables: &'a Tables,
-    /// How many links a route may have more than the shortest of any VLAN.
-    pub slack: usize,
+    tables: &'a Tables,
+    lengths: RouteLengths<'a>,
+    slack: u16,
+}
+
+impl<'a> Imported<'a> {
+    /// Routes may have `slack` links more than the shortest of any VLAN.
+    pub fn new(tables: &'a Tables, slack: usize) -> Imported<'a> {
+        let slack = u16::try_from(slack).unwrap_or(u16::MAX);
+        Imported { tables, lengths: RouteLengths::new(tables), slack }
+    }
 }
 
 impl Routes for Imported<'_> {
     fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
-        out.clear();
-        let mut path = Vec::new();
-        let mut length = |vlan| self.tables.carries(vlan, from, to, &mut path).then_some(path.len());
-        let lengths: Vec<Option<usize>> = (0..self.tables.vlans().len()).map(&mut length).collect();
-        let Some(shortest) = lengths.iter().flatten().min() else { return };
-        let near = |length: &Option<usize>| length.is_some_and(|length| length <= shortest + self.slack);
-        out.extend((0_u16..).zip(&lengths).filter(|(_, length)| near(length)).map(|(vlan, _)| vlan));
+        self.lengths.vlans_between(from, to, self.slack, out);
     }
 
     fn route(

@@ -260,7 +260,7 @@ fn tables_read_back_give_the_paths_of_the_plan() {
             let sets = VlanSets::of(&plan, slack as u16);
             for choice in [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded { passes: 2 }] {
                 let ours = routes::planned(&topology, &plan, &sets, &pairs, choice, 3).unwrap();
-                let imported = Imported { tables: &tables, slack };
+                let imported = Imported::new(&tables, slack);
                 let theirs = routes::chosen(&topology, &imported, &pairs, choice, 3).unwrap();
                 assert_eq!(ours, theirs.paths);
                 assert!(theirs.vlans.iter().all(|vlan| usize::from(*vlan) < plan.vlans()));

@@ -83,7 +83,7 @@ impl<'a> Router<'a> {
                 Ok(Router::Ecmp { topology, hops, seed })
             }
             Ways::Tables { tables, choice, slack } => {
-                let chooser = Chooser::new(topology, Imported { tables, slack }, choice, seed);
+                let chooser = Chooser::new(topology, Imported::new(tables, slack), choice, seed);
                 Ok(Router::Tables { tables, chooser, choice })
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{Demand, Ways};
 use pauseframe_flowlevel::demand::Pair;
-use pauseframe_flowlevel::routes::{self, Imported};
+use pauseframe_flowlevel::routes::{self, Imported, VlanChoice};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
 use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
@@ -26,6 +26,12 @@ pub struct Steady {
     pub bounds: Option<Bounds>,
 }
 
+/// What gives pairs their paths, made once for all seeds.
+enum Router<'a> {
+    Ecmp(NextHops),
+    Tables(Imported<'a>, VlanChoice),
+}
+
 /// The rates for each of `seeds`, which draw demand and routes. With `bound`, what any routing could do to this
 /// relative gap.
 ///
@@ -41,9 +47,9 @@ pub fn steady(
 ) -> Result<Vec<Steady>, RunError> {
     let wrong = |error: &dyn std::error::Error| RunError::Build(error.to_string());
     let graph = SwitchGraph::new(topology).map_err(|error| wrong(&error))?;
-    let hops = match ways {
-        Ways::Ecmp => Some(NextHops::shortest(topology).map_err(|error| wrong(&error))?),
-        Ways::Tables { .. } => None,
+    let router = match ways {
+        Ways::Ecmp => Router::Ecmp(NextHops::shortest(topology).map_err(|error| wrong(&error))?),
+        Ways::Tables { tables, choice, slack } => Router::Tables(Imported::new(tables, slack), choice),
     };
     let capacity = capacities(topology);
     let hosts = topology.hosts().count();
@@ -52,14 +58,13 @@ pub fn steady(
     for (done, seed) in seeds.iter().enumerate() {
         watch.step("sharing links", done as u64, seeds.len() as u64).map_err(|error| wrong(&error))?;
         let pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
-        let (paths, vlans) = match (ways, &hops) {
-            (Ways::Tables { tables, choice, slack }, _) => {
-                let chosen = routes::chosen(topology, &Imported { tables, slack }, &pairs, choice, *seed);
+        let (paths, vlans) = match &router {
+            Router::Ecmp(hops) => (routes::ecmp(topology, hops, &pairs, *seed), None),
+            Router::Tables(tables, choice) => {
+                let chosen = routes::chosen(topology, tables, &pairs, *choice, *seed);
                 let chosen = chosen.map_err(|error| wrong(&error))?;
                 (chosen.paths, Some(chosen.vlans))
             }
-            (Ways::Ecmp, Some(hops)) => (routes::ecmp(topology, hops, &pairs, *seed), None),
-            (Ways::Ecmp, None) => unreachable!("next hops are made for ECMP above"),
         };
         let rates = solver.solve(&capacity, Flows::equal(&paths)).map_err(|error| wrong(&error))?;
         let report = Report::new(&capacity, &paths, rates, hosts);

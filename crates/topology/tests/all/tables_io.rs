@@ -6,7 +6,7 @@ use pauseframe_topology::interchange::{Defaults, Import, Labels, read_file};
 use pauseframe_topology::routing::tables_io::{
     TableFormat, read, read_addresses, read_bridges, read_path, write, write_to,
 };
-use pauseframe_topology::routing::verify::{Options, Tables, verify};
+use pauseframe_topology::routing::verify::{Options, RouteLengths, Tables, verify};
 use pauseframe_topology::routing::{Dfsssp, OrderPair, RoutingEngine, SwitchGraph};
 use pauseframe_topology::{Topology, check};
 use std::collections::BTreeMap;
@@ -95,6 +95,34 @@ fn a_row_for_a_host_goes_before_one_for_its_switch() {
     assert!(text.contains("leaf1,5,host1,eth4\n"), "{text}");
     let again = csv(&text, &topology).unwrap();
     assert_eq!(again.route(5, host3, host1), tables.route(5, host3, host1));
+}
+
+/// Rows that lose packets, send them round, or name the port of one host for all hosts at its switch.
+#[test]
+fn lengths_of_whole_trees_are_those_of_the_routes() {
+    let topology = generate::leaf_spine(3, 2, 2, LINK, LINK).unwrap();
+    let text = "switch,vlan,destination,port\n\
+                leaf1,5,leaf0,2\nspine0,5,leaf0,0\nleaf2,5,leaf0,3\nspine1,5,leaf0,1\n\
+                leaf0,5,leaf1,0\n\
+                leaf1,6,leaf0,2\nspine0,6,leaf0,0\nleaf0,6,leaf0,0\n\
+                leaf1,7,leaf0,2\nspine0,7,leaf0,2\nleaf2,7,leaf0,3\nspine1,7,leaf0,1\n\
+                leaf1,8,host1,3\nspine1,8,host1,0\nleaf0,8,host1,1\nleaf2,8,host1,2\n";
+    let tables = csv(text, &topology).unwrap();
+    let lengths = RouteLengths::new(&tables);
+    let hosts: Vec<_> = topology.hosts().collect();
+    let mut arrive = 0;
+    for (from, to) in hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to))) {
+        for vlan in 0..tables.vlans().len() {
+            let length = tables.length(vlan, from, to);
+            assert_eq!(lengths.length(vlan, from, to), length, "VLAN {vlan}, {from:?} to {to:?}");
+            arrive += usize::from(length.is_some());
+        }
+        let mut both = [Vec::new(), Vec::new()];
+        lengths.vlans_between(from, to, 1, &mut both[0]);
+        tables.vlans_between(from, to, 1, &mut both[1]);
+        assert_eq!(both[0], both[1]);
+    }
+    assert!(arrive > 20, "{arrive}");
 }
 
 #[test]

@@ -5,8 +5,9 @@
 //! links of the two hosts are the same in every VLAN and do not count. The planner's assignment is greedy: the largest
 //! demand first, each to the VLAN whose busiest link is least busy, then all once more.
 
-use super::Tables;
+use super::lengths::nearly_shortest;
 use super::tables::DELIVER;
+use super::{RouteLengths, Tables};
 use crate::Topology;
 use pauseframe_units::{NodeId, PortId};
 
@@ -69,19 +70,7 @@ impl Tables {
     /// Puts into `out` the positions of the VLANs from `from` to `to` whose routes have at most `slack` links more than
     /// the shortest of them, ascending. None if no VLAN serves the pair.
     pub fn vlans_between(&self, from: NodeId, to: NodeId, slack: u16, out: &mut Vec<u16>) {
-        out.clear();
-        let mut shortest = u16::MAX;
-        for vlan in 0..self.vlans.len() {
-            let Some(length) = self.length(vlan, from, to) else { continue };
-            if length < shortest {
-                let limit = length.saturating_add(slack);
-                shortest = length;
-                out.retain(|other| self.length(usize::from(*other), from, to).is_some_and(|l| l <= limit));
-            }
-            if length <= shortest.saturating_add(slack) {
-                out.push(vlan as u16);
-            }
-        }
+        nearly_shortest(self.vlans.len(), |vlan| self.length(vlan, from, to), slack, out);
     }
 
     /// The VLANs of each demand, chosen so that the busiest links are least busy; `None` for a pair that no VLAN serves.
@@ -91,14 +80,14 @@ impl Tables {
         order.sort_by(|a, b| demands[*b].amount.total_cmp(&demands[*a].amount).then(a.cmp(b)));
         let mut chosen = vec![None; demands.len()];
         let mut load = LinkLoad::new(topology);
-        let mut vlans = Vec::new();
+        let (lengths, mut vlans) = (RouteLengths::new(self), Vec::new());
         for _ in 0..PASSES {
             for index in &order {
                 let Demand { from, to, amount } = demands[*index];
                 if let Some(vlan) = chosen[*index] {
                     load.add(self, vlan, from, to, -amount);
                 }
-                self.vlans_between(from, to, slack, &mut vlans);
+                lengths.vlans_between(from, to, slack, &mut vlans);
                 chosen[*index] = load.least(self, &vlans, from, to);
                 if let Some(vlan) = chosen[*index] {
                     load.add(self, vlan, from, to, amount);

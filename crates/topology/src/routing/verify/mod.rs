@@ -8,12 +8,14 @@
 //! packet simulator shows.
 
 mod choice;
+mod lengths;
 mod report;
 mod tables;
 mod walk;
 mod what_if;
 
 pub use choice::{Demand, LinkLoad};
+pub use lengths::RouteLengths;
 pub use report::{
     Buffer, CycleArc, Failure, Failures, Finding, LaneViolation, Pair, Report, Route, SwitchRows, TableSizes,
     WhatIf,
