@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, Thread};
 
-/// So many looks before going to sleep: some ten microseconds.
-const LOOKS: u32 = 1 << 10;
+/// So many looks before going to sleep: some tenths of a millisecond, as the cells of a large fabric differ in a window. To sleep and be
+/// woken costs about as much in a virtual machine (docs/performance.md).
+const LOOKS: u32 = 1 << 14;
 
 const IDLE: u8 = 0;
 const GIVEN: u8 = 1;
