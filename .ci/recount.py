@@ -17,7 +17,7 @@ from pathlib import Path
 from pauseframe._text import format_number
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.expected import Known
-from pauseframe.reproduce.judge import VERDICTS, Verdict
+from pauseframe.reproduce.judge import BEYOND, VERDICTS, Verdict
 from pauseframe.reproduce.report import scan_state
 from pauseframe.reproduce.spec import Claim, Experiment, find_experiments, shipped_experiments
 
@@ -126,11 +126,22 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
     if waiting:
         names = (f"`{name}` ({count} {'claim' if count == 1 else 'claims'})" for name, count in waiting.items())
         yield f"\nNot run at that size yet: {', '.join(names)}."
+    refused = [f"{claim.id} ({few})" for _, claim, sizes in claims if (few := _too_few(sizes.get("full")))]
+    if refused:
+        yield f"\nRun at that size and not judged: {', '.join(refused)}."
     changed = [one for one in claims if "full" in one[2] and verdict(one) != verdict(one, "full")]
     if changed:
         yield "\n| claim | reduced size | | papers' size | |\n|---|---|---|---|---|"
         for one in changed:
             yield f"| {one[1].id} {_cell(one[1].text)} | {' | '.join(_at(one, size) for size in ('quick', 'full'))} |"
+
+
+def _too_few(known: Known | None) -> str:
+    """Why a claim that was run was not judged; empty otherwise."""
+    if known is None or known["verdict"] != "not run":
+        return ""
+    samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
+    return f"of {samples} samples, all seeds together, fewer than {BEYOND} lie beyond the percentile"
 
 
 def _at(one: Judged, size: str) -> str:
@@ -185,7 +196,7 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
-            cells = claim.text, claim.claimed, here, known["verdict"], known["why"]
+            cells = claim.text, claim.claimed, here, known["verdict"], known["why"] or _too_few(known)
             yield f"| {claim.id} {' | '.join(map(_cell, cells))} |"
 
 
