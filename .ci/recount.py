@@ -58,7 +58,7 @@ FULL = """
 ## At the papers' size
 
 The reduced size of an experiment is the papers' where those runs are short. The others are run with `--full`,
-piece by piece. The shares are of the claims that were run at that size, which are the cheaper ones.
+piece by piece. The shares are of the claims that were judged at that size.
 """
 
 
