@@ -28,7 +28,7 @@ pub struct Steady {
 
 /// What gives pairs their paths, made once for all seeds.
 enum Router<'a> {
-    Ecmp(NextHops),
+    Ecmp(Box<NextHops>),
     Tables(Imported<'a>, VlanChoice),
 }
 
@@ -48,7 +48,7 @@ pub fn steady(
     let wrong = |error: &dyn std::error::Error| RunError::Build(error.to_string());
     let graph = SwitchGraph::new(topology).map_err(|error| wrong(&error))?;
     let router = match ways {
-        Ways::Ecmp => Router::Ecmp(NextHops::shortest(topology).map_err(|error| wrong(&error))?),
+        Ways::Ecmp => Router::Ecmp(Box::new(NextHops::shortest(topology).map_err(|error| wrong(&error))?)),
         Ways::Tables { tables, choice, slack } => Router::Tables(Imported::new(tables, slack), choice),
     };
     let capacity = capacities(topology);
