@@ -35,7 +35,7 @@ impl Room {
     /// Takes in what has come, so that nothing is between cells.
     pub(crate) fn take_in(&mut self) {
         for inbox in &mut self.inboxes {
-            self.cell.ports.take_in(inbox.drain(..), &mut self.cell.near);
+            self.cell.ports.take_in(inbox, &mut self.cell.near);
         }
     }
 

@@ -23,6 +23,12 @@ impl Fifo {
         (self.head != PacketId::NONE).then_some(self.tail)
     }
 
+    /// The first and the last packet, if there is more than one.
+    #[inline]
+    pub(crate) fn ends(self) -> Option<(PacketId, PacketId)> {
+        (self.head != self.tail && !self.is_empty()).then_some((self.head, self.tail))
+    }
+
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.head == PacketId::NONE
