@@ -2,12 +2,14 @@
 //!
 //! Windows are short, so who waits spins a little before it sleeps.
 
-use crate::network::Shield;
 use crate::room::Room;
 use pauseframe_units::Time;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, Thread};
+
+/// How a cell is run where a panic must not pass: on the threads of the cells. What went wrong is the error.
+pub type Shield = fn(&mut dyn FnMut()) -> Result<(), String>;
 
 /// So many looks before going to sleep: some tenths of a millisecond, as the cells of a large fabric differ in a window. To sleep and be
 /// woken costs about as much in a virtual machine (docs/performance.md).
@@ -91,6 +93,22 @@ impl Seat {
             boss.unpark();
         }
     }
+}
+
+/// Does `work` for each number below `count`, for all but the first on threads that end with it: for what comes seldom. What failed is
+/// the error, of the first in which something did.
+///
+/// # Panics
+/// If `work` does for the first.
+pub(crate) fn side_by_side(count: usize, shield: Shield, work: impl Fn(usize) + Sync) -> Result<(), String> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let other = |number| scope.spawn(move || shield(&mut || work(number)));
+        let others: Vec<_> = (1..count).map(other).collect();
+        work(0);
+        let lost = |_| Err("a thread was lost".to_owned());
+        others.into_iter().try_for_each(|other| other.join().unwrap_or_else(lost))
+    })
 }
 
 /// Waits until `over`: a little awake, then asleep until somebody unparks this thread.

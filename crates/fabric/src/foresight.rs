@@ -183,7 +183,7 @@ mod tests {
         for settings in [settings(dctcp(14_600)), lossless(config(), 100_000)] {
             let (_, plain) = run(&topology, &settings, &flows);
             let mut network = build(&topology, &settings, &flows);
-            network.only_cell().near.hot.is_large = true;
+            network.last_cell().near.hot.is_large = true;
             let ahead = proceed(&mut network, Time::MAX);
             assert!(plain.events > 10_000, "{} events", plain.events);
             assert_eq!(

@@ -25,8 +25,9 @@ pub struct IdealTime {
     topology: Arc<Topology>,
     routes: Arc<NextHops>,
     settings: Arc<Settings>,
-    /// All links between switches are alike.
+    /// Where all links between switches are alike: one of them, or none where there is none.
     uniform: bool,
+    between: Option<PortId>,
     /// Each packet takes a path of its own.
     spread: bool,
 }
@@ -65,14 +66,13 @@ impl IdealTime {
             let kind = |node| topology.nodes()[node].kind;
             kind(topology.owner(*port)) == NodeKind::Switch && kind(topology.peer(*port)) == NodeKind::Switch
         };
-        let mut channels = (0..topology.port_count() as u32)
-            .map(PortId)
-            .filter(between_switches)
-            .map(|port| topology.channel(port));
-        let first = channels.next();
-        let uniform = channels.all(|channel| Some(channel) == first);
+        let mut ports = (0..topology.port_count() as u32).map(PortId).filter(between_switches);
+        let between = ports.next();
+        let like_first =
+            |port| between.is_some_and(|first| topology.channel(port) == topology.channel(first));
+        let uniform = ports.all(like_first);
         let spread = settings.spray || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
-        IdealTime { topology, routes, settings, uniform, spread }
+        IdealTime { topology, routes, settings, uniform, between, spread }
     }
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
@@ -140,18 +140,18 @@ impl IdealTime {
                 routes.reduce(best_of_routes).unwrap_or_default()
             };
         }
-        if self.uniform { self.first_path(from, to, hop) } else { self.best_path(from, to, hop) }
+        if self.uniform { self.uniform_path(from, to, hop) } else { self.best_path(from, to, hop) }
     }
 
-    /// The first of the shortest paths, by port number.
-    fn first_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> Hop) -> Vec<Hop> {
-        let mut hops = Vec::new();
-        let mut at = from;
-        while at != to {
-            let port = self.routes.ports(at, to)[0];
-            at = self.topology.peer(port);
-            hops.push(hop(port));
-        }
+    /// Any shortest path: the links of the two hosts, and as many between switches as there have to be.
+    fn uniform_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> Hop) -> Vec<Hop> {
+        let links = self.routes.distance(from, to) as usize;
+        let [own, last] = [from, to].map(|host| self.topology.nodes()[host].ports[0]);
+        let between = self.between.map(&hop);
+        let mut hops = Vec::with_capacity(links);
+        hops.extend((links > 1).then(|| hop(own)));
+        hops.extend((2..links).filter_map(|_| between));
+        hops.extend((links > 0).then(|| hop(last.reverse())));
         hops
     }
 

@@ -43,13 +43,14 @@ mod vlan;
 mod watch;
 mod wire;
 
+pub use crew::Shield;
 pub use endpoint::throughput::Throughput;
 pub use failures::{Failed, Failure};
 pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Repeats, Workload};
 pub use headroom::{Headroom, HeadroomReport, Thresholds, headroom};
 pub use ideal::IdealTime;
 pub use marker::{BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, Red, Step, Threshold};
-pub use network::{Failed as RunFailed, Network, Shield};
+pub use network::{Failed as RunFailed, Network};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use settings::{

@@ -8,9 +8,9 @@
 mod asked;
 mod told;
 
-use crate::audit::Audit;
+use crate::audit::{Audit, look_at_books};
 use crate::cell::Cell;
-use crate::crew::Crew;
+use crate::crew::{Crew, Shield, side_by_side};
 use crate::failures::{Change, Failures};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
@@ -20,7 +20,7 @@ use crate::room::{Room, exchange};
 use crate::rows::Rows;
 use crate::settings::Settings;
 use crate::switching::paths::longest_path;
-use crate::traffic::{Addressed, Traffic};
+use crate::traffic::Traffic;
 use crate::watch::deadlock::Detector;
 use crate::watch::notes::Note;
 use crate::watch::pause_tree::PauseLog;
@@ -72,9 +72,6 @@ pub struct Failed {
     /// What was violated, and where.
     pub message: String,
 }
-
-/// How a cell is run where a panic must not pass: on the threads of the cells. What went wrong is the error.
-pub type Shield = fn(&mut dyn FnMut()) -> Result<(), String>;
 
 impl Network {
     /// Builds an idle network of one cell.
@@ -184,8 +181,8 @@ impl Network {
     /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `watch` says stop.
     ///
     /// # Errors
-    /// If an assertion fails in a cell on a thread of its own, as `shield` tells it. In the first cell, which runs on this thread, it is
-    /// a panic.
+    /// If an assertion fails in a cell on a thread of its own, or in a recount of it, as `shield` tells it. In the first cell, which runs
+    /// on this thread, it is a panic.
     pub fn run(
         &mut self,
         limits: Limits,
@@ -194,34 +191,37 @@ impl Network {
     ) -> Result<Ending, Failed> {
         let others = self.rooms.len() - 1;
         let ending = if others == 0 {
-            self.take_turns(limits, &mut None, &mut watch)?
+            self.take_turns(limits, &mut None, shield, &mut watch)?
         } else {
             std::thread::scope(|scope| {
                 let crew = Crew::new(scope, others, shield);
-                self.take_turns(limits, &mut Some(crew), &mut watch)
+                self.take_turns(limits, &mut Some(crew), shield, &mut watch)
             })?
         };
-        self.look_at_books();
+        self.look_at_books(shield)?;
         Ok(ending)
     }
 
     /// Compares what has been counted with what is there.
-    pub(crate) fn look_at_books(&mut self) {
+    pub(crate) fn look_at_books(&mut self, shield: Shield) -> Result<(), Failed> {
         self.rooms.iter_mut().for_each(|room| room.take_in());
         let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
-        self.audit.look(view, self.rooms.iter().map(|room| room.tally.events).sum());
+        self.audit.set_next(view, self.rooms.iter().map(|room| room.tally.events).sum());
+        let look = |number| look_at_books(view, number);
+        side_by_side(self.rooms.len(), shield, look).map_err(|message| Failed { message })
     }
 
-    /// The cell of a network that has one, to be falsified.
+    /// The only cell, or the last of several, to be falsified.
     #[cfg(test)]
-    pub(crate) fn only_cell(&mut self) -> &mut Cell {
-        &mut self.rooms[0].cell
+    pub(crate) fn last_cell(&mut self) -> &mut Cell {
+        &mut self.rooms.last_mut().expect("a network has a cell").cell
     }
 
     fn take_turns(
         &mut self,
         limits: Limits,
         crew: &mut Option<Crew>,
+        shield: Shield,
         watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
         let (mut watched, mut turns) = (self.events(), 0);
@@ -246,7 +246,7 @@ impl Network {
             turns += 1;
             let events = self.events();
             if self.audit.is_due(events) {
-                self.look_at_books();
+                self.look_at_books(shield)?;
             }
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
@@ -301,23 +301,16 @@ impl Network {
         end
     }
 
-    /// Orders, paths and hosts of flows, from the traffic to the cells.
+    /// Orders, paths and hosts of flows, from the traffic to the cells, which take them in as they begin to run.
     fn hand_out(&mut self, now: Time) {
         let rooms = &mut self.rooms;
-        for (row, path) in self.traffic.rows.take_fresh() {
+        if let Some(handout) = self.traffic.take_handout().map(Arc::new) {
             for room in rooms.iter_mut() {
-                room.cell.switching.paths.copy(row, &path);
+                room.handouts.push(Arc::clone(&handout));
             }
         }
-        let asked = self.plan.settings.qcn.is_some();
-        for hosts in self.traffic.new_hosts.drain(..).filter(|_| asked) {
-            for room in rooms.iter_mut() {
-                room.cell.near.hosts_of_flow.push(hosts);
-            }
-        }
-        for Addressed { at, host, address, order } in self.traffic.orders.drain(..) {
-            let Cell { endpoints, near, .. } = &mut rooms[usize::from(self.cell_of[host])].cell;
-            endpoints.take_order(at, self.plan.host_number(host), address, order, near);
+        for order in self.traffic.orders.drain(..) {
+            rooms[usize::from(self.cell_of[order.host])].orders.push(order);
         }
         if self.traffic.rows.are_wanted(now) {
             for room in rooms.iter_mut() {

@@ -7,7 +7,7 @@
 use crate::flow::{Datagrams, FlowSpec};
 use crate::vlan::Picked;
 use pauseframe_transport::Failure;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{NodeId, PortId, Span, Time};
 
 /// What the application at one end of a flow does; addressed to flow * 2 + side, by the flow that opened the connection.
 #[derive(Debug)]
@@ -44,6 +44,24 @@ pub(crate) struct Opening {
     pub(crate) route: u32,
     pub(crate) picked: Picked,
     pub(crate) exchange: Exchange,
+}
+
+/// An order and whom it is for.
+#[derive(Debug)]
+pub(crate) struct Addressed {
+    pub(crate) at: Time,
+    pub(crate) host: NodeId,
+    pub(crate) address: u32,
+    pub(crate) order: Order,
+}
+
+/// What all cells have to know before the next window.
+#[derive(Debug, Default)]
+pub(crate) struct Handout {
+    /// New paths, and the rows that they have.
+    pub(crate) rows: Vec<(u32, Vec<PortId>)>,
+    /// By flow, with QCN: its hosts, source first.
+    pub(crate) hosts: Vec<[NodeId; 2]>,
 }
 
 /// One exchange at one end.

@@ -1,15 +1,20 @@
 //! A cell with its clock: what runs on a thread of its own up to the end of a window.
 
 use crate::cell::Cell;
+use crate::order::{Addressed, Handout};
 use crate::wire::border::Crossing;
 use pauseframe_engine::{Tally, run};
 use pauseframe_units::Time;
+use std::sync::Arc;
 
 /// A cell, its events, and what came and goes by its border.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) cell: Cell,
     pub(crate) tally: Tally,
+    /// What the traffic has handed out: to this cell, and to all.
+    pub(crate) orders: Vec<Addressed>,
+    pub(crate) handouts: Vec<Arc<Handout>>,
     /// By cell: what has come from it, and what goes there.
     inboxes: Vec<Vec<Crossing>>,
     outboxes: Vec<Vec<Crossing>>,
@@ -20,7 +25,9 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(cell: Cell, cells: usize) -> Room {
         let boxes = || (0..cells).map(|_| Vec::new()).collect();
-        Room { cell, tally: Tally::default(), inboxes: boxes(), outboxes: boxes(), first_crossing: None }
+        let (inboxes, outboxes) = (boxes(), boxes());
+        let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
+        Room { cell, tally, orders, handouts, inboxes, outboxes, first_crossing: None }
     }
 
     /// Lets happen what happens before `end`.
@@ -32,8 +39,16 @@ impl Room {
         self.first_crossing = ports.leave(&mut self.outboxes, near);
     }
 
-    /// Takes in what has come, so that nothing is between cells.
+    /// Takes in what has come, so that nothing is between cells, nor between the traffic and this one.
     pub(crate) fn take_in(&mut self) {
+        let Cell { endpoints, switching, near, .. } = &mut self.cell;
+        for handout in self.handouts.drain(..) {
+            handout.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
+            near.hosts_of_flow.extend(&handout.hosts);
+        }
+        for Addressed { at, host, address, order } in self.orders.drain(..) {
+            endpoints.take_order(at, near.plan.host_number(host), address, order, near);
+        }
         for inbox in &mut self.inboxes {
             self.cell.ports.take_in(inbox, &mut self.cell.near);
         }

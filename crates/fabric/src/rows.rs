@@ -26,9 +26,9 @@ impl Rows {
         self.used
     }
 
-    pub(crate) fn add(&mut self, path: &[PortId]) -> u32 {
-        let row = self.paths.add(path);
-        self.fresh.push((row, path.to_vec()));
+    pub(crate) fn add(&mut self, path: Vec<PortId>) -> u32 {
+        let row = self.paths.add(&path);
+        self.fresh.push((row, path));
         row
     }
 

@@ -11,6 +11,7 @@ mod recount;
 use crate::plan::Plan;
 use crate::watch::view::View;
 use agreement::{check_flow, check_pauses};
+use pauseframe_units::NodeId;
 use recount::Recount;
 
 /// Events between two recounts, for each slot and each place for a packet. Tests look more closely.
@@ -35,20 +36,25 @@ impl Audit {
         self.due <= events
     }
 
-    /// Looks at all cells, none of which has anything between it and another.
-    ///
-    /// # Panics
-    /// If two counts of the same thing differ.
-    pub(crate) fn look(&mut self, view: View<'_>, events: u64) {
-        let mut places = 0;
-        for (number, room) in (0..).zip(view.rooms) {
-            Recount::new(view, number, &room.cell).check();
-            places += room.cell.near.packets.places();
-        }
-        view.plan.ports().for_each(|port| check_pauses(view, port));
-        view.plan.switches.iter().for_each(|switch| check_flow(view, *switch));
+    /// After a look at all cells at so many events.
+    pub(crate) fn set_next(&mut self, view: View<'_>, events: u64) {
+        let places: usize = view.rooms.iter().map(|room| room.cell.near.packets.places()).sum();
         self.due = events + events_apart(view.plan, view.plan.slots() * view.rooms.len() + places);
     }
+}
+
+/// The books of a cell by themselves, and what its switches and ports have in common with their neighbours, while nothing is between cells.
+///
+/// # Panics
+/// If two counts of the same thing differ.
+pub(crate) fn look_at_books(view: View<'_>, number: usize) {
+    let (cell, number) = (&view.rooms[number].cell, number as u16);
+    let is_here = |node: NodeId| view.cell_of[node] == number;
+    Recount::new(view, number, cell).check();
+    let ports = view.plan.ports().filter(|port| is_here(view.plan.topology.owner(*port)));
+    ports.for_each(|port| check_pauses(view, port));
+    let switches = view.plan.switches.iter().filter(|switch| is_here(**switch));
+    switches.for_each(|switch| check_flow(view, *switch));
 }
 
 /// Events between two recounts of so many slots and places.

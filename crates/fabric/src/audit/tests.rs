@@ -31,12 +31,31 @@ fn half_way(shared: bool) -> (Network, PortId) {
 /// What the audit says after `falsify`, given the cell and the port of the switch to the slow link.
 fn complaint(shared: bool, falsify: impl FnOnce(&mut Cell, PortId)) -> String {
     let (mut network, slow) = half_way(shared);
-    network.look_at_books();
-    falsify(network.only_cell(), slow);
-    let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.look_at_books()));
+    network.look_at_books(BARE).expect("all is well");
+    falsify(network.last_cell(), slow);
+    let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.look_at_books(BARE)));
     let said = looked.expect_err("the audit sees it");
     let literal = said.downcast_ref::<&str>().map(ToString::to_string);
     said.downcast_ref::<String>().cloned().or(literal).expect("a message")
+}
+
+/// What a cell on a thread of its own has counted wrong is an error that says so.
+#[test]
+fn every_cell_is_looked_at() {
+    let topology = topology();
+    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
+    let mut network = build(&topology, &lossless(config(), 100_000), &flows);
+    let switch = topology.find("s").expect("a node of the topology");
+    let cell_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
+    network.divide(&cell_of);
+    proceed(&mut network, HALF);
+    network.last_cell().ports.by_switch[SwitchId(0)].bytes -= 64;
+    let said = network.look_at_books(|work| {
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        looked.map_err(|said| said.downcast_ref::<String>().cloned().unwrap_or_default())
+    });
+    let said = said.expect_err("the audit sees it").message;
+    assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
 }
 
 fn first_of(cell: &Cell, port: PortId) -> PacketId {
@@ -148,7 +167,7 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
     for (elsewhere, whose) in [(("a", "s"), "a:0"), (("c", "s"), "c:0")] {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
-        let cell = network.only_cell();
+        let cell = network.last_cell();
         let rows: Vec<u32> = cell.near.packets.under_way().map(|packet| packet.route).collect();
         for row in rows {
             cell.switching.paths.copy(row, &[elsewhere, elsewhere]);

@@ -11,7 +11,7 @@ mod routes;
 
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealTime;
-use crate::order::{Half, News, Order, Report};
+use crate::order::{Addressed, Half, Handout, News, Order, Report};
 use crate::plan::Plan;
 use crate::rows::Rows;
 use crate::vlan::VlanPicker;
@@ -21,15 +21,6 @@ use pauseframe_units::{NodeId, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
-
-/// An order and whom it is for.
-#[derive(Debug)]
-pub(crate) struct Addressed {
-    pub(crate) at: Time,
-    pub(crate) host: NodeId,
-    pub(crate) address: u32,
-    pub(crate) order: Order,
-}
 
 /// A connection or a flow of datagrams that is open, by the flow that opened it.
 #[derive(Debug)]
@@ -79,7 +70,7 @@ pub(crate) struct Traffic {
     over: Option<Time>,
     pub(crate) orders: Vec<Addressed>,
     /// The hosts of flows that the cells have not been told of.
-    pub(crate) new_hosts: Vec<[NodeId; 2]>,
+    new_hosts: Vec<[NodeId; 2]>,
 }
 
 impl Traffic {
@@ -251,6 +242,15 @@ impl Traffic {
             self.end_flow(opener, FlowStatus::Finished, now);
             self.close(opener, Order::Close, now);
         }
+    }
+
+    /// What the cells have to know; nothing where that is nothing.
+    pub(crate) fn take_handout(&mut self) -> Option<Handout> {
+        let (rows, mut hosts) = (self.rows.take_fresh(), std::mem::take(&mut self.new_hosts));
+        if self.plan.settings.qcn.is_none() {
+            hosts.clear();
+        }
+        (!rows.is_empty() || !hosts.is_empty()).then_some(Handout { rows, hosts })
     }
 
     fn sends_datagrams(&self, transport: u16) -> bool {

@@ -13,7 +13,7 @@ impl Traffic {
             return there.0;
         }
         let path = self.path([here, there], flow);
-        self.rows.add(&path)
+        self.rows.add(path)
     }
 
     pub(super) fn path(&self, [here, there]: [NodeId; 2], flow: u32) -> Vec<PortId> {
@@ -41,7 +41,7 @@ impl Traffic {
                 let path = self.path(ends, *flow);
                 if !self.rows.is(*route, &path) {
                     self.rows.retire(*route, now);
-                    *route = self.rows.add(&path);
+                    *route = self.rows.add(path);
                     changed.push((ends[0], flow * 2 + side, *route));
                 }
             }

@@ -3,7 +3,7 @@
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
     BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
-    PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Step, Threshold, Transport,
+    PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step, Threshold, Transport,
     Workload,
 };
 use pauseframe_topology::routing::NextHops;
@@ -193,12 +193,14 @@ pub(crate) fn build_with(
 /// Runs what [`build`] made up to `until`, or until nothing is left to happen.
 pub(crate) fn proceed(network: &mut Network, until: Time) -> Ending {
     let limits = Limits { time: until, watch_every: u64::MAX };
-    let bare = |work: &mut dyn FnMut()| {
-        work();
-        Ok(())
-    };
-    network.run(limits, bare, |_, _| Control::Continue).expect("threads that panic are not caught here")
+    network.run(limits, BARE, |_, _| Control::Continue).expect("threads that panic are not caught here")
 }
+
+/// A shield that holds nothing back.
+pub(crate) const BARE: Shield = |work| {
+    work();
+    Ok(())
+};
 
 /// Builds and runs until the last packet has arrived and the last timer is off.
 pub(crate) fn run(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, Ending) {
