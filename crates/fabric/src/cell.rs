@@ -39,9 +39,13 @@ impl Cell {
         workloads: usize,
         reaction: Span,
     ) -> Cell {
-        let near = Near::new(plan, reaction);
+        let mut near = Near::new(plan, reaction);
+        let mut ports = Ports::of(plan, near.hot.accounted != 0);
+        if near.hot.tapped {
+            ports.tap(&mut near);
+        }
         Cell {
-            ports: Ports::of(plan, near.hot.accounted != 0),
+            ports,
             switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
             near,

@@ -15,19 +15,18 @@ pub(crate) struct Room {
     /// What the traffic has handed out: to this cell, and to all.
     pub(crate) orders: Vec<Addressed>,
     pub(crate) handouts: Vec<Arc<Handout>>,
-    /// By cell: what has come from it, and what goes there.
+    /// By cell: what has come from it.
     inboxes: Vec<Vec<Crossing>>,
-    outboxes: Vec<Vec<Crossing>>,
     /// The first arrival of what goes.
     first_crossing: Option<Time>,
 }
 
 impl Room {
-    pub(crate) fn new(cell: Cell, cells: usize) -> Room {
-        let boxes = || (0..cells).map(|_| Vec::new()).collect();
-        let (inboxes, outboxes) = (boxes(), boxes());
+    pub(crate) fn new(mut cell: Cell, cells: usize) -> Room {
+        let inboxes = (0..cells).map(|_| Vec::new()).collect();
+        cell.ports.border.open(cells);
         let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
-        Room { cell, tally, orders, handouts, inboxes, outboxes, first_crossing: None }
+        Room { cell, tally, orders, handouts, inboxes, first_crossing: None }
     }
 
     /// Lets happen what happens before `end`.
@@ -35,8 +34,7 @@ impl Room {
         self.take_in();
         self.cell.near.mail.end = end;
         run(&mut self.cell, &mut self.tally);
-        let Cell { ports, near, .. } = &mut self.cell;
-        self.first_crossing = ports.leave(&mut self.outboxes, near);
+        self.first_crossing = self.cell.ports.border.take_first();
     }
 
     /// Takes in what has come, so that nothing is between cells, nor between the traffic and this one.
@@ -66,8 +64,8 @@ pub(crate) fn exchange(rooms: &mut [Box<Room>]) {
         let (before, after) = rooms.split_at_mut(from);
         let from_room = &mut after[0];
         for (to, to_room) in before.iter_mut().enumerate() {
-            std::mem::swap(&mut from_room.outboxes[to], &mut to_room.inboxes[from]);
-            std::mem::swap(&mut to_room.outboxes[from], &mut from_room.inboxes[to]);
+            std::mem::swap(from_room.cell.ports.border.outbox(to), &mut to_room.inboxes[from]);
+            std::mem::swap(to_room.cell.ports.border.outbox(from), &mut from_room.inboxes[to]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::common::*;
-use crate::frame::{Content, Fifo, Packet, PacketId};
+use crate::frame::{Content, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::settings::BufferPolicy;
@@ -92,7 +92,7 @@ fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
 #[test]
 fn a_packet_is_in_one_place() {
     let said = complaint(false, |cell, slow| {
-        cell.endpoints.hosts[HostId(0)].receiving = Fifo::of(first_of(cell, slow));
+        cell.endpoints.hosts[HostId(0)].receiving = cell.ports.slots[cell.near.hot.slot(slow, 0)].queue;
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
     let said = complaint(false, |cell, _| {

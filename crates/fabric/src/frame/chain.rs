@@ -12,21 +12,10 @@ pub(crate) struct Fifo {
 impl Fifo {
     pub(crate) const EMPTY: Fifo = Fifo { head: PacketId::NONE, tail: PacketId::NONE };
 
-    /// Of one packet.
-    pub(crate) fn of(index: PacketId) -> Fifo {
-        Fifo { head: index, tail: index }
-    }
-
     /// The last packet, if there is one.
     #[inline]
     pub(crate) fn tail(self) -> Option<PacketId> {
         (self.head != PacketId::NONE).then_some(self.tail)
-    }
-
-    /// The first and the last packet, if there is more than one.
-    #[inline]
-    pub(crate) fn ends(self) -> Option<(PacketId, PacketId)> {
-        (self.head != self.tail && !self.is_empty()).then_some((self.head, self.tail))
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //! way together.
 
 use super::{Carried, Content, OptionsId, Packet, PacketId};
-use pauseframe_engine::memory::append;
+use pauseframe_engine::memory::{append, bring};
 use pauseframe_transport::{Options, Segment};
 use pauseframe_units::Id;
 
@@ -10,8 +10,8 @@ use pauseframe_units::Id;
 #[derive(Debug)]
 pub(crate) struct PacketPool {
     packets: Vec<Packet>,
-    /// First of the chain of free places.
-    free: PacketId,
+    /// Places that nobody has, the next to be taken last: a list of its own, so that those behind it are known.
+    free: Vec<PacketId>,
     options: Vec<Options>,
     free_options: Vec<OptionsId>,
 }
@@ -19,21 +19,14 @@ pub(crate) struct PacketPool {
 impl PacketPool {
     /// No packets.
     pub(crate) fn new() -> PacketPool {
-        PacketPool {
-            packets: Vec::new(),
-            free: PacketId::NONE,
-            options: Vec::new(),
-            free_options: Vec::new(),
-        }
+        PacketPool { packets: Vec::new(), free: Vec::new(), options: Vec::new(), free_options: Vec::new() }
     }
 
     /// Takes a place for `packet`.
     #[inline]
     pub(crate) fn add(&mut self, packet: Packet) -> PacketId {
-        let index = self.free;
-        if let Some(place) = self.packets.get_mut(index.index()) {
-            self.free = place.next;
-            *place = packet;
+        if let Some(index) = self.free.pop() {
+            self[index] = packet;
             return index;
         }
         append(&mut self.packets, packet);
@@ -43,10 +36,8 @@ impl PacketPool {
     /// Gives the place back, with that of its options.
     #[inline]
     pub(crate) fn remove(&mut self, index: PacketId) {
-        let free = std::mem::replace(&mut self.free, index);
-        let packet = &mut self[index];
-        packet.next = free;
-        if let Content::Segment(Carried { options, .. }) = packet.content
+        self.free.push(index);
+        if let Content::Segment(Carried { options, .. }) = self[index].content
             && options != OptionsId::NONE
         {
             self.free_options.push(options);
@@ -67,6 +58,12 @@ impl PacketPool {
         self.packets.get(index.index())
     }
 
+    /// Fetches the place that will be taken so many places after the next one.
+    #[inline(always)]
+    pub(crate) fn bring_free(&self, ahead: usize) {
+        bring(self.free.len().checked_sub(ahead + 1).and_then(|place| self.at(self.free[place])));
+    }
+
     /// The packet behind this one.
     pub(crate) fn behind(&self, index: PacketId) -> Option<PacketId> {
         self[index].next.known()
@@ -83,11 +80,9 @@ impl PacketPool {
     /// If a place was given back twice.
     pub(crate) fn free_places(&self) -> Vec<bool> {
         let mut is_free = vec![false; self.packets.len()];
-        let mut next = self.free;
-        while let Some(packet) = self.packets.get(next.index()) {
-            let twice = std::mem::replace(&mut is_free[next.index()], true);
+        for index in &self.free {
+            let twice = std::mem::replace(&mut is_free[index.index()], true);
             assert!(!twice, "the place of a packet was given back twice");
-            next = packet.next;
         }
         is_free
     }

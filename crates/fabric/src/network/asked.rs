@@ -31,7 +31,7 @@ impl Network {
         self.capture_left = limit;
         for room in &mut self.rooms {
             room.cell.ports.capture = Capture::new(wanted.clone(), limit);
-            room.cell.near.hot.tapped = true;
+            room.cell.ports.tap(&mut room.cell.near);
         }
     }
 
@@ -79,6 +79,7 @@ impl Network {
             for (port, model) in ports {
                 cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near);
             }
+            cell.ports.tap(&mut cell.near);
         });
     }
 

@@ -67,7 +67,6 @@ impl Errors {
         self.lost_on_wire.resize(near.plan.topology.port_count(), Gone::default());
         let rng = stream(near.settings.seed, "corruption", u64::from(port.0));
         self.of_port[port.0 as usize] = Some(BadWire { model, stop, rng });
-        near.hot.tapped = true;
         near.expect_losses();
     }
 }

@@ -19,18 +19,19 @@ pub(crate) mod port;
 pub(crate) mod scheduler;
 mod service;
 pub(crate) mod slot;
+mod special;
 mod turn;
 pub(crate) mod watched;
 
 use self::border::Border;
 use self::capture::Capture;
 use self::counters::{AllCounters, DropReason, Gone, LossReason, SwitchCounters};
-use self::damage::{Errors, damage};
+use self::damage::Errors;
 use self::ingress::Ingress;
 use self::jitter::Jitter;
 use self::own::{NodePorts, OwnPort, OwnSlot};
 use self::paused::{PauseState, PendingPause};
-use self::port::Port;
+use self::port::{HERE, Port};
 use self::scheduler::{Ets, Turns};
 use self::slot::Slot;
 use self::watched::Watchdogs;
@@ -185,8 +186,8 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, near: &mut Near) {
         let (index, state) = self.take_first(port, class, near);
-        if near.hot.tapped {
-            self.again().put_on_tapped_wire(port, index, near);
+        if state.special {
+            self.again().put_on_special_wire(port, index, near);
         } else {
             state.serve(port.id(), index, state.delay, near);
         }
@@ -241,27 +242,14 @@ impl NodePorts<'_> {
         }
     }
 
-    /// Puts a frame on the wire; who taps it keeps a copy, damages it, or makes it late.
+    /// Puts a frame on the wire.
     #[inline(always)]
     pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        if near.hot.tapped {
-            self.again().put_on_tapped_wire(port, index, near);
-            return;
-        }
         let state = self.port_mut(port);
-        state.serve(port.id(), index, state.delay, near);
-    }
-
-    /// The same on a wire that is looked at, bad or unsteady.
-    #[cold]
-    #[inline(never)]
-    fn put_on_tapped_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        let delay = self.unsteady_delay(port, index, near);
-        self.port_mut(port).serve(port.id(), index, delay, near);
-        self.capture(port, index, near);
-        let (size, now) = (u32::from(near.packets[index].size), near.now());
-        if self.bad_wire(port).is_some_and(|wire| wire.damages(size, now)) {
-            damage(index, near);
+        if state.special {
+            self.again().put_on_special_wire(port, index, near);
+        } else {
+            state.serve(port.id(), index, state.delay, near);
         }
     }
 
@@ -270,11 +258,11 @@ impl NodePorts<'_> {
     pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, near: &mut Near) {
         let size = u32::from(near.packets[index].size);
         self.slot_mut(port.slot(class, &near.hot)).count_sent(size);
-        if near.hot.tapped {
-            self.again().put_on_tapped_wire(port, index, near);
+        let state = self.port_mut(port);
+        if state.special {
+            self.again().put_on_special_wire(port, index, near);
             return;
         }
-        let state = self.port_mut(port);
         debug_assert!(state.ready == 0 && state.control.is_empty(), "an idle port has nothing to send");
         state.serve_last(port.id(), index, state.delay, near);
     }
@@ -330,6 +318,8 @@ fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
             paused: 0,
             tx_pending: false,
             in_pipeline: false,
+            special: false,
+            beyond: HERE,
         }
     };
     let mut ports = arena(topology.port_count());

@@ -7,12 +7,13 @@
 //!
 //! Only `cell.rs`, and the network between two windows, make such a borrow: it takes the ports of the whole cell.
 
+use super::border::Crossing;
 use super::counters::{Counters, Received, SwitchCounters};
 use super::damage::BadWire;
 use super::ingress::{Account, Asker};
 use super::jitter::Unsteady;
 use super::paused::{PauseState, PendingPause};
-use super::port::Port;
+use super::port::{HERE, Port};
 use super::scheduler::{Ets, Turns};
 use super::slot::Slot;
 use super::watched::{Watchdogs, Watched};
@@ -293,7 +294,15 @@ impl NodePorts<'_> {
 
     /// Whether the wire ends in another cell.
     pub(super) fn leaves_cell(&self, port: OwnPort) -> bool {
-        self.all.border.is_cut(port.0)
+        self.port(port).beyond != HERE
+    }
+
+    /// A copy of a frame that goes on the wire leaves for the cell where that ends, with its options.
+    pub(super) fn hand_over(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
+        let (packet, options) = near.packets.part_with(index);
+        let written = self.all.capture.has_written(index);
+        let to = self.port(port).beyond;
+        self.all.border.send(to, Crossing { port: port.0, packet, options, written });
     }
 
     /// How unsteady the wire is, if it is.

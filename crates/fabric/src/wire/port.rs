@@ -9,6 +9,9 @@ use crate::ids::Owner;
 use crate::near::Near;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
+/// The wire ends in the same cell.
+pub(super) const HERE: u16 = u16::MAX;
+
 /// The state of a port that every hop touches: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -32,6 +35,10 @@ pub(crate) struct Port {
     pub(crate) tx_pending: bool,
     /// A `TxDone` is pending for when a packet is through the forwarding latency.
     pub(crate) in_pipeline: bool,
+    /// Its wire is cut, looked at, bad or unsteady.
+    pub(super) special: bool,
+    /// The cell where it ends, or [`HERE`].
+    pub(super) beyond: u16,
 }
 
 impl Port {
@@ -59,6 +66,12 @@ impl Port {
     #[inline(always)]
     pub(crate) fn serve(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
         self.serve_last(port, index, delay, near);
+        self.expect_next(port, near);
+    }
+
+    /// If more waits, it is sent when the frame in service is over.
+    #[inline(always)]
+    fn expect_next(&mut self, port: PortId, near: &mut Near) {
         if self.eligible() != 0 || !self.control.is_empty() {
             self.tx_pending = true;
             near.schedule(self.busy_until, Event::TxDone(port));
@@ -68,6 +81,24 @@ impl Port {
     /// The same where nothing waits behind it.
     #[inline(always)]
     pub(crate) fn serve_last(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
+        let arrival = self.occupy(index, delay, near);
+        if self.in_flight.push(&mut near.packets, index) {
+            near.schedule(arrival, Event::Arrive(port));
+        }
+    }
+
+    /// The same on a wire that ends in another cell: the frame is alone on it here, and makes no event.
+    pub(super) fn serve_beyond(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
+        self.occupy(index, delay, near);
+        let before = self.in_flight.pop(&near.packets).expect("the last frame that left has stayed");
+        near.packets.remove(before);
+        self.in_flight.push(&mut near.packets, index);
+        self.expect_next(port, near);
+    }
+
+    /// Begins to send a frame; when it arrives.
+    #[inline(always)]
+    fn occupy(&mut self, index: PacketId, delay: Span, near: &mut Near) -> Time {
         let now = near.now();
         debug_assert!(self.busy_until <= now, "two frames on one wire");
         let packet = &mut near.packets[index];
@@ -75,9 +106,7 @@ impl Port {
         let arrival = over + delay;
         packet.at = arrival;
         self.busy_until = over;
-        if self.in_flight.push(&mut near.packets, index) {
-            near.schedule(arrival, Event::Arrive(port));
-        }
+        arrival
     }
 
     /// Takes the first frame off the wire, where it has arrived whole; the next one will.

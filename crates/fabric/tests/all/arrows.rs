@@ -122,7 +122,7 @@ fn a_cell_is_changed_by_its_own_file_alone() {
 #[test]
 fn on_a_packet_s_way_nobody_has_all_nodes_in_hand() {
     let kernel = ["wire/own", "switching/node", "endpoint/node"];
-    let between_windows = ["wire/crossing", "wire/failing", "endpoint", "endpoint/orders"];
+    let between_windows = ["wire/crossing", "wire/failing", "wire/special", "endpoint", "endpoint/orders"];
     let arenas = ["Ports", "Switching", "Endpoints"];
     let on_the_way = |module: &&String| {
         ["wire", "switching", "endpoint"].iter().any(|place| module.split('/').next() == Some(*place))
