@@ -14,6 +14,8 @@ pub type Shield = fn(&mut dyn FnMut()) -> Result<(), String>;
 /// So many looks before going to sleep: some tenths of a millisecond, as the cells of a large fabric differ in a window. To sleep and be
 /// woken costs about as much in a virtual machine (docs/performance.md).
 const LOOKS: u32 = 1 << 14;
+/// Where there are fewer cores than cells, who looks keeps another cell from its core.
+const LOOKS_IN_TURN: u32 = 1 << 6;
 
 const IDLE: u8 = 0;
 const GIVEN: u8 = 1;
@@ -30,20 +32,23 @@ struct Seat {
 /// The threads.
 pub(crate) struct Crew {
     seats: Vec<(Arc<Seat>, Thread)>,
+    looks: u32,
 }
 
 impl Crew {
     pub(crate) fn new<'scope>(scope: &'scope Scope<'scope, '_>, count: usize, shield: Shield) -> Crew {
         #[expect(clippy::disallowed_methods, reason = "to be woken; no result depends on it")]
         let boss = std::thread::current();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let looks = if count < cores { LOOKS } else { LOOKS_IN_TURN };
         let seat = |_| {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
             let seat = Arc::new(Seat { state: AtomicU8::new(IDLE), work, done });
             let (theirs, boss) = (Arc::clone(&seat), boss.clone());
-            let thread = scope.spawn(move || theirs.serve(shield, &boss));
+            let thread = scope.spawn(move || theirs.serve(shield, &boss, looks));
             (seat, thread.thread().clone())
         };
-        Crew { seats: (0..count).map(seat).collect() }
+        Crew { seats: (0..count).map(seat).collect(), looks }
     }
 
     /// Runs all rooms up to `end`, the first one here. What failed is the error, of the first room in which something did.
@@ -56,7 +61,7 @@ impl Crew {
         rooms[0].run(end);
         let mut failed = None;
         for (seat, _) in &self.seats {
-            wait(|| seat.state.load(Ordering::Acquire) != GIVEN);
+            wait(self.looks, || seat.state.load(Ordering::Acquire) != GIVEN);
             match seat.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(Ok(room)) => rooms.push(room),
                 Some(Err(message)) => failed = failed.or(Some(message)),
@@ -70,7 +75,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for (seat, thread) in &self.seats {
-            wait(|| seat.state.load(Ordering::Acquire) != GIVEN);
+            wait(self.looks, || seat.state.load(Ordering::Acquire) != GIVEN);
             seat.state.store(OVER, Ordering::Release);
             thread.unpark();
         }
@@ -79,9 +84,9 @@ impl Drop for Crew {
 
 impl Seat {
     /// What the thread does.
-    fn serve(&self, shield: Shield, boss: &Thread) {
+    fn serve(&self, shield: Shield, boss: &Thread, looks: u32) {
         loop {
-            wait(|| self.state.load(Ordering::Acquire) != IDLE);
+            wait(looks, || self.state.load(Ordering::Acquire) != IDLE);
             if self.state.load(Ordering::Acquire) == OVER {
                 return;
             }
@@ -112,8 +117,8 @@ pub(crate) fn side_by_side(count: usize, shield: Shield, work: impl Fn(usize) + 
 }
 
 /// Waits until `over`: a little awake, then asleep until somebody unparks this thread.
-fn wait(over: impl Fn() -> bool) {
-    for _ in 0..LOOKS {
+fn wait(looks: u32, over: impl Fn() -> bool) {
+    for _ in 0..looks {
         if over() {
             return;
         }
