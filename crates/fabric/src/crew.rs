@@ -40,7 +40,7 @@ impl Crew {
         #[expect(clippy::disallowed_methods, reason = "to be woken; no result depends on it")]
         let boss = std::thread::current();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let looks = if count < cores { LOOKS } else { LOOKS_IN_TURN };
+        let looks = looks(count + 1, cores);
         let seat = |_| {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
             let seat = Arc::new(Seat { state: AtomicU8::new(IDLE), work, done });
@@ -100,6 +100,11 @@ impl Seat {
     }
 }
 
+/// How often one of so many cells looks whether its turn has come.
+fn looks(cells: usize, cores: usize) -> u32 {
+    if cells <= cores { LOOKS } else { LOOKS_IN_TURN }
+}
+
 /// Does `work` for each number below `count`, for all but the first on threads that end with it: for what comes seldom. What failed is
 /// the error, of the first in which something did.
 ///
@@ -126,5 +131,17 @@ fn wait(looks: u32, over: impl Fn() -> bool) {
     }
     while !over() {
         std::thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight cells on two cores took twenty times as long while all of them looked.
+    #[test]
+    fn who_would_keep_another_from_its_core_sleeps_soon() {
+        assert_eq!((looks(2, 2), looks(1, 1)), (LOOKS, LOOKS));
+        assert!(looks(3, 2) < LOOKS / 100 && looks(8, 2) < LOOKS / 100);
     }
 }
