@@ -360,6 +360,13 @@ impl Network {
         for (room, last) in self.rooms.iter_mut().zip(last) {
             room.cell.near.queue.set_now(last);
         }
+        // What a port has sent as its link came back crosses now: no window might end before it arrives.
+        exchange(&mut self.rooms);
+        for room in &mut self.rooms {
+            room.take_in();
+            // Its arrival is planned, so nobody has to be told when that is.
+            room.cell.ports.border.take_first();
+        }
         self.hear_reports();
         true
     }

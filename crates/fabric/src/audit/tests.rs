@@ -58,6 +58,21 @@ fn every_cell_is_looked_at() {
     assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
 }
 
+/// A run may end in the instant in which a link is back and its port goes on, into another cell.
+#[test]
+fn what_a_link_sends_as_it_is_back_is_in_one_place() {
+    let topology = topology();
+    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
+    let mut network = build(&topology, &lossless(config(), 100_000), &flows);
+    let switch = topology.find("s").expect("a node of the topology");
+    let cell_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
+    network.divide(&cell_of);
+    let link = port(&topology, "a", "s").link();
+    let failure = Failure { what: Failed::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
+    network.fail(vec![failure], Span::from_us(10));
+    proceed(&mut network, HALF);
+}
+
 fn first_of(cell: &Cell, port: PortId) -> PacketId {
     cell.ports.slots[cell.near.hot.slot(port, 0)].queue.head().expect("packets wait for the slow link")
 }
