@@ -11,12 +11,12 @@ pub trait Model {
     fn queue(&mut self) -> &mut EventQueue;
     /// Does what `event` says.
     fn handle(&mut self, event: u64);
-    /// How many events before its turn it wants to see what comes; 0: it does not.
-    fn foresight(&self) -> usize {
-        0
+    /// Whether it wants to see what comes.
+    fn foresees(&self) -> bool {
+        false
     }
     /// Has a look at what comes: a hint to the memory, which no result depends on.
-    fn foresee(&self) {}
+    fn foresee(&mut self) {}
 }
 
 /// How far a run has come.
@@ -71,7 +71,7 @@ pub struct Tally {
 
 /// Lets `model` handle its events up to its end, those at the end not.
 pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
-    if model.foresight() > 0 {
+    if model.foresees() {
         run_foreseeing(model, tally);
         return;
     }
@@ -87,11 +87,9 @@ pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
 /// The same with a look at what comes.
 #[inline(never)]
 fn run_foreseeing<M: Model>(model: &mut M, tally: &mut Tally) {
-    let foresight = model.foresight();
     while let Some((now, event)) = next(model) {
         tally.fingerprint.add(now, event);
         tally.events += 1;
-        model.queue().put_in_order(foresight);
         model.foresee();
         model.handle(event);
     }

@@ -7,7 +7,7 @@
 use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
 use crate::event::{Event, LimiterId};
-use crate::foresight::FORESIGHT;
+use crate::foresight::{Foresight, IN_ORDER};
 use crate::frame::{Content, PacketId};
 use crate::ids::{HostId, Node, SlotId};
 use crate::near::Near;
@@ -275,13 +275,18 @@ impl Model for Cell {
         &mut self.near.queue
     }
 
-    fn foresight(&self) -> usize {
-        if self.near.hot.is_large { FORESIGHT } else { 0 }
+    fn foresees(&self) -> bool {
+        self.near.hot.foresight != Foresight::None
     }
 
     #[inline(always)]
-    fn foresee(&self) {
-        self.look_ahead();
+    fn foresee(&mut self) {
+        if self.near.hot.foresight == Foresight::Far {
+            self.near.queue.put_in_order(IN_ORDER);
+            self.look_far();
+        } else {
+            self.glance();
+        }
     }
 
     #[inline(always)]

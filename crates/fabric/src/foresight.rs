@@ -2,26 +2,73 @@
 //!
 //! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
 //! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
-//! has come. All of it is a guess: what happens meanwhile may change it, and no result depends on it. (docs/performance.md has what it
-//! brings, and from which size on.)
+//! has come. In networks of middle size a glance does: what is not near is not far either, so one event between two steps is enough,
+//! and the events of a bucket are in order anyway once it is open. All of it is a guess: what happens meanwhile may change it, and no result
+//! depends on it. (docs/performance.md has what it brings, and from which size on.)
 
 use crate::cell::Cell;
 use crate::event::Event;
-use crate::frame::{Carried, Content};
-use crate::near::Near;
-use crate::switching::Switching;
-use crate::wire::Ports;
+use crate::frame::{Carried, Content, Packet};
+use crate::wire::port::Port;
 use pauseframe_engine::memory::bring;
 use pauseframe_units::PortId;
 
-/// How many events before its turn each step is taken.
+/// How far a cell looks ahead: the larger its network, the farther off is what it touches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Foresight {
+    /// Not at all: everything is near.
+    None,
+    /// At the next three events, as far as they are in order anyway.
+    Glance,
+    /// At five of the next [`IN_ORDER`].
+    Far,
+}
+
+/// Ports from which on each pays (docs/performance.md). A 12-ary fat tree has 2,592, a 24-ary one 20,736.
+const GLANCE_FROM: usize = 2_000;
+const FAR_FROM: usize = 20_000;
+
+/// How many events before its turn each step is taken, where the view is far.
 const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
-/// So many events are kept in order.
-pub(crate) const FORESIGHT: usize = STEPS[0] + 1;
+/// So many events are put in order for that.
+pub(crate) const IN_ORDER: usize = STEPS[0] + 1;
+
+impl Foresight {
+    /// In a network of so many ports.
+    pub(crate) fn of(ports: usize) -> Foresight {
+        match ports {
+            ..GLANCE_FROM => Foresight::None,
+            GLANCE_FROM..FAR_FROM => Foresight::Glance,
+            FAR_FROM.. => Foresight::Far,
+        }
+    }
+}
+
 impl Cell {
-    /// Takes the next step for each of five events that come.
+    /// For each of the next three events, if it is one of a port: the port, the first packet, and where that goes.
     #[inline(always)]
-    pub(crate) fn look_ahead(&self) {
+    pub(crate) fn glance(&self) {
+        let coming = |places: usize| self.near.queue.coming(places).and_then(Event::of_port);
+        if let Some(event) = coming(2) {
+            self.bring_place(event);
+        }
+        if let Some(event) = coming(1) {
+            self.bring_first(event);
+        }
+        if let Some(Event::Arrive(port)) = coming(0)
+            && let Some((state, packet)) = self.first_on_wire(port)
+        {
+            bring(self.near.packets.at(packet.next));
+            self.bring_next_place(state, packet);
+            if !state.to.is_switch() {
+                self.bring_answer(port, packet);
+            }
+        }
+    }
+
+    /// A step for each of five events.
+    #[inline(always)]
+    pub(crate) fn look_far(&self) {
         let event = |step: usize| self.near.queue.coming(STEPS[step]).map(Event::from_code);
         if let Some(event) = event(0) {
             self.bring_place(event);
@@ -32,8 +79,10 @@ impl Cell {
         if let Some(event) = event(2) {
             self.bring_way(event);
         }
-        if let Some(event) = event(3) {
-            self.bring_next_place(event);
+        if let Some(Event::Arrive(port)) = event(3)
+            && let Some((state, packet)) = self.first_on_wire(port)
+        {
+            self.bring_next_place(state, packet);
         }
         if let Some(Event::Arrive(port)) = event(4) {
             self.bring_last(port);
@@ -58,19 +107,32 @@ impl Cell {
         }
     }
 
-    /// The first packet.
+    /// The first packet on the wire, or of the highest class that waits.
+    #[inline(always)]
+    fn bring_first(&self, event: Event) {
+        let (ports, packets) = (&self.ports, &self.near.packets);
+        let first = match event {
+            Event::TxDone(port) => {
+                let class = ports.ports[port].ready.checked_ilog2().unwrap_or(0) as u8;
+                ports.slots[self.near.hot.slot(port, class)].queue.head()
+            }
+            Event::Arrive(port) => ports.ports[port].in_flight.head(),
+            _ => None,
+        };
+        bring(first.and_then(|first| packets.at(first)));
+    }
+
+    /// The same, and what it meets: the last packet on the wire that it goes to, and its host.
     #[inline(always)]
     fn bring_packet(&self, event: Event) {
+        self.bring_first(event);
         match event {
             Event::TxDone(port) => {
-                self.ports.bring_queue(port, &self.near);
+                let tail = self.ports.ports[port].in_flight.tail();
+                bring(tail.and_then(|tail| self.near.packets.at(tail)));
                 if let Some(host) = self.ports.ports[port].from.host() {
                     self.endpoints.bring_host(host);
                 }
-            }
-            Event::Arrive(port) => {
-                let head = self.ports.ports[port].in_flight.head();
-                bring(head.and_then(|head| self.near.packets.at(head)));
             }
             Event::Timer(address) => self.endpoints.bring_end(address),
             _ => {}
@@ -87,19 +149,14 @@ impl Cell {
                 }
             }
             Event::Arrive(port) => {
-                let state = &self.ports.ports[port];
-                let Some(packet) = state.in_flight.head().map(|head| &self.near.packets[head]) else {
-                    return;
-                };
+                let Some((state, packet)) = self.first_on_wire(port) else { return };
                 bring(self.near.packets.at(packet.next));
                 let Some(host) = state.to.host() else {
                     bring(self.switching.paths.place(packet.route, packet.hop));
                     return;
                 };
-                // What a host answers leaves by the other direction of the same link.
                 self.endpoints.bring_host(host);
-                bring(self.ports.ports.get(port.reverse()));
-                bring(self.ports.slots.get(self.near.hot.slot(port.reverse(), packet.class)));
+                self.bring_answer(port, packet);
                 if let Content::Segment(Carried { to, .. }) = packet.content {
                     self.endpoints.bring_place(to);
                 }
@@ -108,17 +165,21 @@ impl Cell {
         }
     }
 
+    /// What a host answers leaves by the other direction of the same link.
+    #[inline(always)]
+    fn bring_answer(&self, port: PortId, packet: &Packet) {
+        bring(self.ports.ports.get(port.reverse()));
+        bring(self.ports.slots.get(self.near.hot.slot(port.reverse(), packet.class)));
+    }
+
     /// The port that it leaves by, or the connection end that it is for.
     #[inline(always)]
-    fn bring_next_place(&self, event: Event) {
-        let Event::Arrive(port) = event else { return };
-        let state = &self.ports.ports[port];
-        let Some(packet) = state.in_flight.head().map(|head| &self.near.packets[head]) else { return };
+    fn bring_next_place(&self, state: &Port, packet: &Packet) {
         if !state.to.is_switch() {
             if let Content::Segment(Carried { to, .. }) = packet.content {
                 self.endpoints.bring_end(to);
             }
-        } else if let Some(egress) = self.ports.way_of_first(port, &self.switching, &self.near) {
+        } else if let Some(egress) = self.way(packet) {
             bring(self.ports.ports.get(egress));
             bring(self.ports.slots.get(self.near.hot.slot(egress, packet.class)));
         }
@@ -127,49 +188,49 @@ impl Cell {
     /// The packet that it will stand behind, or what TCP knows of the packet that it acknowledges.
     #[inline(always)]
     fn bring_last(&self, port: PortId) {
-        let state = &self.ports.ports[port];
-        if state.to.is_switch() {
-            self.ports.bring_tail(port, &self.switching, &self.near);
-        } else if let Some(to) = state.in_flight.head().and_then(|head| self.near.packets[head].to()) {
-            self.endpoints.bring_first_in_flight(to);
+        let Some((state, packet)) = self.first_on_wire(port) else { return };
+        if !state.to.is_switch() {
+            if let Some(to) = packet.to() {
+                self.endpoints.bring_first_in_flight(to);
+            }
+        } else if let Some(egress) = self.way(packet) {
+            self.bring_tail(egress);
         }
     }
-}
 
-impl Ports {
-    /// The first packet of the highest class that waits at `port`, and the last one on its wire.
+    /// The last packet on the wire from `egress`, and of its queue if any waits.
     #[inline(always)]
-    fn bring_queue(&self, port: PortId, near: &Near) {
-        let state = &self.ports[port];
-        let slot = near.hot.slot(port, state.ready.checked_ilog2().unwrap_or(0) as u8);
-        bring(self.slots[slot].queue.head().and_then(|head| near.packets.at(head)));
-        bring(state.in_flight.tail().and_then(|tail| near.packets.at(tail)));
-    }
-
-    /// The last packet on the wire, and of the queue if any waits, where the first packet on the wire from `port` goes.
-    #[inline(always)]
-    fn bring_tail(&self, port: PortId, switching: &Switching, near: &Near) {
-        let Some(egress) = self.way_of_first(port, switching, near) else { return };
-        let Some(state) = self.ports.get(egress) else { return };
-        bring(state.in_flight.tail().and_then(|tail| near.packets.at(tail)));
+    fn bring_tail(&self, egress: PortId) {
+        let (packets, hot) = (&self.near.packets, &self.near.hot);
+        let Some(state) = self.ports.ports.get(egress) else { return };
+        bring(state.in_flight.tail().and_then(|tail| packets.at(tail)));
         if let Some(class) = state.ready.checked_ilog2() {
-            let queue = self.slots[near.hot.slot(egress, class as u8)].queue;
-            bring(queue.tail().and_then(|tail| near.packets.at(tail)));
+            let queue = self.ports.slots[hot.slot(egress, class as u8)].queue;
+            bring(queue.tail().and_then(|tail| packets.at(tail)));
         }
     }
 
-    /// The egress of the first packet on the wire from `port`, where packets know their path.
+    /// The first packet on the wire from `port`.
     #[inline(always)]
-    fn way_of_first(&self, port: PortId, switching: &Switching, near: &Near) -> Option<PortId> {
-        let state = &self.ports[port];
-        let packet = &near.packets[state.in_flight.head()?];
-        let knows = state.to.is_switch() && !near.hot.look_up && packet.is_data();
-        if knows { switching.paths.place(packet.route, packet.hop).copied() } else { None }
+    fn first_on_wire(&self, port: PortId) -> Option<(&Port, &Packet)> {
+        let state = &self.ports.ports[port];
+        Some((state, &self.near.packets[state.in_flight.head()?]))
+    }
+
+    /// The port by which a packet leaves the switch that it comes to, where packets know their path.
+    #[inline(always)]
+    fn way(&self, packet: &Packet) -> Option<PortId> {
+        if self.near.hot.look_up {
+            None
+        } else {
+            self.switching.paths.place(packet.route, packet.hop).copied()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Foresight;
     use crate::common::*;
     use pauseframe_units::{Span, Time};
 
@@ -182,14 +243,17 @@ mod tests {
         let flows = pairs.map(|(from, to)| flow(&topology, from, to, 2_000_000));
         for settings in [settings(dctcp(14_600)), lossless(config(), 100_000)] {
             let (_, plain) = run(&topology, &settings, &flows);
-            let mut network = build(&topology, &settings, &flows);
-            network.last_cell().near.hot.is_large = true;
-            let ahead = proceed(&mut network, Time::MAX);
             assert!(plain.events > 10_000, "{} events", plain.events);
-            assert_eq!(
-                (plain.fingerprint, plain.events, plain.now),
-                (ahead.fingerprint, ahead.events, ahead.now)
-            );
+            for foresight in [Foresight::Glance, Foresight::Far] {
+                let mut network = build(&topology, &settings, &flows);
+                network.last_cell().near.hot.foresight = foresight;
+                let ahead = proceed(&mut network, Time::MAX);
+                let (seen, unseen) = (&ahead, &plain);
+                assert_eq!(
+                    (seen.fingerprint, seen.events, seen.now),
+                    (unseen.fingerprint, unseen.events, unseen.now)
+                );
+            }
         }
     }
 }

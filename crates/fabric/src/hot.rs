@@ -2,6 +2,7 @@
 //! test of a bit.
 
 use crate::class::ClassPolicy;
+use crate::foresight::Foresight;
 use crate::ids::SlotId;
 use crate::marker::Asked;
 use crate::plan::Plan;
@@ -21,8 +22,8 @@ pub(crate) struct Hot {
     pub(crate) lossless: u8,
     /// Lossy traffic has a pool of its own in shared buffers.
     separate_pools: bool,
-    /// So large a network that cells look ahead.
-    pub(crate) is_large: bool,
+    /// How far cells look ahead.
+    pub(crate) foresight: Foresight,
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,
     /// Forwarding latency of switches; `pipelined` if there is any.
@@ -123,7 +124,7 @@ impl Hot {
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
             separate_pools: settings.egress_pool.is_some(),
-            is_large: plan.is_large(),
+            foresight: Foresight::of(plan.topology.port_count()),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,

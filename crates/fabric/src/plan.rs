@@ -151,9 +151,9 @@ impl Plan {
         self.settings.receivers.iter().find(|receiver| receiver.host == owner)
     }
 
-    /// Whether a network is so large that cells look ahead (docs/performance.md).
+    /// Whether a network is so large that a look at all of it costs more than a look at one that is near.
     pub(crate) fn is_large(&self) -> bool {
-        self.topology.port_count() >= LOOKS_AHEAD_FROM
+        self.topology.port_count() >= LARGE_FROM
     }
 
     /// A node has been led to a port of another.
@@ -185,8 +185,8 @@ impl Plan {
     }
 }
 
-/// So many ports: in smaller networks most of what a hop touches is near anyway (a 16-ary fat tree has 6,144, a 20-ary one 12,000).
-const LOOKS_AHEAD_FROM: usize = 10_000;
+/// So many ports (a 16-ary fat tree has 6,144, a 20-ary one 12,000).
+const LARGE_FROM: usize = 10_000;
 /// IPv4 and UDP headers with a byte of data.
 const DATAGRAM_LEAST: u32 = 29;
 /// The longest that an application takes to react.
