@@ -7,7 +7,7 @@
 use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
 use crate::event::{Event, LimiterId};
-use crate::foresight::{Foresight, IN_ORDER};
+use crate::foresight::{self, Foresight};
 use crate::frame::{Content, PacketId};
 use crate::ids::{HostId, Node, SlotId};
 use crate::near::Near;
@@ -282,9 +282,10 @@ impl Model for Cell {
     #[inline(always)]
     fn foresee(&mut self) {
         if self.near.hot.foresight == Foresight::Far {
-            self.near.queue.put_in_order(IN_ORDER);
+            self.near.queue.put_in_order(foresight::FAR[0] + 1);
             self.look_far();
         } else {
+            self.near.queue.put_in_order(foresight::GLANCE[0] + 1);
             self.glance();
         }
     }

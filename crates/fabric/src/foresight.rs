@@ -2,9 +2,8 @@
 //!
 //! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
 //! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
-//! has come. In networks of middle size a glance does: what is not near is not far either, so one event between two steps is enough,
-//! and the events of a bucket are in order anyway once it is open. All of it is a guess: what happens meanwhile may change it, and no result
-//! depends on it. (docs/performance.md has what it brings, and from which size on.)
+//! has come. In networks of middle size a glance does, with fewer steps that are closer together. All of it is a guess: what happens
+//! meanwhile may change it, and no result depends on it. (docs/performance.md has what it brings, and from which size on.)
 
 use crate::cell::Cell;
 use crate::event::Event;
@@ -18,20 +17,19 @@ use pauseframe_units::PortId;
 pub(crate) enum Foresight {
     /// Not at all: everything is near.
     None,
-    /// At the next three events, as far as they are in order anyway.
+    /// A few events: what is touched is not near, but not far either.
     Glance,
-    /// At five of the next [`IN_ORDER`].
+    /// Many events.
     Far,
 }
 
-/// Ports from which on each pays (docs/performance.md). A 12-ary fat tree has 2,592, a 24-ary one 20,736.
-const GLANCE_FROM: usize = 2_000;
+/// Ports from which on each pays (docs/performance.md). A 16-ary fat tree has 6,144, a 24-ary one 20,736.
+const GLANCE_FROM: usize = 5_000;
 const FAR_FROM: usize = 20_000;
 
-/// How many events before its turn each step is taken, where the view is far.
-const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
-/// So many events are put in order for that.
-pub(crate) const IN_ORDER: usize = STEPS[0] + 1;
+/// How many events before its turn each step is taken, at a glance and where the view is far.
+pub(crate) const GLANCE: [usize; 3] = [10, 6, 3];
+pub(crate) const FAR: [usize; 5] = [28, 21, 15, 9, 4];
 
 impl Foresight {
     /// In a network of so many ports.
@@ -45,17 +43,17 @@ impl Foresight {
 }
 
 impl Cell {
-    /// For each of the next three events, if it is one of a port: the port, the first packet, and where that goes.
+    /// For each of three events, if it is one of a port: the port, the first packet, and where that goes.
     #[inline(always)]
     pub(crate) fn glance(&self) {
-        let coming = |places: usize| self.near.queue.coming(places).and_then(Event::of_port);
-        if let Some(event) = coming(2) {
+        let event = |step: usize| self.near.queue.coming(GLANCE[step]).and_then(Event::of_port);
+        if let Some(event) = event(0) {
             self.bring_place(event);
         }
-        if let Some(event) = coming(1) {
+        if let Some(event) = event(1) {
             self.bring_first(event);
         }
-        if let Some(Event::Arrive(port)) = coming(0)
+        if let Some(Event::Arrive(port)) = event(2)
             && let Some((state, packet)) = self.first_on_wire(port)
         {
             bring(self.near.packets.at(packet.next));
@@ -69,7 +67,7 @@ impl Cell {
     /// A step for each of five events.
     #[inline(always)]
     pub(crate) fn look_far(&self) {
-        let event = |step: usize| self.near.queue.coming(STEPS[step]).map(Event::from_code);
+        let event = |step: usize| self.near.queue.coming(FAR[step]).map(Event::from_code);
         if let Some(event) = event(0) {
             self.bring_place(event);
         }
