@@ -7,8 +7,9 @@
 use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
 use crate::event::{Event, LimiterId};
-use crate::foresight::{self, Foresight};
+use crate::foresight;
 use crate::frame::{Content, PacketId};
+use crate::hot::Foresight;
 use crate::ids::{HostId, Node, SlotId};
 use crate::near::Near;
 use crate::plan::Plan;

@@ -12,35 +12,9 @@ use crate::wire::port::Port;
 use pauseframe_engine::memory::bring;
 use pauseframe_units::PortId;
 
-/// How far a cell looks ahead: the larger its network, the farther off is what it touches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Foresight {
-    /// Not at all: everything is near.
-    None,
-    /// A few events: what is touched is not near, but not far either.
-    Glance,
-    /// Many events.
-    Far,
-}
-
-/// Ports from which on each pays (docs/performance.md). A 16-ary fat tree has 6,144, a 24-ary one 20,736.
-const GLANCE_FROM: usize = 5_000;
-const FAR_FROM: usize = 20_000;
-
 /// How many events before its turn each step is taken, at a glance and where the view is far.
 pub(crate) const GLANCE: [usize; 3] = [10, 6, 3];
 pub(crate) const FAR: [usize; 5] = [28, 21, 15, 9, 4];
-
-impl Foresight {
-    /// In a network of so many ports.
-    pub(crate) fn of(ports: usize) -> Foresight {
-        match ports {
-            ..GLANCE_FROM => Foresight::None,
-            GLANCE_FROM..FAR_FROM => Foresight::Glance,
-            FAR_FROM.. => Foresight::Far,
-        }
-    }
-}
 
 impl Cell {
     /// For each of three events, if it is one of a port: the port, the first packet, and where that goes.
@@ -228,8 +202,8 @@ impl Cell {
 
 #[cfg(test)]
 mod tests {
-    use super::Foresight;
     use crate::common::*;
+    use crate::hot::Foresight;
     use pauseframe_units::{Span, Time};
 
     /// Small networks do without it, and so would all tests: here one has it all the same.

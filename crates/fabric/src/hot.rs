@@ -2,13 +2,38 @@
 //! test of a bit.
 
 use crate::class::ClassPolicy;
-use crate::foresight::Foresight;
 use crate::ids::SlotId;
 use crate::marker::Asked;
 use crate::plan::Plan;
 use crate::settings::BufferPolicy;
 use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
+
+/// Ports from which on each pays (docs/performance.md). A 16-ary fat tree has 6,144, a 24-ary one 20,736.
+const GLANCE_FROM: usize = 5_000;
+const FAR_FROM: usize = 20_000;
+
+/// How far a cell looks ahead: the larger its network, the farther off is what it touches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Foresight {
+    /// Not at all: everything is near.
+    None,
+    /// A few events: what is touched is not near, but not far either.
+    Glance,
+    /// Many events.
+    Far,
+}
+
+impl Foresight {
+    /// In a network of so many ports.
+    pub(crate) fn of(ports: usize) -> Foresight {
+        match ports {
+            ..GLANCE_FROM => Foresight::None,
+            GLANCE_FROM..FAR_FROM => Foresight::Glance,
+            FAR_FROM.. => Foresight::Far,
+        }
+    }
+}
 
 /// Settings that every hop reads, kept beside the arenas.
 #[derive(Clone, Copy, Debug)]
