@@ -28,6 +28,17 @@ fn half_way(shared: bool) -> (Network, PortId) {
     (network, port(&topology, "s", "c"))
 }
 
+/// The same traffic, not begun: the switch in a cell of its own, the hosts in the other.
+fn divided() -> Network {
+    let topology = topology();
+    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
+    let mut network = build(&topology, &lossless(config(), 100_000), &flows);
+    let switch = topology.find("s").expect("a node of the topology");
+    let cell_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
+    network.divide(&cell_of);
+    network
+}
+
 /// What the audit says after `falsify`, given the cell and the port of the switch to the slow link.
 fn complaint(shared: bool, falsify: impl FnOnce(&mut Cell, PortId)) -> String {
     let (mut network, slow) = half_way(shared);
@@ -42,12 +53,7 @@ fn complaint(shared: bool, falsify: impl FnOnce(&mut Cell, PortId)) -> String {
 /// What a cell on a thread of its own has counted wrong is an error that says so.
 #[test]
 fn every_cell_is_looked_at() {
-    let topology = topology();
-    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
-    let mut network = build(&topology, &lossless(config(), 100_000), &flows);
-    let switch = topology.find("s").expect("a node of the topology");
-    let cell_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
-    network.divide(&cell_of);
+    let mut network = divided();
     proceed(&mut network, HALF);
     network.last_cell().ports.by_switch[SwitchId(0)].bytes -= 64;
     let said = network.look_at_books(|work| {
@@ -61,13 +67,8 @@ fn every_cell_is_looked_at() {
 /// A run may end in the instant in which a link is back and its port goes on, into another cell.
 #[test]
 fn what_a_link_sends_as_it_is_back_is_in_one_place() {
-    let topology = topology();
-    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
-    let mut network = build(&topology, &lossless(config(), 100_000), &flows);
-    let switch = topology.find("s").expect("a node of the topology");
-    let cell_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
-    network.divide(&cell_of);
-    let link = port(&topology, "a", "s").link();
+    let mut network = divided();
+    let link = port(&topology(), "a", "s").link();
     let failure = Failure { what: Failed::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
     network.fail(vec![failure], Span::from_us(10));
     proceed(&mut network, HALF);
