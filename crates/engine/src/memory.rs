@@ -1,6 +1,7 @@
 //! Hints to the memory, which no result depends on: what will be touched soon is fetched meanwhile, and what is large lies on large
 //! pages.
 
+use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
 /// Bytes that come at once.
@@ -22,6 +23,20 @@ pub fn bring<T>(place: Option<&T>) {
     if let Some(place) = place {
         prefetch(std::ptr::from_ref(place).cast());
     }
+}
+
+/// One of them, or the first if there are not so many; nothing if there are none.
+///
+/// For what is looked at of one kind and then of another, in no order: there is no branch in it that the processor would guess wrong.
+#[inline(always)]
+pub fn guess<T>(items: &[T], place: usize) -> Option<&T> {
+    items.get(select_unpredictable(place < items.len(), place, 0))
+}
+
+/// Fetches that one, its first line.
+#[inline(always)]
+pub fn bring_guess<T>(items: &[T], place: usize) {
+    prefetch(items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast());
 }
 
 /// Bytes of a large page.

@@ -12,11 +12,12 @@
 //! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
 //! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
 
+mod line;
 #[cfg(test)]
 mod tests;
 mod width;
 
-use crate::memory::bring;
+use self::line::Line;
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -64,8 +65,8 @@ pub struct EventQueue {
     /// Events of the open bucket once it is sorted, and others that come before it, latest first: the next event is at the end. While the
     /// open bucket has a list, what is here comes before all of that.
     open: Vec<Entry>,
-    /// Empty but while buckets are opened ahead.
-    sooner: Vec<Entry>,
+    /// Earlier than all else, where a model looks ahead.
+    line: Line,
     /// Number of the open bucket: time >> shift.
     open_bucket: u64,
     shift: u32,
@@ -80,7 +81,7 @@ pub struct EventQueue {
     /// The bucket of the first entry of `far`, `u64::MAX` if there is none: the open one if that is crowded.
     far_bucket: u64,
     now: u64,
-    /// When buckets are opened ahead: a node each of the two behind the open one.
+    /// A node of each of the two buckets behind the open one, where a model looks ahead.
     scouts: [u32; 2],
     /// Since the last review of the width: events, those that went to `far` for want of width, buckets that held several
     /// events, and the events in those.
@@ -104,7 +105,7 @@ impl EventQueue {
     pub fn new() -> EventQueue {
         EventQueue {
             open: Vec::with_capacity(64),
-            sooner: Vec::new(),
+            line: Line::new(),
             open_bucket: 0,
             shift: FIRST_SHIFT,
             narrowest: 0,
@@ -127,7 +128,8 @@ impl EventQueue {
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.far.is_empty() && self.next_occupied() == u64::MAX
+        let taken = self.line.first().is_none() && self.open.is_empty();
+        taken && self.far.is_empty() && self.next_occupied() == u64::MAX
     }
 
     /// The time of the last event that was taken.
@@ -170,6 +172,12 @@ impl EventQueue {
     }
 
     fn insert(&mut self, entry: Entry) {
+        let entry = if self.line.concerns(entry) {
+            let Some(leaves) = self.line.let_in(entry) else { return };
+            leaves
+        } else {
+            entry
+        };
         let bucket = entry.time >> self.shift;
         if bucket < self.open_bucket || (bucket == self.open_bucket && self.is_sorted()) {
             self.insert_open(entry);
@@ -273,13 +281,20 @@ impl EventQueue {
         self.far_bucket = self.open_bucket;
     }
 
+    /// Takes the earliest event of the buckets.
+    #[inline(always)]
+    fn take_next(&mut self) -> Option<Entry> {
+        match self.open.pop() {
+            Some(entry) => Some(entry),
+            None => self.open_next(),
+        }
+    }
+
     /// Takes the earliest event.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, u64)> {
-        let entry = match self.open.pop() {
-            Some(entry) => entry,
-            None => self.open_next()?,
-        };
+        debug_assert!(self.line.first().is_none(), "events stand in line");
+        let entry = self.take_next()?;
         self.now = entry.time;
         Some((Time(entry.time), entry.code))
     }
@@ -287,10 +302,7 @@ impl EventQueue {
     /// Takes the earliest event if it is before `end`.
     #[inline(always)]
     pub fn pop_before(&mut self, end: Time) -> Option<(Time, u64)> {
-        let entry = match self.open.pop() {
-            Some(entry) => entry,
-            None => self.open_next()?,
-        };
+        let entry = self.take_next()?;
         if entry.time >= end.0 {
             self.insert(entry);
             return None;
@@ -301,71 +313,15 @@ impl EventQueue {
 
     /// The time of the earliest event.
     pub fn next_time(&mut self) -> Option<Time> {
+        if let Some(first) = self.line.first() {
+            return Some(Time(first.time));
+        }
         if self.open.is_empty() {
             let entry = self.open_next()?;
             self.insert(entry);
             return Some(Time(entry.time));
         }
         self.open.last().map(|entry| Time(entry.time))
-    }
-
-    /// The code of an event that comes soon, so many places behind the next one: known if it is in order already, as
-    /// [`Self::put_in_order`] makes them.
-    #[inline(always)]
-    pub fn coming(&self, places: usize) -> Option<u64> {
-        let place = self.open.len().checked_sub(places + 1)?;
-        self.open.get(place).map(|entry| entry.code)
-    }
-
-    /// Puts the next events in order, `wanted` of them or up to a bucket more, so that a model can see what comes.
-    #[inline(always)]
-    pub fn put_in_order(&mut self, wanted: usize) {
-        if self.open.len() < wanted {
-            self.open_ahead();
-        }
-        // In a large network the nodes of a list lie in far memory, and each names the next: one is fetched each time, so that they are
-        // near when the bucket is opened.
-        for scout in &mut self.scouts {
-            if let Some(node) = self.nodes.get(*scout as usize) {
-                *scout = node.next;
-                bring(self.nodes.get(node.next as usize));
-            }
-        }
-    }
-
-    /// The next bucket is opened while the last events of the one before are still to come.
-    #[inline(never)]
-    fn open_ahead(&mut self) {
-        let near = self.next_occupied();
-        // What waits in the heap is looked at when its turn has come.
-        if near >= self.far_bucket {
-            return;
-        }
-        self.open_bucket = near;
-        std::mem::swap(&mut self.open, &mut self.sooner);
-        self.gather((near & MASK) as usize);
-        self.long += 1;
-        self.gathered += self.open.len() as u32;
-        self.open.append(&mut self.sooner);
-        self.send_scouts();
-        if self.pushed >= REVIEW_EVERY {
-            self.review_width();
-        }
-    }
-
-    /// The second scout has been in the bucket that is the next now.
-    fn send_scouts(&mut self) {
-        let open = self.open_bucket;
-        let next = self.next_occupied();
-        if next == u64::MAX {
-            return;
-        }
-        self.open_bucket = next + 1;
-        let second = self.next_occupied();
-        self.open_bucket = open;
-        let head = if second == u64::MAX { NIL } else { self.heads[(second & MASK) as usize] };
-        self.scouts = [self.scouts[1], head];
-        bring(self.nodes.get(head as usize));
     }
 
     /// Opens the next bucket that holds anything, or goes on with the open one, and takes the first event.

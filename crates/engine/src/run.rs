@@ -87,11 +87,13 @@ pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
 /// The same with a look at what comes.
 #[inline(never)]
 fn run_foreseeing<M: Model>(model: &mut M, tally: &mut Tally) {
-    while let Some((now, event)) = next(model) {
+    loop {
+        let end = model.end();
+        let Some((now, event)) = model.queue().pop_in_line(end) else { break };
         tally.fingerprint.add(now, event);
-        tally.events += 1;
         model.foresee();
         model.handle(event);
+        tally.events += 1;
     }
 }
 

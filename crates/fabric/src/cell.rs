@@ -7,7 +7,7 @@
 use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
 use crate::event::{Event, LimiterId};
-use crate::foresight;
+use crate::foresight::{self, Seen};
 use crate::frame::{Content, PacketId};
 use crate::hot::Foresight;
 use crate::ids::{HostId, Node, SlotId};
@@ -29,6 +29,7 @@ pub(crate) struct Cell {
     pub(crate) switching: Switching,
     pub(crate) endpoints: Endpoints,
     pub(crate) near: Near,
+    seen: Seen,
 }
 
 impl Cell {
@@ -50,6 +51,7 @@ impl Cell {
             switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
             near,
+            seen: Seen::NOTHING,
         }
     }
 
@@ -60,7 +62,7 @@ impl Cell {
 
     /// The port may have something to send now.
     pub(crate) fn kick(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near } = self;
+        let Cell { ports, switching, endpoints, near, .. } = self;
         let (node, port) = sender(ports, port, near);
         match node.node().node() {
             Node::Switch(_) => SwitchNode::of(node, switching).kick(port, near),
@@ -104,7 +106,7 @@ impl Cell {
     /// The port has finished its frame and has more to send.
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near } = self;
+        let Cell { ports, switching, endpoints, near, .. } = self;
         let (mut node, port) = sender(ports, port, near);
         if node.has_finished(port, near) {
             match node.node().node() {
@@ -117,7 +119,7 @@ impl Cell {
     /// The first frame on a link has arrived, whole. It is taken off the wire here, so that no node has both ends of one.
     #[inline(always)]
     fn on_arrive(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near } = self;
+        let Cell { ports, switching, endpoints, near, .. } = self;
         let index = ports.ports[port].take_arrived(port, near);
         if !near.packets[index].is_data() {
             self.on_other_frame(port, index);
@@ -134,7 +136,7 @@ impl Cell {
     /// A frame that is no packet of a flow has arrived, or would have.
     #[cold]
     fn on_other_frame(&mut self, port: PortId, index: PacketId) {
-        let Cell { ports, switching, endpoints, near } = self;
+        let Cell { ports, switching, endpoints, near, .. } = self;
         let (mut node, port) = receiver(ports, port, near);
         match near.packets[index].content {
             Content::Pause { .. } => {
@@ -283,11 +285,13 @@ impl Model for Cell {
     #[inline(always)]
     fn foresee(&mut self) {
         if self.near.hot.foresight == Foresight::Far {
-            self.near.queue.put_in_order(foresight::FAR[0] + 1);
+            self.near.queue.scout::<2>();
+            self.near.queue.line_up(foresight::FAR);
             self.look_far();
         } else {
-            self.near.queue.put_in_order(foresight::GLANCE[0] + 1);
-            self.glance();
+            self.near.queue.scout::<1>();
+            self.near.queue.line_up(foresight::GLANCE);
+            self.seen = self.glance(self.seen).unwrap_or(Seen::NOTHING);
         }
     }
 

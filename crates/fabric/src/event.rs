@@ -103,6 +103,13 @@ impl Event {
         }
     }
 
+    /// Whether it is a departure, whether it is an arrival, and the port if it is one of both: without a branch.
+    #[inline(always)]
+    pub(crate) fn guess(code: u64) -> (bool, bool, PortId) {
+        let kind = code >> KIND_SHIFT;
+        (kind == 0, kind == 1, PortId(code as u32))
+    }
+
     /// The event of a word that [`Event::code`] made.
     #[inline(always)]
     pub(crate) fn from_code(code: u64) -> Event {

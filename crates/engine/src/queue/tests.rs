@@ -1,8 +1,19 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Pops everything while pushing `later` events relative to the time reached, and checks the order.
+/// Pops everything while pushing `later` events relative to the time reached, and checks the order: with no line, a short and a long one.
 fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
+    for wanted in [0, 7, 31] {
+        drains_by(wanted, first, later, per_pop);
+    }
+}
+
+/// The earliest event before `end`, with so many in line.
+fn take(queue: &mut EventQueue, wanted: usize, end: Time) -> Option<(Time, u64)> {
+    if wanted == 0 { queue.pop_before(end) } else { queue.pop_in_line(end) }
+}
+
+fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
     let mut queue = EventQueue::new();
     let mut expected = BinaryHeap::new();
     let mut pushed = later.iter();
@@ -13,23 +24,23 @@ fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
     for &(time, code) in first {
         push(&mut queue, &mut expected, time, code);
     }
-    while let Some((time, code)) = queue.pop() {
+    while let Some((time, code)) = take(&mut queue, wanted, Time::MAX) {
         assert_eq!(expected.pop(), Some(Reverse((time.0, code))));
         assert_eq!(queue.is_empty(), expected.is_empty());
+        let next = expected.peek().map(|Reverse(next)| *next);
         if code % 64 == 0 {
             // Looking ahead and stopping before an event take nothing out, whatever is inserted before it then.
-            assert_eq!(queue.next_time(), expected.peek().map(|Reverse((time, _))| Time(*time)));
-            let end = expected.peek().map_or(Time::MAX, |Reverse((time, _))| Time(*time));
-            assert_eq!(queue.pop_before(end), None);
+            let next = next.map(|(time, _)| Time(time));
+            assert_eq!(queue.next_time(), next);
+            assert_eq!(take(&mut queue, wanted, next.unwrap_or(Time::MAX)), None);
         }
-        if code % 16 < 3 {
-            // Nor does putting the next events in order.
-            queue.put_in_order(7);
-            assert!(
-                queue
-                    .coming(0)
-                    .is_none_or(|next| Some(next) == expected.peek().map(|Reverse((_, code))| *code))
-            );
+        if wanted > 0 && code % 16 < 11 {
+            queue.scout::<2>();
+            let is_long = queue.line_up(wanted);
+            let coming = expected.len().min(wanted);
+            assert!(is_long == queue.coming(wanted - 1).is_some() && (coming == wanted || !is_long));
+            let code = next.map(|(_, code)| code);
+            assert!(queue.coming(0).is_none_or(|coming| Some(coming) == code));
         }
         for &(delay, code) in pushed.by_ref().take(per_pop) {
             push(&mut queue, &mut expected, time.0 + delay, code);
@@ -59,28 +70,45 @@ fn the_order_does_not_depend_on_the_width() {
     }
 }
 
+/// Few events, in bunches: at times all of them stand in line while the width changes.
+#[test]
+fn what_stands_in_line_is_before_what_comes_between() {
+    let mut rng = crate::stream(4, "bunches", 0);
+    for bunch in [2, 9, 10, 11, 12, 13, 14] {
+        let first: Vec<_> = (0..bunch).map(|i| (0, i)).collect();
+        let later: Vec<_> =
+            (0..200_000).map(|i| (rng.below(8).min(1) * 20_000 + rng.below(30), i % 977)).collect();
+        drains_in_order(&first, &later, 1);
+    }
+}
+
 /// However many events fall into one bucket, and in whatever order, each costs a few moves and a logarithm.
 #[test]
 fn a_crowd_in_one_instant_is_no_crush() {
     const EVENTS: u64 = 1_000_000;
     let mut rng = crate::stream(5, "crowd", 0);
     let shuffled: Vec<u64> = (0..EVENTS).map(|_| rng.below(1 << 40)).collect();
-    for codes in [(0..EVENTS).collect(), (0..EVENTS).rev().collect(), shuffled] {
+    let orders = [(0..EVENTS).collect(), (0..EVENTS).rev().collect(), shuffled];
+    for (codes, wanted) in orders.iter().flat_map(|codes: &Vec<u64>| [(codes, 0), (codes, 11)]) {
         let mut queue = EventQueue::new();
         let mut expected: Vec<u64> = codes.clone();
         expected.sort_unstable();
-        for code in &codes {
+        for code in codes {
             queue.push(Time(7), *code);
         }
         // Half way through, others come in between.
-        let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| queue.pop().unwrap().1).collect();
+        let next = |queue: &mut EventQueue| {
+            queue.line_up(wanted);
+            Some(take(queue, wanted, Time::MAX)?.1)
+        };
+        let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| next(&mut queue).unwrap()).collect();
         let reached = seen[seen.len() - 1];
         for step in 0..EVENTS / 4 {
             let code = reached + 1 + (step * 7_919) % (1 << 30);
             queue.push(Time(7), code);
             expected.push(code);
         }
-        seen.extend(std::iter::from_fn(|| queue.pop()).map(|(_, code)| code));
+        seen.extend(std::iter::from_fn(|| next(&mut queue)));
         expected.sort_unstable();
         assert!(seen == expected, "out of order");
         assert!(queue.moved < 40 * EVENTS, "{} moves", queue.moved);

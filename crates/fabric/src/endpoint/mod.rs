@@ -148,7 +148,7 @@ impl Endpoints {
     }
 }
 
-/// What comes soon is brought near (`foresight.rs`).
+/// What comes soon is brought near (`foresight/`).
 impl Endpoints {
     #[inline(always)]
     pub(crate) fn bring_host(&self, host: HostId) {

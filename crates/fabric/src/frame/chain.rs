@@ -23,6 +23,12 @@ impl Fifo {
         self.head == PacketId::NONE
     }
 
+    /// The first packet, or [`PacketId::NONE`].
+    #[inline(always)]
+    pub(crate) fn first(self) -> PacketId {
+        self.head
+    }
+
     /// The first packet.
     #[inline]
     pub(crate) fn head(self) -> Option<PacketId> {

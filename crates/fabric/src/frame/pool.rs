@@ -58,6 +58,12 @@ impl PacketPool {
         self.packets.get(index.index())
     }
 
+    /// All places, free or not.
+    #[inline(always)]
+    pub(crate) fn as_slice(&self) -> &[Packet] {
+        &self.packets
+    }
+
     /// Fetches the place that will be taken so many places after the next one.
     #[inline(always)]
     pub(crate) fn bring_free(&self, ahead: usize) {

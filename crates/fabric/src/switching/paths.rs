@@ -4,6 +4,7 @@
 //! gives up is retired, and used again only when no packet under way names it. Who does is looked up now and then, over all
 //! packets at once, so that neither hops nor packets pay for it.
 
+use pauseframe_engine::memory::{bring_guess, guess};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, PortId};
@@ -37,10 +38,16 @@ impl Paths {
         self.ports[route as usize + usize::from(hop)]
     }
 
-    /// Where that is written, if it is.
-    #[inline]
-    pub(crate) fn place(&self, route: u32, hop: u8) -> Option<&PortId> {
-        self.ports.get(route as usize + usize::from(hop))
+    /// What may be written there, or anything else.
+    #[inline(always)]
+    pub(crate) fn guess(&self, route: u32, hop: u8) -> Option<PortId> {
+        guess(&self.ports, route as usize + usize::from(hop)).copied()
+    }
+
+    /// Fetches that.
+    #[inline(always)]
+    pub(crate) fn bring(&self, route: u32, hop: u8) {
+        bring_guess(&self.ports, route as usize + usize::from(hop));
     }
 
     /// A row for `path`.

@@ -1,9 +1,4 @@
-//! What comes is brought near before its turn: in a large cell nearly everything that a hop touches lies in far memory.
-//!
-//! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
-//! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
-//! has come. In networks of middle size a glance does, with fewer steps that are closer together. All of it is a guess: what happens
-//! meanwhile may change it, and no result depends on it. (docs/performance.md has what it brings, and from which size on.)
+//! A look at many events that come, where all that they touch is far.
 
 use crate::cell::Cell;
 use crate::event::Event;
@@ -12,36 +7,16 @@ use crate::wire::port::Port;
 use pauseframe_engine::memory::bring;
 use pauseframe_units::PortId;
 
-/// How many events before its turn each step is taken, at a glance and where the view is far.
-pub(crate) const GLANCE: [usize; 3] = [10, 6, 3];
-pub(crate) const FAR: [usize; 5] = [28, 21, 15, 9, 4];
+/// How many events before its turn each step is taken.
+const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
+/// So many events stand in line for that.
+pub(crate) const FAR: usize = STEPS[0] + 1;
 
 impl Cell {
-    /// For each of three events, if it is one of a port: the port, the first packet, and where that goes.
-    #[inline(always)]
-    pub(crate) fn glance(&self) {
-        let event = |step: usize| self.near.queue.coming(GLANCE[step]).and_then(Event::of_port);
-        if let Some(event) = event(0) {
-            self.bring_place(event);
-        }
-        if let Some(event) = event(1) {
-            self.bring_first(event);
-        }
-        if let Some(Event::Arrive(port)) = event(2)
-            && let Some((state, packet)) = self.first_on_wire(port)
-        {
-            bring(self.near.packets.at(packet.next));
-            self.bring_next_place(state, packet);
-            if !state.to.is_switch() {
-                self.bring_answer(port, packet);
-            }
-        }
-    }
-
     /// A step for each of five events.
     #[inline(always)]
     pub(crate) fn look_far(&self) {
-        let event = |step: usize| self.near.queue.coming(FAR[step]).map(Event::from_code);
+        let event = |step: usize| self.near.queue.coming(STEPS[step]).map(Event::from_code);
         if let Some(event) = event(0) {
             self.bring_place(event);
         }
@@ -124,7 +99,7 @@ impl Cell {
                 let Some((state, packet)) = self.first_on_wire(port) else { return };
                 bring(self.near.packets.at(packet.next));
                 let Some(host) = state.to.host() else {
-                    bring(self.switching.paths.place(packet.route, packet.hop));
+                    self.switching.paths.bring(packet.route, packet.hop);
                     return;
                 };
                 self.endpoints.bring_host(host);
@@ -192,37 +167,6 @@ impl Cell {
     /// The port by which a packet leaves the switch that it comes to, where packets know their path.
     #[inline(always)]
     fn way(&self, packet: &Packet) -> Option<PortId> {
-        if self.near.hot.look_up {
-            None
-        } else {
-            self.switching.paths.place(packet.route, packet.hop).copied()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::common::*;
-    use crate::hot::Foresight;
-    use pauseframe_units::{Span, Time};
-
-    /// Small networks do without it, and so would all tests: here one has it all the same.
-    #[test]
-    fn who_looks_ahead_sees_the_same_happen() {
-        let links = ["a", "b", "c", "d"].map(|name| (name, link(10, Span::from_us(1))));
-        let topology = star_of(&links);
-        let pairs = [("a", "d"), ("b", "d"), ("c", "d"), ("d", "a"), ("b", "a")];
-        let flows = pairs.map(|(from, to)| flow(&topology, from, to, 2_000_000));
-        for settings in [settings(dctcp(14_600)), lossless(config(), 100_000)] {
-            let (_, plain) = run(&topology, &settings, &flows);
-            assert!(plain.events > 10_000, "{} events", plain.events);
-            for foresight in [Foresight::Glance, Foresight::Far] {
-                let mut network = build(&topology, &settings, &flows);
-                network.last_cell().near.hot.foresight = foresight;
-                let ahead = proceed(&mut network, Time::MAX);
-                let seen = (ahead.fingerprint, ahead.events, ahead.now);
-                assert_eq!(seen, (plain.fingerprint, plain.events, plain.now), "{foresight:?}");
-            }
-        }
+        if self.near.hot.look_up { None } else { self.switching.paths.guess(packet.route, packet.hop) }
     }
 }
