@@ -288,7 +288,10 @@ impl Network {
     fn plan_window(&mut self, start: Time, limit: Time) -> Time {
         let failure = self.failures.as_ref().and_then(Failures::next_time);
         let look = self.next_look().map(|look| look + Span(1));
-        let last = [failure, look].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
+        // Who looks for deadlocks does so some time after a pause, and a pause may begin now.
+        let detector = self.detector.as_ref().and_then(|detector| detector.first_look(start, self.reaction));
+        let last =
+            [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
         let mut end = last.min(start.saturating_add(self.reaction));
         self.traffic.act(end);
         if self.rooms.len() == 1 {

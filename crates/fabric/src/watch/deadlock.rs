@@ -83,7 +83,17 @@ impl Detector {
 
     /// A class was paused at `since`: look later whether it still is, and not before the traffic would `react`.
     pub(crate) fn watch(&mut self, since: Time, react: Span) {
-        self.at.get_or_insert(since + self.after.max(react));
+        self.at.get_or_insert(self.looks_after(since, react));
+    }
+
+    /// When it looks because of a class that is paused at `since`.
+    fn looks_after(&self, since: Time, react: Span) -> Time {
+        since.saturating_add(self.after.max(react))
+    }
+
+    /// When it looks at the earliest if nothing is paused yet, and may be from `now` on.
+    pub(crate) fn first_look(&self, now: Time, react: Span) -> Option<Time> {
+        self.at.is_none().then(|| self.looks_after(now, react))
     }
 
     /// Time to look; true if a new deadlock was found. `is_over`: nothing but observation is pending.

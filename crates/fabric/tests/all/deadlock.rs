@@ -105,6 +105,26 @@ fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
     assert_eq!((silent.fingerprint, silent.events), (watched.fingerprint, watched.events));
 }
 
+/// A single cell runs long where nobody reacts to anything, and has to stop in time to be looked at.
+#[test]
+fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
+    let topology = five();
+    let flows = round_the_ring(&topology, 4_000 * MSS);
+    for after in [1, 20, 500] {
+        let found = |cells: u16| {
+            let mut network = build(&topology, &per_port(), &flows);
+            let cell_of: Vec<u16> = (0..topology.nodes().len() as u16).map(|node| node % cells).collect();
+            network.divide(&cell_of);
+            network.detect_deadlocks(Span::from_us(after), true);
+            let ending = proceed(&mut network, Time(20_000 * US));
+            (ending, network.deadlocks().to_vec())
+        };
+        let whole = found(1);
+        assert_eq!(whole.1.len(), 1, "after {after} us");
+        assert_eq!(whole, found(2), "after {after} us");
+    }
+}
+
 /// The same load on the ring without its closing link, a line: its routes have no cycle, and it does not stop.
 #[test]
 fn without_the_closing_link_nothing_stops() {
