@@ -74,7 +74,8 @@ def recorded(table: Table) -> str:
     """The same scenario with everything recorded."""
     every = f"{max(1, _stop_us(table) // 2)} ns"
     record = {"series": {"every": every}, "pause_tree": True, "packets": {"limit": 200_000}}
-    return tomli_w.dumps(table | {"record": record | {"states": {"every": f"{_stop_us(table)} ns"}}})
+    record |= {"states": {"every": f"{_stop_us(table)} ns"}} | table.get("record", {})
+    return tomli_w.dumps(table | {"record": record})
 
 
 def calmed(table: Table, seed: int) -> str:

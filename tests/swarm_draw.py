@@ -24,11 +24,15 @@ MECHANISMS = {
     "deaf host": 0.1,
 }
 """How likely each is, beside those that every scenario has one of."""
+CIRCLES = 0.04
+"""How likely it is that buffers wait for one another in a circle: hardly any other scenario deadlocks."""
 
 
 def draw(seed: int, attempt: int = 0) -> Table:
     """A scenario as a TOML table. The same seed and attempt give the same scenario."""
     rng = random.Random(f"{seed}/{attempt}")
+    if rng.random() < CIRCLES:
+        return _circle(rng, seed)
     topology = _topology(rng)
     place = _place(topology)
     chosen = {name for name, share in MECHANISMS.items() if rng.random() < share}
@@ -52,7 +56,29 @@ def draw(seed: int, attempt: int = 0) -> Table:
         scenario["host"]["wire_jitter"] = "300 ns"
     if "qcn" in chosen:
         scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"]), "sample": "15 KB"}
+    if "pfc" in scenario["switch"] and rng.random() < 0.2:
+        scenario["record"] = {"deadlock_after": f"{rng.choice([1, 20, 100])} us"}
     return scenario | _faults(rng, chosen, place)
+
+
+def _circle(rng: random.Random, seed: int) -> Table:
+    """Windows without bounds that go round a ring, each two switches on, as in Fig. 2 of the TCP-Bolt paper."""
+    switches = rng.choice([5, 5, 6, 7])
+    ends = [(f"host{n}", f"host{(n + 2) % switches}") for n in range(switches)]
+    size = f"{rng.choice([300, 2000])} KB"
+    flows = [{"src": src, "dst": dst, "size": size, "start": f"{rng.randrange(20)} us"} for src, dst in ends]
+    pfc = _pfc(rng, {"watchdog"} if rng.random() < 0.3 else set()) | {"xoff": "40 KB"}
+    return {
+        "name": f"swarm-{seed}",
+        "seed": rng.randrange(1 << 32),
+        "stop": {"time": f"{rng.choice([1000, 3000])} us", "on_deadlock": rng.random() < 0.7},
+        "topology": {"kind": "ring", "switches": switches, "hosts_per_switch": 1, "link": _link(rng)},
+        "transport": {"preset": "tcp_bolt", "initial_window": "4 MB", "receive_window": "8 MB"},
+        "host": {"nic_queue": rng.choice(["fifo", "per_destination"])},
+        "switch": {"buffer": "100 KB", "marker": {"kind": "step", "k": "90 KB"}, "pfc": pfc},
+        "workload": [{"name": "round", "kind": "flows", "flows": flows}],
+        "record": {"deadlock_after": f"{rng.choice([1, 20, 100, 1000])} us"},
+    }
 
 
 def _place(topology: Table) -> Place:

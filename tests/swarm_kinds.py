@@ -17,7 +17,8 @@ KINDS = {
     "marker": "none step red dequeue packets",
     "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward qcn",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp application",
-    "traffic": "kept_connections new_connections closed_loop flow_graph collective trace udp_bursts udp_sized",
+    "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized",
+    "record": "deadlock_soon",
     "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes",
 }
 """All there are, by what they are of."""
@@ -39,6 +40,7 @@ def kinds_of(resolved: Table) -> set[str]:
         *(f"switch: {kind}" for kind in _switch(resolved)),
         *(f"work: {work['kind']}" for work in resolved["workload"]),
         *(f"traffic: {kind}" for work in resolved["workload"] for kind in _traffic(work)),
+        *(f"record: {kind}" for kind in _given(deadlock_soon=resolved["record"]["deadlock_after"] != "1 ms")),
         *(f"fault: {kind}" for kind in _faults(resolved)),
     }
     return found & set(ALL)
@@ -135,6 +137,7 @@ def _traffic(work: Table) -> Iterator[str]:
         new_connections=work.get("persistent") is False,
         closed_loop=work.get("arrivals", {}).get("kind") == "concurrency",
         flow_graph=any(flow.get("after") for flow in flows),
+        circle=work["name"] == "round",
         collective="pattern" in work,
         trace="packed" in work or "program" in work,
         udp_bursts=work["kind"] == "udp" and work.get("burst"),
