@@ -86,7 +86,7 @@ impl Cell {
         }
     }
 
-    /// Where it is written where that packet goes; and the packet behind it.
+    /// Where it is written where that packet goes.
     #[inline(always)]
     fn bring_way(&self, event: Event) {
         match event {
@@ -97,7 +97,6 @@ impl Cell {
             }
             Event::Arrive(port) => {
                 let Some((state, packet)) = self.first_on_wire(port) else { return };
-                bring(self.near.packets.at(packet.next));
                 let Some(host) = state.to.host() else {
                     self.switching.paths.bring(packet.route, packet.hop);
                     return;

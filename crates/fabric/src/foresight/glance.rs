@@ -61,7 +61,6 @@ impl Cell {
         }
         let [last, before, earlier] = seen.frames;
         let onward = self.onward(earlier)?;
-        bring_guess(self.near.packets.as_slice(), onward.packet.next.index());
         let end = self.bring_onward(&onward);
         Some(Seen { frames: [frame, last, before], end })
     }

@@ -1,6 +1,6 @@
 //! A chain of packets, first in, first out: queues and links are chains through the packets themselves.
 
-use super::{PacketId, PacketPool};
+use super::{Packet, PacketId, PacketPool};
 
 /// The first and the last of a chain.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +43,22 @@ impl Fifo {
     /// Appends a packet; true if the chain was empty.
     #[inline]
     pub(crate) fn push(&mut self, pool: &mut PacketPool, index: PacketId) -> bool {
+        self.append(pool, index).is_none()
+    }
+
+    /// Appends a packet; the one that it stands behind, if there is one.
+    #[inline]
+    pub(crate) fn append<'p>(&mut self, pool: &'p mut PacketPool, index: PacketId) -> Option<&'p mut Packet> {
         pool[index].next = PacketId::NONE;
-        let was_empty = self.is_empty();
+        let (was_empty, last) = (self.is_empty(), self.tail);
+        self.tail = index;
         if was_empty {
             self.head = index;
-        } else {
-            pool[self.tail].next = index;
+            return None;
         }
-        self.tail = index;
-        was_empty
+        let last = &mut pool[last];
+        last.next = index;
+        Some(last)
     }
 
     /// Puts a packet before all others.

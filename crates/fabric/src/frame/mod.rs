@@ -14,7 +14,8 @@ use pauseframe_units::{PortId, Time};
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// On a link: when the last bit arrives. In a queue: when it joined.
+    /// On a link: when the last bit of the frame behind it arrives, or its own if it is the last. So who takes a frame off the link
+    /// need not look at the next one, which lies elsewhere. In a queue: when it joined.
     pub(crate) at: Time,
     /// The packet behind this one.
     pub(crate) next: PacketId,

@@ -2,7 +2,6 @@
 
 use super::Ports;
 use super::border::Crossing;
-use crate::event::Event;
 use crate::frame::{Content, Packet};
 use crate::near::Near;
 use pauseframe_engine::memory::bring;
@@ -29,9 +28,7 @@ impl Ports {
             let Crossing { port, packet, options, written } = inbox[turn];
             let index = near.packets.adopt(packet, options);
             self.capture.set_written(index, written);
-            if self.ports[port].in_flight.push(&mut near.packets, index) {
-                near.schedule(packet.at, Event::Arrive(port));
-            }
+            self.ports[port].follow(port, index, packet.at, near);
         }
         inbox.clear();
     }

@@ -260,6 +260,8 @@ impl NodePorts<'_> {
         self.slot_mut(port.slot(class, &near.hot)).count_sent(size);
         let state = self.port_mut(port);
         if state.special {
+            // A token bucket asks since when it waits.
+            near.packets[index].at = near.now();
             self.again().put_on_special_wire(port, index, near);
             return;
         }

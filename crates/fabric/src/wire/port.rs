@@ -4,7 +4,7 @@
 //! is busy.
 
 use crate::event::Event;
-use crate::frame::{Fifo, PacketId};
+use crate::frame::{Fifo, Packet, PacketId};
 use crate::ids::Owner;
 use crate::near::Near;
 use pauseframe_units::{LineRate, PortId, Span, Time};
@@ -82,8 +82,15 @@ impl Port {
     #[inline(always)]
     pub(crate) fn serve_last(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
         let arrival = self.occupy(index, delay, near);
-        if self.in_flight.push(&mut near.packets, index) {
-            near.schedule(arrival, Event::Arrive(port));
+        self.follow(port, index, arrival, near);
+    }
+
+    /// A frame follows those on the wire: the first has an event, each tells when the one behind it arrives.
+    #[inline(always)]
+    pub(super) fn follow(&mut self, port: PortId, index: PacketId, arrival: Time, near: &mut Near) {
+        match self.in_flight.append(&mut near.packets, index) {
+            Some(last) => last.at = arrival,
+            None => near.schedule(arrival, Event::Arrive(port)),
         }
     }
 
@@ -113,10 +120,10 @@ impl Port {
     #[inline(always)]
     pub(crate) fn take_arrived(&mut self, port: PortId, near: &mut Near) -> PacketId {
         let index = self.in_flight.head().expect("an arrival has a frame");
-        let next = near.packets[index].next;
+        let &Packet { next, at, .. } = &near.packets[index];
         self.in_flight.advance(next);
         if next != PacketId::NONE {
-            near.schedule(near.packets[next].at, Event::Arrive(port));
+            near.schedule(at, Event::Arrive(port));
         }
         index
     }
