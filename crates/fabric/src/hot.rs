@@ -107,6 +107,11 @@ impl Hot {
         SlotId((port.0 << self.class_bits) | (u32::from(class) & self.class_mask))
     }
 
+    /// Slots of a port, those of no priority in use included.
+    pub(crate) fn classes(&self) -> u8 {
+        1 << self.class_bits
+    }
+
     /// The port and class of a slot.
     pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)

@@ -182,7 +182,9 @@ mod tests {
         #[test]
         fn the_prepared_rate_serialises_alike(rate in 1u64..500_000_000_000, size in 1u32..10_000) {
             let exact = BitRate(rate).serialise(Bytes(u64::from(size)));
-            prop_assert_eq!(crate::LineRate::new(BitRate(rate)).serialise(size), exact);
+            let line = crate::LineRate::new(BitRate(rate));
+            prop_assert_eq!(line.serialise(size), exact);
+            prop_assert_eq!(line.rate(), BitRate(rate));
         }
     }
 }

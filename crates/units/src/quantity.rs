@@ -164,33 +164,36 @@ impl BitRate {
 
 /// A rate prepared for the hot path: [`BitRate::serialise`] without a division where a byte takes a whole
 /// number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
+///
+/// One word: the picoseconds that a byte takes, or the rate itself with the highest bit set.
 #[derive(Clone, Copy, Debug)]
-pub struct LineRate {
-    ps_per_byte: u64,
-    rate: BitRate,
-}
+pub struct LineRate(u64);
+
+/// A byte takes no whole number of picoseconds.
+const INEXACT: u64 = 1 << 63;
+/// What a byte takes at one bit a second.
+const BYTE_PS: u64 = 8 * PS_PER_S;
 
 impl LineRate {
-    /// Prepares `rate`.
+    /// Prepares `rate`. One of 2^63 bit/s or more counts as just below: a frame takes a picosecond at either.
     pub fn new(rate: BitRate) -> LineRate {
-        let byte_ps = 8 * PS_PER_S;
-        let exact = rate.0 > 0 && byte_ps.is_multiple_of(rate.0);
-        LineRate { ps_per_byte: if exact { byte_ps / rate.0 } else { 0 }, rate }
+        let exact = rate.0 > 0 && BYTE_PS.is_multiple_of(rate.0);
+        LineRate(if exact { BYTE_PS / rate.0 } else { INEXACT | rate.0.min(INEXACT - 1) })
     }
 
     /// The same as [`BitRate::serialise`].
     #[inline]
     pub fn serialise(self, size: u32) -> Span {
-        if self.ps_per_byte != 0 {
-            Span(self.ps_per_byte * u64::from(size))
+        if self.0 & INEXACT == 0 {
+            Span(self.0 * u64::from(size))
         } else {
-            self.rate.serialise(Bytes(u64::from(size)))
+            self.rate().serialise(Bytes(u64::from(size)))
         }
     }
 
     /// The rate that was prepared.
     pub fn rate(self) -> BitRate {
-        self.rate
+        BitRate(if self.0 & INEXACT == 0 { BYTE_PS / self.0 } else { self.0 ^ INEXACT })
     }
 }
 

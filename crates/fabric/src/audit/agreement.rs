@@ -6,13 +6,13 @@ use crate::ids::SlotId;
 use crate::switching::cnm::CNM_FRAME;
 use crate::switching::pool::Standing;
 use crate::watch::view::View;
-use crate::wire::counters::Gone;
+use crate::wire::counters::Amount;
 use pauseframe_units::{NodeId, PortId};
 
 /// What has come to a switch, or came to be there, has left it, waits in it, or was lost there: packets and bytes.
 pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
     let node = &view.plan.topology.nodes()[switch];
-    let mut came = Gone::default();
+    let mut came = Amount::default();
     let number = view.plan.switch(switch).expect("a switch has a number among them");
     let mut went = view.cell(switch).ports.by_switch[number].gone;
     for egress in &node.ports {
@@ -24,11 +24,11 @@ pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
         for slot in slots(view, *egress) {
             let here = view.sender(*egress);
             let cnms = here.ports.counters.of(slot).cnms_sent;
-            came += Gone { packets: cnms, bytes: cnms * u64::from(CNM_FRAME) };
-            went += Gone::sum(chain(here, here.ports.slots[slot].queue));
+            came += Amount { packets: cnms, bytes: cnms * u64::from(CNM_FRAME) };
+            went += Amount::sum(chain(here, here.ports.slots[slot].queue));
         }
     }
-    let Gone { packets, bytes } = went;
+    let Amount { packets, bytes } = went;
     assert!(
         came == went,
         "{} packets ({} bytes) have come to {}, and of {packets} ({bytes} bytes) it is known what became of them",
@@ -43,17 +43,13 @@ fn slots(view: View<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
 }
 
 /// What a port has put on its wire, pause frames not counted.
-fn sent(view: View<'_>, port: PortId) -> Gone {
-    let mut sum = Gone::default();
-    for slot in slots(view, port).map(|slot| &view.sender(port).ports.slots[slot]) {
-        sum += Gone { packets: slot.tx_packets, bytes: slot.tx_bytes };
-    }
-    sum
+fn sent(view: View<'_>, port: PortId) -> Amount {
+    view.sender(port).ports.sent_by(port)
 }
 
 /// What is still there. What a failure has taken has been counted as lost, and keeps its place only.
-fn on_wire(view: View<'_>, port: PortId) -> Gone {
-    Gone::sum(frames(view, port).filter(|packet| packet.is_counted()))
+fn on_wire(view: View<'_>, port: PortId) -> Amount {
+    Amount::sum(frames(view, port).filter(|packet| packet.is_counted()))
 }
 
 /// The frames on a wire. Where it ends in another cell, the first one here has left (`border.rs`).
@@ -120,8 +116,8 @@ fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
 /// A pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
 fn is_under_way(view: View<'_>, port: PortId, class: u8) -> bool {
     let (asker, obeyer) = (view.receiver(port), view.sender(port));
-    let control = chain(asker, asker.ports.ports[port.reverse()].control);
-    let mut frames = control.chain(frames(view, port.reverse()));
+    let waiting = chain(asker, asker.ports.waiting_pauses[port.reverse()]);
+    let mut frames = waiting.chain(frames(view, port.reverse()));
     frames.any(|frame| matches!(frame.content, Content::Pause { classes, .. } if classes & 1 << class != 0))
         || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)
 }

@@ -83,7 +83,9 @@ impl<'a> Recount<'a> {
     /// Queues are as long as they say, and a port with something to send is bound to send it.
     fn check_port(&mut self, port: PortId) {
         let (cell, state) = (self.cell, &self.cell.ports.ports[port]);
-        self.follow(state.control, port, "the pause frames", |_| {});
+        let pauses = cell.ports.waiting_pauses.get(port).copied().unwrap_or(Fifo::EMPTY);
+        let (pauses, _) = self.follow(pauses, port, "the pause frames", |_| {});
+        self.same("the bit of pause frames", port, u64::from(state.pauses_wait), u64::from(pauses > 0));
         let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
             let slot = &cell.ports.slots[cell.near.hot.slot(port, class)];
@@ -101,9 +103,8 @@ impl<'a> Recount<'a> {
                 self.same("the packet count", port, u64::from(slot.waiting), count);
             }
         }
-        let has_work = state.eligible() != 0 || !state.control.is_empty();
         let bound = state.tx_pending || state.in_pipeline;
-        assert!(!has_work || bound, "{} has something to send and will not send it", self.name(port));
+        assert!(!state.has_work() || bound, "{} has something to send and will not send it", self.name(port));
     }
 
     /// What a host holds on its way out, and what a slow receiver has not taken yet.

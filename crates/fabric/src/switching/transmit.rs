@@ -108,13 +108,10 @@ impl<'n> SwitchNode<'n> {
         reason: LossReason,
         near: &mut Near,
     ) {
-        let slot = port.slot(class, &near.hot);
         while self.ports.port(port).ready & 1 << class != 0 {
             let index = self.ports.dequeue(port, class, near);
-            let size = u64::from(near.packets[index].size);
-            let state = self.ports.slot_mut(slot);
-            state.tx_packets -= 1;
-            state.tx_bytes -= size;
+            let size = u32::from(near.packets[index].size);
+            self.ports.count_unsent(port, class, size, &near.hot);
             self.ports.forget_waiting(port, class, near);
             if near.hot.accounted & 1 << class != 0 {
                 self.release(index, port, near);

@@ -4,7 +4,6 @@ use crate::cell::Cell;
 use crate::watch::states::StateLog;
 use crate::watch::view::View;
 use crate::wire::counters::{DropReason, LossReason};
-use crate::wire::slot::Slot;
 use pauseframe_units::{PortId, Priority, Span, Time};
 
 /// What a port did for one priority: the raw row of the `ports` table.
@@ -62,10 +61,11 @@ impl View<'_> {
         let index = self.plan.slot(port, class);
         let Cell { ports, near, .. } = self.sender(port);
         let (slot, counters) = (&ports.slots[index], self.counters(port, index));
+        let sent = ports.sent(port, class, &near.hot);
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
-        let idle = slot.tx_packets == 0 && lossless_so_far && pauses.pauses_received == 0;
+        let idle = sent.packets == 0 && lossless_so_far && pauses.pauses_received == 0;
         let silent = pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
         if idle && slot.backlog == 0 && silent {
             return None;
@@ -73,17 +73,16 @@ impl View<'_> {
         let is_paused = ports.ports[port].paused & 1 << class != 0;
         let (paused, paused_longest) = ports.paused_time(index, is_paused, now);
         let backlog_time = slot.backlog_time(now) as f64;
-        let &Slot { tx_packets, tx_bytes, backlog_max, .. } = slot;
         Some(PortReport {
             port,
             priority: self.plan.priorities[usize::from(class)],
-            tx_packets,
-            tx_bytes,
+            tx_packets: sent.packets,
+            tx_bytes: sent.bytes,
             busy: ports.busy_time(port, class, near, now),
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
-            backlog_max: backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
+            backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
             ingress_max: self.account(port, index).most,
             pauses_sent,

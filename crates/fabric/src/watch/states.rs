@@ -11,7 +11,7 @@ use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::watch::notes::{Note, Noted};
 use crate::watch::view::View;
-use crate::wire::slot::Slot;
+use crate::wire::counters::Amount;
 use pauseframe_units::{IndexVec, PortId, Priority, Span, Time};
 
 /// What is less than this is no queue, bytes: the packets of every day.
@@ -55,8 +55,7 @@ pub struct StateChange {
 /// What the log knows of a port and class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    tx_bytes: u64,
-    tx_packets: u64,
+    sent: Amount,
     /// What was left of the frame in service at the end of the last interval, ps.
     left: f64,
     marks: u64,
@@ -137,10 +136,10 @@ impl StateLog {
             seen.backlog_max = seen.backlog_max.max(peaks[slot]);
             let peak = peaks[slot];
             let peak = if peak < QUEUE_LEAST { 0 } else { peak };
-            let (sent, counters) =
-                (view.sender(port).ports.slots[slot].tx_packets, view.counters(port, slot));
+            let Cell { ports, near, .. } = view.sender(port);
+            let (sent, counters) = (ports.sent(port, class, &near.hot), view.counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
-            let idle = sent == seen.tx_packets && seen.load == 0;
+            let idle = sent == seen.sent && seen.load == 0;
             let same = (losses, counters.ecn_marks) == (seen.losses, seen.marks);
             if idle && same && !seen.is_another_depth(peak) {
                 continue;
@@ -176,14 +175,15 @@ impl StateLog {
 /// As `busy_time`, without a division of large integers for every interval.
 fn share_since(cell: &Cell, seen: &mut Seen, (port, class): (PortId, u8), interval: Span, now: Time) -> f64 {
     let Cell { ports, near, .. } = cell;
-    let Slot { tx_bytes, tx_packets, .. } = ports.slots[near.hot.slot(port, class)];
-    let gaps = (tx_packets - seen.tx_packets) * u64::from(near.hot.gap);
+    let sent = ports.sent(port, class, &near.hot);
+    let new = sent - seen.sent;
+    let gaps = new.packets * u64::from(near.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();
-    let begun = (tx_bytes - seen.tx_bytes + gaps) as f64 * ps_per_byte;
+    let begun = (new.bytes + gaps) as f64 * ps_per_byte;
     let in_service = ports.ports[port].left_in_service(near, now).filter(|service| service.class == class);
     let left = in_service.map_or(0.0, |service| service.left.0 as f64);
     let share = (begun + seen.left - left) / interval.0 as f64;
-    *seen = Seen { tx_bytes, tx_packets, left, ..*seen };
+    *seen = Seen { sent, left, ..*seen };
     share.clamp(0.0, 1.0)
 }
 

@@ -3,7 +3,7 @@
 use crate::frame::Packet;
 use crate::ids::SlotId;
 use pauseframe_units::{IndexVec, Span};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Sub};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ pub(crate) struct SwitchCounters {
     /// That waited at once, at most.
     pub(crate) most: u64,
     /// What came to the switch, or came to be there, and was dropped or lost in it.
-    pub(crate) gone: Gone,
+    pub(crate) gone: Amount,
 }
 
 impl SwitchCounters {
@@ -149,23 +149,37 @@ impl SwitchCounters {
 
 /// So many packets of flows, and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct Amount {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
 
-impl Gone {
+impl Amount {
+    pub(super) const NOTHING: Amount = Amount { packets: 0, bytes: 0 };
+
+    /// One packet of so many bytes.
+    pub(super) fn packet(size: u32) -> Amount {
+        Amount { packets: 1, bytes: u64::from(size) }
+    }
+
     /// All of these.
-    pub(crate) fn sum<'a>(packets: impl Iterator<Item = &'a Packet>) -> Gone {
-        let mut sum = Gone::default();
-        packets.for_each(|packet| sum += Gone { packets: 1, bytes: u64::from(packet.size) });
+    pub(crate) fn sum<'a>(packets: impl Iterator<Item = &'a Packet>) -> Amount {
+        let mut sum = Amount::default();
+        packets.for_each(|packet| sum += Amount::packet(u32::from(packet.size)));
         sum
     }
 }
 
-impl AddAssign for Gone {
-    fn add_assign(&mut self, more: Gone) {
+impl AddAssign for Amount {
+    fn add_assign(&mut self, more: Amount) {
         self.packets += more.packets;
         self.bytes += more.bytes;
+    }
+}
+
+impl Sub for Amount {
+    type Output = Amount;
+    fn sub(self, less: Amount) -> Amount {
+        Amount { packets: self.packets - less.packets, bytes: self.bytes - less.bytes }
     }
 }

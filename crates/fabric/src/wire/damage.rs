@@ -1,6 +1,6 @@
 //! Wires that damage frames.
 
-use super::counters::Gone;
+use super::counters::Amount;
 use crate::frame::{Content, PacketId};
 use crate::near::Near;
 use pauseframe_engine::{Rng, stream};
@@ -34,7 +34,7 @@ pub(crate) struct Errors {
     /// By port; empty if no wire is bad.
     pub(super) of_port: Vec<Option<BadWire>>,
     /// By port, pause frames not counted; empty without failures or bad wires.
-    pub(super) lost_on_wire: Vec<Gone>,
+    pub(super) lost_on_wire: Vec<Amount>,
 }
 
 /// How often the frames on a wire are damaged, up to when, and the draws.
@@ -47,7 +47,7 @@ pub(super) struct BadWire {
 
 impl Errors {
     /// What this port has sent that was lost before it came to a node of this cell.
-    pub(crate) fn lost_on_wire(&self, port: PortId) -> Gone {
+    pub(crate) fn lost_on_wire(&self, port: PortId) -> Amount {
         self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
     }
 
@@ -64,7 +64,7 @@ impl Errors {
         let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
         assert!((0.0..=1.0).contains(&p), "{p} is no probability");
         self.of_port.resize(near.plan.topology.port_count(), None);
-        self.lost_on_wire.resize(near.plan.topology.port_count(), Gone::default());
+        self.lost_on_wire.resize(near.plan.topology.port_count(), Amount::default());
         let rng = stream(near.settings.seed, "corruption", u64::from(port.0));
         self.of_port[port.0 as usize] = Some(BadWire { model, stop, rng });
         near.expect_losses();

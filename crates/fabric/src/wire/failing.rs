@@ -1,7 +1,7 @@
 //! Links that go down and come back: what happens to what is on the wire (`failures.rs` says when).
 
 use super::Ports;
-use super::counters::{Gone, LossReason};
+use super::counters::{Amount, LossReason};
 use super::own::{InPort, NodePorts, OwnPort};
 use crate::frame::{Content, Packet, PacketId};
 use crate::near::Near;
@@ -11,7 +11,7 @@ impl Ports {
     /// Links can go down.
     pub(crate) fn expect_failures(&mut self, near: &mut Near) {
         self.errors.cut = vec![Time::ZERO; self.ports.len()];
-        self.errors.lost_on_wire.resize(self.ports.len(), Gone::default());
+        self.errors.lost_on_wire.resize(self.ports.len(), Amount::default());
         near.hot.can_refuse = true;
         near.expect_losses();
     }
@@ -31,7 +31,7 @@ impl NodePorts<'_> {
     fn count_loss_on_wire(&mut self, port: InPort, packet: &Packet, reason: LossReason, near: &Near) {
         self.received(port.slot(packet.class, &near.hot)).lost[reason as usize] += 1;
         if packet.is_counted() {
-            *self.lost_on_wire(port) += Gone::sum(std::iter::once(packet));
+            *self.lost_on_wire(port) += Amount::sum(std::iter::once(packet));
         }
     }
 

@@ -145,7 +145,7 @@ impl NodePorts<'_> {
         }
         let stopped = if near.hot.account_mask == 0 { u8::MAX } else { 1 << class };
         // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
-        let mut waiting = self.port(port).control.head();
+        let mut waiting = self.waiting_pauses(port).head();
         while let Some(index) = waiting {
             let frame = &mut near.packets[index];
             if let Content::Pause { classes, quanta: its } = &mut frame.content

@@ -17,6 +17,7 @@ mod pause;
 pub(crate) mod paused;
 pub(crate) mod port;
 pub(crate) mod scheduler;
+pub(crate) mod sent;
 mod service;
 pub(crate) mod slot;
 mod special;
@@ -25,7 +26,7 @@ pub(crate) mod watched;
 
 use self::border::Border;
 use self::capture::Capture;
-use self::counters::{AllCounters, DropReason, Gone, LossReason, SwitchCounters};
+use self::counters::{AllCounters, Amount, DropReason, LossReason, SwitchCounters};
 use self::damage::Errors;
 use self::ingress::Ingress;
 use self::jitter::Jitter;
@@ -54,6 +55,8 @@ pub(crate) struct Ports {
     /// What each slot was asked, where any class is lossless.
     pub(crate) pauses: IndexVec<SlotId, PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
+    /// Pause frames that wait for the frame in service, there too.
+    pub(crate) waiting_pauses: IndexVec<PortId, Fifo>,
     /// What is held at the other ends of slots, and the pauses that are asked for there.
     pub(crate) ingress: Ingress,
     /// What waits in each switch, and what was lost there.
@@ -82,6 +85,7 @@ impl Ports {
             counters: AllCounters::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
+            waiting_pauses: IndexVec::filled(Fifo::EMPTY, paused_ports),
             ingress: Ingress::of(plan, accounted || !plan.settings.receivers.is_empty()),
             by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: Ets::of(&plan.settings, &plan.priorities),
@@ -119,7 +123,7 @@ impl NodePorts<'_> {
     #[inline]
     pub(crate) fn is_due(&mut self, port: OwnPort, near: &mut Near) -> bool {
         let state = self.port_mut(port);
-        if state.tx_pending || (state.eligible() == 0 && state.control.is_empty()) {
+        if state.tx_pending || !state.has_work() {
             return false;
         }
         if state.busy_until > near.now() {
@@ -144,13 +148,13 @@ impl NodePorts<'_> {
         } else {
             state.in_pipeline = false;
         }
-        state.eligible() != 0 || !state.control.is_empty()
+        state.has_work()
     }
 
     /// Puts a pause frame that waits on the wire: it goes before all packets.
     #[inline(always)]
     pub(crate) fn transmit_control(&mut self, port: OwnPort, near: &mut Near) -> bool {
-        let waits = !self.port(port).control.is_empty();
+        let waits = self.port(port).pauses_wait;
         if waits {
             self.again().transmit_pause(port, near);
         }
@@ -159,7 +163,10 @@ impl NodePorts<'_> {
 
     #[inline(never)]
     fn transmit_pause(&mut self, port: OwnPort, near: &mut Near) {
-        let index = self.port_mut(port).control.pop(&near.packets).expect("a pause frame waits");
+        let waiting = self.waiting_pauses(port);
+        let index = waiting.pop(&near.packets).expect("a pause frame waits");
+        let more = !waiting.is_empty();
+        self.port_mut(port).pauses_wait = more;
         if let Content::Pause { classes, quanta: 1.. } = near.packets[index].content {
             // Of a whole link class 0 alone counts frames.
             let asked = port.reverse().slot(classes.trailing_zeros() as u8, &near.hot);
@@ -170,7 +177,8 @@ impl NodePorts<'_> {
 
     /// A pause frame is to leave by `port`, as soon as the frame in service is over.
     pub(crate) fn send_control(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        self.port_mut(port).control.push(&mut near.packets, index);
+        self.waiting_pauses(port).push(&mut near.packets, index);
+        self.port_mut(port).pauses_wait = true;
         if self.is_due(port, near) {
             self.transmit_pause(port, near);
         }
@@ -204,7 +212,6 @@ impl NodePorts<'_> {
             state.ready &= !(1 << class);
         }
         let size = u32::from(packet.size);
-        slot.count_sent(size);
         let waited = slot.leave(u64::from(size), near.now());
         if let Some(switch) = switch {
             switch.leave(u64::from(size));
@@ -212,7 +219,8 @@ impl NodePorts<'_> {
         if !waited {
             near.plan.overdrawn("backlog", port.id());
         }
-        (index, state)
+        self.count_sent(port, class, size, &near.hot);
+        (index, self.port_mut(port))
     }
 
     /// A packet that waited is taken out from amid its queue.
@@ -257,7 +265,7 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, near: &mut Near) {
         let size = u32::from(near.packets[index].size);
-        self.slot_mut(port.slot(class, &near.hot)).count_sent(size);
+        self.count_sent(port, class, size, &near.hot);
         let state = self.port_mut(port);
         if state.special {
             // A token bucket asks since when it waits.
@@ -265,7 +273,7 @@ impl NodePorts<'_> {
             self.again().put_on_special_wire(port, index, near);
             return;
         }
-        debug_assert!(state.ready == 0 && state.control.is_empty(), "an idle port has nothing to send");
+        debug_assert!(!state.has_work(), "an idle port has nothing to send");
         state.serve_last(port.id(), index, state.delay, near);
     }
 
@@ -294,7 +302,7 @@ impl NodePorts<'_> {
     /// A packet ends in this node, if it is a switch.
     pub(crate) fn count_gone(&mut self, index: PacketId, near: &Near) {
         if let Some(switch) = self.of_switch() {
-            switch.gone += Gone::sum(std::iter::once(&near.packets[index]));
+            switch.gone += Amount::sum(std::iter::once(&near.packets[index]));
         }
     }
 
@@ -313,13 +321,15 @@ fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
             delay: channel.delay,
             rate: LineRate::new(channel.rate),
             in_flight: Fifo::EMPTY,
-            control: Fifo::EMPTY,
+            tx_packets: 0,
+            tx_bytes: 0,
             from: plan.owner(topology.owner(port)),
             to: plan.owner(topology.peer(port)),
             ready: 0,
             paused: 0,
             tx_pending: false,
             in_pipeline: false,
+            pauses_wait: false,
             special: false,
             beyond: HERE,
         }

@@ -17,7 +17,7 @@ use super::port::{HERE, Port};
 use super::scheduler::{Ets, Turns};
 use super::slot::Slot;
 use super::watched::{Watchdogs, Watched};
-use super::{Ports, counters::Gone};
+use super::{Ports, counters::Amount};
 use crate::frame::{Fifo, PacketId};
 use crate::hot::Hot;
 use crate::ids::{Owner, SlotId};
@@ -228,7 +228,7 @@ impl NodePorts<'_> {
         self.all.counters.received(slot.0)
     }
 
-    pub(super) fn lost_on_wire(&mut self, port: InPort) -> &mut Gone {
+    pub(super) fn lost_on_wire(&mut self, port: InPort) -> &mut Amount {
         &mut self.all.errors.lost_on_wire[port.0.0 as usize]
     }
 
@@ -249,6 +249,11 @@ impl NodePorts<'_> {
     /// Pause frames that wait for the reaction time.
     pub(super) fn pending_pauses(&mut self, port: OwnPort) -> &mut VecDeque<PendingPause> {
         &mut self.all.pending_pauses[port.0]
+    }
+
+    /// Pause frames that wait for the frame in service.
+    pub(super) fn waiting_pauses(&mut self, port: OwnPort) -> &mut Fifo {
+        &mut self.all.waiting_pauses[port.0]
     }
 
     /// The watchdog of a queue, if there are any.

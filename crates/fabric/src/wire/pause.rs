@@ -108,6 +108,7 @@ impl<'n> NodePorts<'n> {
     /// The link of `port` has gone: no pause holds any longer, none is on its way, none waits to be sent.
     pub(super) fn reset_pauses(&mut self, port: OwnPort, near: &mut Near) {
         if self.can_pause() {
+            self.discard_waiting_pauses(port, near);
             // What waits for the reaction time has its event pending; it will do nothing.
             for pause in self.pending_pauses(port) {
                 pause.classes = 0;
@@ -117,9 +118,14 @@ impl<'n> NodePorts<'n> {
                 self.end_pause(port, class, near);
             }
         }
-        while let Some(index) = self.port_mut(port).control.pop(&near.packets) {
+    }
+
+    /// None of the pause frames that wait is sent.
+    fn discard_waiting_pauses(&mut self, port: OwnPort, near: &mut Near) {
+        while let Some(index) = self.waiting_pauses(port).pop(&near.packets) {
             near.packets.remove(index);
         }
+        self.port_mut(port).pauses_wait = false;
     }
 
     /// A pause timer may have run out, which is true if so; if the pause was renewed meanwhile, look again later.

@@ -1,9 +1,9 @@
 //! The frame in service: what is left of it, and for how long a port has been sending.
 
 use super::Ports;
+use super::counters::Amount;
 use super::own::{NodePorts, OwnPort};
 use super::port::Port;
-use super::slot::Slot;
 use crate::near::Near;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
@@ -43,13 +43,12 @@ impl NodePorts<'_> {
 impl Ports {
     /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
     pub(crate) fn busy_time(&self, port: PortId, class: u8, near: &Near, now: Time) -> Span {
-        let slot = near.hot.slot(port, class);
-        let Slot { tx_packets, tx_bytes, .. } = self.slots[slot];
-        let wire_bytes = tx_bytes + tx_packets * u64::from(near.hot.gap);
+        let Amount { packets, bytes } = self.sent(port, class, &near.hot);
+        let wire_bytes = bytes + packets * u64::from(near.hot.gap);
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
         let in_service = self.ports[port].left_in_service(near, now).filter(|service| service.class == class);
         // A frame takes whole picoseconds, rounded up; their sum does so once.
-        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(slot).cut_off;
+        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(near.hot.slot(port, class)).cut_off;
         Span(begun.0.saturating_sub(ahead.0))
     }
 }

@@ -1,22 +1,21 @@
-//! One class of a port: its queue, and what it has sent.
+//! One class of a port: its queue.
 
+use super::counters::Amount;
 use crate::frame::Fifo;
 use pauseframe_units::Time;
 
-/// One class of a port: its egress queue, and what it has sent. One cache line.
+/// One class of a port: its egress queue. One cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Slot {
     pub(crate) queue: Fifo,
-    /// Packets sent. Their bytes are not beside them: the compiler would add to both as to a vector, which takes three times the
-    /// instructions.
-    pub(crate) tx_packets: u64,
+    /// What was sent in this class, unless it is the port's first (`sent.rs`).
+    pub(super) sent: Amount,
     /// Bytes that wait, in a NIC those behind the queues of other destinations too.
     pub(crate) backlog: u64,
     pub(crate) backlog_max: u64,
     /// Packets in `queue`, where the marker counts packets.
     pub(crate) waiting: u32,
-    pub(crate) tx_bytes: u64,
     /// Sum over packets of bytes times time, plus when they left and minus when they joined, modulo 2^128, in
     /// byte * ps: what [`Slot::backlog_time`] is made of.
     moments: u128,
@@ -29,8 +28,7 @@ impl Slot {
         backlog: 0,
         backlog_max: 0,
         waiting: 0,
-        tx_packets: 0,
-        tx_bytes: 0,
+        sent: Amount::NOTHING,
         moments: 0,
     };
 
@@ -60,11 +58,5 @@ impl Slot {
     /// The largest backlog since this was asked last.
     pub(crate) fn take_peak(&mut self) -> u64 {
         std::mem::replace(&mut self.backlog_max, self.backlog)
-    }
-
-    #[inline(always)]
-    pub(crate) fn count_sent(&mut self, size: u32) {
-        self.tx_packets += 1;
-        self.tx_bytes += u64::from(size);
     }
 }
