@@ -25,6 +25,12 @@ pub fn bring<T>(place: Option<&T>) {
     }
 }
 
+/// What lies at a place, whether or not there is anything: nothing is looked at.
+#[inline(always)]
+pub fn bring_at<T>(items: &[T], place: usize) {
+    prefetch(items.as_ptr().wrapping_add(place).cast());
+}
+
 /// One of them, or the first if there are not so many; nothing if there are none.
 ///
 /// For what is looked at of one kind and then of another, in no order: there is no branch in it that the processor would guess wrong.

@@ -116,10 +116,12 @@ impl EventQueue {
         self.send_scouts();
     }
 
-    /// The code of an event in line, so many places behind the first, if so many are there.
+    /// The codes of events in line, each so many places behind the first; none if fewer stand there than the first of these places says,
+    /// which is the largest.
     #[inline(always)]
-    pub fn coming(&self, place: usize) -> Option<u64> {
-        self.line.entries.get(self.line.first + place).map(|entry| entry.code)
+    pub fn coming<const PLACES: usize>(&self, places: [usize; PLACES]) -> Option<[u64; PLACES]> {
+        let waiting = self.line.entries.get(self.line.first..)?.get(..=places[0])?;
+        Some(places.map(|place| waiting[place].code))
     }
 
     /// Takes the first event in line if it is before `end`.

@@ -38,9 +38,9 @@ fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop:
             queue.scout::<2>();
             let is_long = queue.line_up(wanted);
             let coming = expected.len().min(wanted);
-            assert!(is_long == queue.coming(wanted - 1).is_some() && (coming == wanted || !is_long));
+            assert!(is_long == queue.coming([wanted - 1]).is_some() && (coming == wanted || !is_long));
             let code = next.map(|(_, code)| code);
-            assert!(queue.coming(0).is_none_or(|coming| Some(coming) == code));
+            assert!(queue.coming([0]).is_none_or(|[coming]| Some(coming) == code));
         }
         for &(delay, code) in pushed.by_ref().take(per_pop) {
             push(&mut queue, &mut expected, time.0 + delay, code);

@@ -2,10 +2,10 @@
 
 use crate::cell::Cell;
 use crate::event::Event;
-use crate::frame::{Carried, Content, Packet};
+use crate::frame::{Carried, Content, Packet, PacketId};
 use crate::wire::port::Port;
-use pauseframe_engine::memory::bring;
-use pauseframe_units::PortId;
+use pauseframe_engine::memory::bring_at;
+use pauseframe_units::{Id, PortId};
 
 /// How many events before its turn each step is taken.
 const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
@@ -16,106 +16,104 @@ impl Cell {
     /// A step for each of five events.
     #[inline(always)]
     pub(crate) fn look_far(&self) {
-        let event = |step: usize| self.near.queue.coming(STEPS[step]).map(Event::from_code);
-        if let Some(event) = event(0) {
-            self.bring_place(event);
-        }
-        if let Some(event) = event(1) {
-            self.bring_packet(event);
-        }
-        if let Some(event) = event(2) {
-            self.bring_way(event);
-        }
-        if let Some(Event::Arrive(port)) = event(3)
-            && let Some((state, packet)) = self.first_on_wire(port)
-        {
+        let Some([place, packet, way, next_place, last]) = self.near.queue.coming(STEPS) else { return };
+        self.bring_place(place);
+        self.bring_packet(packet);
+        self.bring_way(way);
+        if let Some((state, packet)) = self.arriving(next_place) {
             self.bring_next_place(state, packet);
         }
-        if let Some(Event::Arrive(port)) = event(4) {
-            self.bring_last(port);
+        if let Some((state, packet)) = self.arriving(last)
+            && !state.to.is_switch()
+            && let Some(to) = packet.to()
+        {
+            self.endpoints.bring_first_in_flight(to);
         }
     }
 
     /// The port, host or connection end that it is about.
     #[inline(always)]
-    fn bring_place(&self, event: Event) {
-        match event {
-            Event::TxDone(port) => {
-                bring(self.ports.ports.get(port));
-                bring(self.ports.slots.get(self.near.hot.slot(port, 0)));
+    fn bring_place(&self, code: u64) {
+        match Event::of_port(code) {
+            Some(Event::TxDone(port)) => {
+                self.bring_port_at(port);
+                self.bring_slot_at(port, 0);
             }
-            Event::Arrive(port) => {
-                bring(self.ports.ports.get(port));
-                bring(self.ports.ingress.accounts.get(self.near.hot.slot(port, 0)));
+            Some(Event::Arrive(port)) => {
+                self.bring_port_at(port);
+                let accounts = self.ports.ingress.accounts.as_slice();
+                if !accounts.is_empty() {
+                    bring_at(accounts, self.near.hot.slot(port, 0).index());
+                }
             }
+            _ => self.bring_other_place(code),
+        }
+    }
+
+    #[inline(never)]
+    fn bring_other_place(&self, code: u64) {
+        match Event::from_code(code) {
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.bring_host(host),
             Event::Timer(address) => self.endpoints.bring_place(address),
             _ => {}
         }
     }
 
-    /// The first packet on the wire, or of the highest class that waits.
+    /// The first packet on the wire, or of the highest class that waits, and its host.
     #[inline(always)]
-    fn bring_first(&self, event: Event) {
-        let (ports, packets) = (&self.ports, &self.near.packets);
-        let first = match event {
-            Event::TxDone(port) => {
-                let class = ports.ports[port].ready.checked_ilog2().unwrap_or(0) as u8;
-                ports.slots[self.near.hot.slot(port, class)].queue.head()
-            }
-            Event::Arrive(port) => ports.ports[port].in_flight.head(),
-            _ => None,
-        };
-        bring(first.and_then(|first| packets.at(first)));
-    }
-
-    /// The same, and what it meets: the last packet on the wire that it goes to, and its host.
-    #[inline(always)]
-    fn bring_packet(&self, event: Event) {
-        self.bring_first(event);
-        match event {
-            Event::TxDone(port) => {
-                let tail = self.ports.ports[port].in_flight.tail();
-                bring(tail.and_then(|tail| self.near.packets.at(tail)));
-                if let Some(host) = self.ports.ports[port].from.host() {
+    fn bring_packet(&self, code: u64) {
+        match Event::of_port(code) {
+            Some(Event::TxDone(port)) => {
+                let Some(state) = self.ports.ports.get(port) else { return };
+                let class = (state.ready | 1).ilog2() as u8;
+                if let Some(slot) = self.ports.slots.get(self.near.hot.slot(port, class)) {
+                    self.bring_packet_at(slot.queue.first());
+                }
+                if let Some(host) = state.from.host() {
                     self.endpoints.bring_host(host);
                 }
             }
-            Event::Timer(address) => self.endpoints.bring_end(address),
-            _ => {}
+            Some(Event::Arrive(port)) => {
+                if let Some(state) = self.ports.ports.get(port) {
+                    self.bring_packet_at(state.in_flight.first());
+                }
+            }
+            _ => self.bring_other_end(code),
+        }
+    }
+
+    #[inline(never)]
+    fn bring_other_end(&self, code: u64) {
+        if let Event::Timer(address) = Event::from_code(code) {
+            self.endpoints.bring_end(address);
         }
     }
 
     /// Where it is written where that packet goes.
     #[inline(always)]
-    fn bring_way(&self, event: Event) {
-        match event {
-            Event::TxDone(port) => {
-                if let Some(host) = self.ports.ports[port].from.host() {
+    fn bring_way(&self, code: u64) {
+        match Event::of_port(code) {
+            Some(Event::TxDone(port)) => {
+                if let Some(host) = self.ports.ports.get(port).and_then(|state| state.from.host()) {
                     self.endpoints.bring_first_in_line(host);
                 }
             }
-            Event::Arrive(port) => {
+            Some(Event::Arrive(port)) => {
                 let Some((state, packet)) = self.first_on_wire(port) else { return };
                 let Some(host) = state.to.host() else {
                     self.switching.paths.bring(packet.route, packet.hop);
                     return;
                 };
                 self.endpoints.bring_host(host);
-                self.bring_answer(port, packet);
+                // What a host answers leaves by the other direction of the same link.
+                self.bring_port_at(port.reverse());
+                self.bring_slot_at(port.reverse(), packet.class);
                 if let Content::Segment(Carried { to, .. }) = packet.content {
                     self.endpoints.bring_place(to);
                 }
             }
             _ => {}
         }
-    }
-
-    /// What a host answers leaves by the other direction of the same link.
-    #[inline(always)]
-    fn bring_answer(&self, port: PortId, packet: &Packet) {
-        bring(self.ports.ports.get(port.reverse()));
-        bring(self.ports.slots.get(self.near.hot.slot(port.reverse(), packet.class)));
     }
 
     /// The port that it leaves by, or the connection end that it is for.
@@ -126,41 +124,39 @@ impl Cell {
                 self.endpoints.bring_end(to);
             }
         } else if let Some(egress) = self.way(packet) {
-            bring(self.ports.ports.get(egress));
-            bring(self.ports.slots.get(self.near.hot.slot(egress, packet.class)));
+            self.bring_port_at(egress);
+            self.bring_slot_at(egress, packet.class);
         }
     }
 
-    /// The packet that it will stand behind, or what TCP knows of the packet that it acknowledges.
     #[inline(always)]
-    fn bring_last(&self, port: PortId) {
-        let Some((state, packet)) = self.first_on_wire(port) else { return };
-        if !state.to.is_switch() {
-            if let Some(to) = packet.to() {
-                self.endpoints.bring_first_in_flight(to);
-            }
-        } else if let Some(egress) = self.way(packet) {
-            self.bring_tail(egress);
-        }
+    fn bring_port_at(&self, port: PortId) {
+        bring_at(self.ports.ports.as_slice(), port.index());
     }
 
-    /// The last packet on the wire from `egress`, and of its queue if any waits.
     #[inline(always)]
-    fn bring_tail(&self, egress: PortId) {
-        let (packets, hot) = (&self.near.packets, &self.near.hot);
-        let Some(state) = self.ports.ports.get(egress) else { return };
-        bring(state.in_flight.tail().and_then(|tail| packets.at(tail)));
-        if let Some(class) = state.ready.checked_ilog2() {
-            let queue = self.ports.slots[hot.slot(egress, class as u8)].queue;
-            bring(queue.tail().and_then(|tail| packets.at(tail)));
+    fn bring_slot_at(&self, port: PortId, class: u8) {
+        bring_at(self.ports.slots.as_slice(), self.near.hot.slot(port, class).index());
+    }
+
+    #[inline(always)]
+    fn bring_packet_at(&self, packet: PacketId) {
+        if packet != PacketId::NONE {
+            bring_at(self.near.packets.as_slice(), packet.index());
         }
     }
 
-    /// The first packet on the wire from `port`.
+    /// The port that a frame is to arrive from, and the first packet on the wire there.
+    #[inline(always)]
+    fn arriving(&self, code: u64) -> Option<(&Port, &Packet)> {
+        let Some(Event::Arrive(port)) = Event::of_port(code) else { return None };
+        self.first_on_wire(port)
+    }
+
     #[inline(always)]
     fn first_on_wire(&self, port: PortId) -> Option<(&Port, &Packet)> {
-        let state = &self.ports.ports[port];
-        Some((state, &self.near.packets[state.in_flight.head()?]))
+        let state = self.ports.ports.get(port)?;
+        Some((state, self.near.packets.at(state.in_flight.first())?))
     }
 
     /// The port by which a packet leaves the switch that it comes to, where packets know their path.

@@ -53,7 +53,7 @@ impl Cell {
     /// The port of one event, the first packet of another, and where a frame goes that was seen some events ago.
     #[inline(always)]
     pub(crate) fn glance(&self, seen: Seen) -> Option<Seen> {
-        let [first, second] = STEPS.map(|step| self.near.queue.coming(step).unwrap_or(0));
+        let [first, second] = self.near.queue.coming(STEPS)?;
         self.bring_port(first);
         let frame = self.bring_frame(second)?;
         if let Some(end) = seen.end {

@@ -108,7 +108,8 @@ impl Sampler {
                 let index = plan.slot(port, class as u8);
                 let (slot, account) = (&ports.slots[index], view.account(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = ports.sent(port, class as u8, &near.hot).bytes as f64 - unsent.map_or(0.0, |service| service.bytes_left);
+                let sent = ports.sent(port, class as u8, &near.hot).bytes as f64
+                    - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
                 let (paused, _) = ports.paused_time(index, is_paused, now);
                 let last = &mut self.last_port[(number << plan.class_bits) + class];

@@ -48,7 +48,8 @@ impl Ports {
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
         let in_service = self.ports[port].left_in_service(near, now).filter(|service| service.class == class);
         // A frame takes whole picoseconds, rounded up; their sum does so once.
-        let ahead = in_service.map_or(Span::ZERO, |service| service.left) + self.counters.of(near.hot.slot(port, class)).cut_off;
+        let ahead = in_service.map_or(Span::ZERO, |service| service.left)
+            + self.counters.of(near.hot.slot(port, class)).cut_off;
         Span(begun.0.saturating_sub(ahead.0))
     }
 }
