@@ -9,9 +9,9 @@ use crate::settings::BufferPolicy;
 use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
 
-/// Ports from which on each pays (docs/performance.md). A 16-ary fat tree has 6,144, a 24-ary one 20,736.
+/// Ports from which on each pays (docs/performance.md). A 16-ary fat tree has 6,144, a 24-ary one 20,736, a 28-ary one 32,928.
 const GLANCE_FROM: usize = 5_000;
-const FAR_FROM: usize = 20_000;
+const FAR_FROM: usize = 25_000;
 
 /// How far a cell looks ahead: the larger its network, the farther off is what it touches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
