@@ -21,13 +21,16 @@ const IDLE: u8 = 0;
 const GIVEN: u8 = 1;
 const OVER: u8 = 2;
 
-/// Where a room is handed over.
+/// Where a room is handed over. The state that both sides look at again and again has cache lines of its own.
 struct Seat {
     /// `GIVEN`: the thread has it; `OVER`: no other will come.
-    state: AtomicU8,
+    state: Apart<AtomicU8>,
     work: Mutex<Option<(Box<Room>, Time)>>,
     done: Mutex<Option<Result<Box<Room>, String>>>,
 }
+
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// The threads.
 pub(crate) struct Crew {
@@ -43,7 +46,7 @@ impl Crew {
         let looks = looks(count + 1, cores);
         let seat = |_| {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
-            let seat = Arc::new(Seat { state: AtomicU8::new(IDLE), work, done });
+            let seat = Arc::new(Seat { state: Apart(AtomicU8::new(IDLE)), work, done });
             let (theirs, boss) = (Arc::clone(&seat), boss.clone());
             let thread = scope.spawn(move || theirs.serve(shield, &boss, looks));
             (seat, thread.thread().clone())
@@ -55,13 +58,13 @@ impl Crew {
     pub(crate) fn run(&mut self, rooms: &mut Vec<Box<Room>>, end: Time) -> Result<(), String> {
         for ((seat, thread), room) in self.seats.iter().zip(rooms.drain(1..)) {
             *seat.work.lock().unwrap_or_else(PoisonError::into_inner) = Some((room, end));
-            seat.state.store(GIVEN, Ordering::Release);
+            seat.state.0.store(GIVEN, Ordering::Release);
             thread.unpark();
         }
         rooms[0].run(end);
         let mut failed = None;
         for (seat, _) in &self.seats {
-            wait(self.looks, || seat.state.load(Ordering::Acquire) != GIVEN);
+            wait(self.looks, || seat.state.0.load(Ordering::Acquire) != GIVEN);
             match seat.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(Ok(room)) => rooms.push(room),
                 Some(Err(message)) => failed = failed.or(Some(message)),
@@ -75,8 +78,8 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for (seat, thread) in &self.seats {
-            wait(self.looks, || seat.state.load(Ordering::Acquire) != GIVEN);
-            seat.state.store(OVER, Ordering::Release);
+            wait(self.looks, || seat.state.0.load(Ordering::Acquire) != GIVEN);
+            seat.state.0.store(OVER, Ordering::Release);
             thread.unpark();
         }
     }
@@ -86,15 +89,15 @@ impl Seat {
     /// What the thread does.
     fn serve(&self, shield: Shield, boss: &Thread, looks: u32) {
         loop {
-            wait(looks, || self.state.load(Ordering::Acquire) != IDLE);
-            if self.state.load(Ordering::Acquire) == OVER {
+            wait(looks, || self.state.0.load(Ordering::Acquire) != IDLE);
+            if self.state.0.load(Ordering::Acquire) == OVER {
                 return;
             }
             if let Some((mut room, end)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let ran = shield(&mut || room.run(end));
                 *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.map(|()| room));
             }
-            self.state.store(IDLE, Ordering::Release);
+            self.state.0.store(IDLE, Ordering::Release);
             boss.unpark();
         }
     }

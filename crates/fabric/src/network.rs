@@ -206,7 +206,7 @@ impl Network {
     pub(crate) fn look_at_books(&mut self, shield: Shield) -> Result<(), Failed> {
         self.rooms.iter_mut().for_each(|room| room.take_in());
         let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
-        self.audit.set_next(view, self.rooms.iter().map(|room| room.tally.events).sum());
+        self.audit.set_next(view, self.rooms.iter().map(|room| room.told.events).sum());
         let look = |number| look_at_books(view, number);
         side_by_side(self.rooms.len(), shield, look).map_err(|message| Failed { message })
     }
@@ -224,6 +224,7 @@ impl Network {
         shield: Shield,
         watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
+        self.rooms.iter_mut().for_each(|room| room.tell());
         let (mut watched, mut turns) = (self.events(), 0);
         loop {
             if let Some(over) = self.traffic.over().filter(|over| *over <= self.reached) {
@@ -259,7 +260,7 @@ impl Network {
     }
 
     fn events(&self) -> u64 {
-        self.rooms.iter().map(|room| room.tally.events).sum()
+        self.rooms.iter().map(|room| room.told.events).sum()
     }
 
     fn ending(&self, now: Time, interrupted: bool) -> Ending {
@@ -269,8 +270,8 @@ impl Network {
     }
 
     /// When something happens next.
-    fn next_time(&mut self) -> Option<Time> {
-        let rooms = self.rooms.iter_mut().filter_map(|room| room.next_time()).min();
+    fn next_time(&self) -> Option<Time> {
+        let rooms = self.rooms.iter().filter_map(|room| room.told.next).min();
         let failures = self.failures.as_ref().and_then(Failures::next_time);
         [rooms, self.traffic.next_time(), failures, self.next_look()].into_iter().flatten().min()
     }
@@ -334,7 +335,7 @@ impl Network {
         }
         exchange(&mut self.rooms);
         // A single cell may have stopped before, to let the traffic react.
-        self.reached = self.rooms[0].cell.near.mail.end;
+        self.reached = self.rooms[0].told.end;
         self.hear_reports();
         let crowd = self.events() - before > CROWD;
         self.calm = if crowd { (self.calm / 2).max(1) } else { (self.calm * 2).min(CALM_MAX) };
@@ -343,7 +344,7 @@ impl Network {
 
     /// The traffic hears what hosts have told.
     fn hear_reports(&mut self) {
-        let reports = self.rooms.iter_mut().flat_map(|room| room.cell.near.mail.reports.drain(..));
+        let reports = self.rooms.iter_mut().flat_map(|room| room.told.reports.drain(..));
         let mut reports: Vec<Report> = reports.collect();
         reports.sort_by_key(|report| (report.at, report.address));
         self.traffic.hear(reports.into_iter());
@@ -367,8 +368,7 @@ impl Network {
         exchange(&mut self.rooms);
         for room in &mut self.rooms {
             room.take_in();
-            // Its arrival is planned, so nobody has to be told when that is.
-            room.cell.ports.border.take_first();
+            room.tell();
         }
         self.hear_reports();
         true
@@ -447,10 +447,9 @@ impl Network {
     }
 
     fn read_notes(&mut self) {
-        let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.near.notes.take_first_pause());
-        let first_pause = pauses.min();
-        if let (Some(detector), Some(pause)) = (&mut self.detector, first_pause) {
-            detector.watch(pause, self.reaction);
+        if let Some(detector) = &mut self.detector {
+            let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.near.notes.take_first_pause());
+            pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.reaction));
         }
         if self.capture_left > 0 {
             let frames = self.rooms.iter_mut().flat_map(|room| room.cell.ports.capture.frames.drain(..));
