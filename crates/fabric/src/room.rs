@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::order::{Addressed, Handout, Report};
-use crate::wire::border::Crossing;
+use crate::wire::border::Crossings;
 use pauseframe_engine::{Tally, run};
 use pauseframe_units::Time;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Room {
     pub(crate) orders: Vec<Addressed>,
     pub(crate) handouts: Vec<Arc<Handout>>,
     /// By cell: what has come from it.
-    inboxes: Vec<Vec<Crossing>>,
+    inboxes: Vec<Crossings>,
     pub(crate) told: Told,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Told {
 
 impl Room {
     pub(crate) fn new(mut cell: Cell, cells: usize) -> Room {
-        let inboxes = (0..cells).map(|_| Vec::new()).collect();
+        let inboxes = (0..cells).map(|_| Crossings::default()).collect();
         cell.ports.border.open(cells);
         let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
         Room { cell, tally, orders, handouts, inboxes, told: Told::default() }

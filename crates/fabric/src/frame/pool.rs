@@ -123,25 +123,30 @@ impl PacketPool {
         self.options[options.0 as usize]
     }
 
-    /// Puts a copy of a packet from another pool in its place, with its options.
-    pub(crate) fn adopt(&mut self, mut packet: Packet, options: Options) -> PacketId {
-        if let Content::Segment(carried) = &mut packet.content {
-            carried.options = self.add_options(options);
+    /// Puts a copy of a packet from another pool in its place, with its options, which it names by their place among these.
+    pub(crate) fn adopt(&mut self, mut packet: Packet, options: &[Options]) -> PacketId {
+        if let Content::Segment(carried) = &mut packet.content
+            && carried.options != OptionsId::NONE
+        {
+            carried.options = self.add_options(options[carried.options.0 as usize]);
         }
         self.add(packet)
     }
 
-    /// A copy of a packet with its options, which are the copy's from now on.
-    pub(crate) fn part_with(&mut self, index: PacketId) -> (Packet, Options) {
-        let packet = self[index];
-        let Content::Segment(Carried { options, .. }) = packet.content else {
-            return (packet, Options::None);
-        };
-        let taken = self.take_options(options);
-        if let Content::Segment(carried) = &mut self[index].content {
-            carried.options = OptionsId::NONE;
+    /// A copy of a packet; its options, if it has any, are the copy's from now on and go to the end of these.
+    pub(crate) fn part_with(&mut self, index: PacketId, options: &mut Vec<Options>) -> Packet {
+        let mut copy = self[index];
+        if let Content::Segment(carried) = &mut copy.content
+            && carried.options != OptionsId::NONE
+        {
+            let taken =
+                self.take_options(std::mem::replace(&mut carried.options, OptionsId(options.len() as u32)));
+            options.push(taken);
+            if let Content::Segment(stays) = &mut self[index].content {
+                stays.options = OptionsId::NONE;
+            }
         }
-        (packet, taken)
+        copy
     }
 
     /// The segment that a packet carries.

@@ -8,15 +8,28 @@ use crate::frame::Packet;
 use pauseframe_transport::Options;
 use pauseframe_units::{PortId, Time};
 
-/// A frame that crosses from one cell to another.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Crossing {
-    /// The port that sent it.
-    pub(super) port: PortId,
-    pub(super) packet: Packet,
-    pub(super) options: Options,
-    /// It is in the file of captured packets.
-    pub(super) written: bool,
+/// Frames that cross from one cell to another, in the order in which they have left.
+///
+/// One core writes them and another reads them, so they are as small as they can be: a cache line each, and what few of them have beside it.
+#[derive(Debug, Default)]
+pub(crate) struct Crossings {
+    /// The ports that sent them.
+    pub(super) ports: Vec<PortId>,
+    pub(super) packets: Vec<Packet>,
+    /// Their variable options, which they name by the place here.
+    pub(super) options: Vec<Options>,
+    /// Where frames are captured: whether each is in the file.
+    pub(super) written: Vec<bool>,
+}
+
+impl Crossings {
+    pub(super) fn clear(&mut self) {
+        let Crossings { ports, packets, options, written } = self;
+        ports.clear();
+        packets.clear();
+        options.clear();
+        written.clear();
+    }
 }
 
 /// What goes to other cells.
@@ -25,7 +38,7 @@ pub(crate) struct Border {
     /// Wires that end in others.
     pub(super) cut: usize,
     /// By cell: what has left for it in this window.
-    outboxes: Vec<Vec<Crossing>>,
+    outboxes: Vec<Crossings>,
     /// The first arrival of what has left.
     first: Option<Time>,
 }
@@ -33,18 +46,17 @@ pub(crate) struct Border {
 impl Border {
     /// There are so many cells.
     pub(crate) fn open(&mut self, cells: usize) {
-        self.outboxes.resize_with(cells, Vec::new);
+        self.outboxes.resize_with(cells, Crossings::default);
     }
 
-    /// A frame leaves for a cell.
-    pub(super) fn send(&mut self, to: u16, crossing: Crossing) {
-        let at = crossing.packet.at;
+    /// Where a frame is put that leaves for a cell, where it arrives at `at`.
+    pub(super) fn send(&mut self, to: u16, at: Time) -> &mut Crossings {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
-        self.outboxes[usize::from(to)].push(crossing);
+        &mut self.outboxes[usize::from(to)]
     }
 
     /// What has left for a cell, to be changed for an empty box.
-    pub(crate) fn outbox(&mut self, to: usize) -> &mut Vec<Crossing> {
+    pub(crate) fn outbox(&mut self, to: usize) -> &mut Crossings {
         &mut self.outboxes[to]
     }
 

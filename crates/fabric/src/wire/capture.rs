@@ -114,7 +114,7 @@ impl Capture {
         Capture { wanted, left: limit, ..Capture::default() }
     }
 
-    fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         !self.wanted.is_empty()
     }
 

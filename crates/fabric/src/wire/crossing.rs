@@ -1,7 +1,7 @@
 //! Frames that leave a cell, and those that come: see `border.rs`.
 
 use super::Ports;
-use super::border::Crossing;
+use super::border::Crossings;
 use crate::frame::{Content, Packet};
 use crate::near::Near;
 use pauseframe_engine::memory::bring;
@@ -21,13 +21,13 @@ impl Ports {
     }
 
     /// Takes in what others have sent, and empties the box that it came in.
-    pub(crate) fn take_in(&mut self, inbox: &mut Vec<Crossing>, near: &mut Near) {
-        for turn in 0..inbox.len() {
+    pub(crate) fn take_in(&mut self, inbox: &mut Crossings, near: &mut Near) {
+        for turn in 0..inbox.ports.len() {
             self.bring_coming(inbox, turn, near);
             near.packets.bring_free(AHEAD[1]);
-            let Crossing { port, packet, options, written } = inbox[turn];
-            let index = near.packets.adopt(packet, options);
-            self.capture.set_written(index, written);
+            let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
+            let index = near.packets.adopt(packet, &inbox.options);
+            self.capture.set_written(index, inbox.written.get(turn).copied().unwrap_or(false));
             self.ports[port].follow(port, index, packet.at, near);
         }
         inbox.clear();
@@ -35,9 +35,9 @@ impl Ports {
 
     /// Brings near what the frames behind the one whose turn it is will need: the wire, then what is last on it.
     #[inline(always)]
-    fn bring_coming(&self, inbox: &[Crossing], turn: usize, near: &Near) {
-        bring(inbox.get(turn + AHEAD[0]).and_then(|crossing| self.ports.get(crossing.port)));
-        let chain = |ahead: usize| Some(self.ports[inbox.get(turn + ahead)?.port].in_flight);
+    fn bring_coming(&self, inbox: &Crossings, turn: usize, near: &Near) {
+        bring(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
+        let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
         bring(chain(AHEAD[1]).and_then(|chain| near.packets.at(chain.tail()?)));
     }
 }

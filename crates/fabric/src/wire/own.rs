@@ -7,7 +7,6 @@
 //!
 //! Only `cell.rs`, and the network between two windows, make such a borrow: it takes the ports of the whole cell.
 
-use super::border::Crossing;
 use super::counters::{Counters, Received, SwitchCounters};
 use super::damage::BadWire;
 use super::ingress::{Account, Asker};
@@ -304,10 +303,14 @@ impl NodePorts<'_> {
 
     /// A copy of a frame that goes on the wire leaves for the cell where that ends, with its options.
     pub(super) fn hand_over(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        let (packet, options) = near.packets.part_with(index);
-        let written = self.all.capture.has_written(index);
         let to = self.port(port).beyond;
-        self.all.border.send(to, Crossing { port: port.0, packet, options, written });
+        let Ports { border, capture, .. } = &mut *self.all;
+        let outbox = border.send(to, near.packets[index].at);
+        outbox.ports.push(port.0);
+        outbox.packets.push(near.packets.part_with(index, &mut outbox.options));
+        if capture.is_on() {
+            outbox.written.push(capture.has_written(index));
+        }
     }
 
     /// How unsteady the wire is, if it is.
