@@ -45,6 +45,7 @@ impl Room {
 
     /// Lets happen what happens before `end`.
     pub(crate) fn run(&mut self, end: Time) {
+        self.cell.ports.border.bring_room();
         self.take_in();
         self.cell.near.mail.end = end;
         run(&mut self.cell, &mut self.tally);

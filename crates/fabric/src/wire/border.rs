@@ -5,6 +5,7 @@
 //! on the wire here: it says what is in service. A wire that is not cut costs a hop nothing.
 
 use crate::frame::Packet;
+use pauseframe_engine::memory::bring_room;
 use pauseframe_transport::Options;
 use pauseframe_units::{PortId, Time};
 
@@ -22,7 +23,25 @@ pub(crate) struct Crossings {
     pub(super) written: Vec<bool>,
 }
 
+/// So many places ahead, a place in a box is asked from the core that has read it last: from one with another third-level cache it takes
+/// as long as several hops.
+const AHEAD: usize = 8;
+
 impl Crossings {
+    #[inline]
+    pub(super) fn push(&mut self, port: PortId, packet: Packet) {
+        bring_room(&self.ports, 2 * AHEAD);
+        bring_room(&self.packets, AHEAD);
+        self.ports.push(port);
+        self.packets.push(packet);
+    }
+
+    /// Asks for the first places.
+    fn bring_room(&self) {
+        bring_room(&self.ports, 0);
+        (0..AHEAD).for_each(|place| bring_room(&self.packets, place));
+    }
+
     pub(super) fn clear(&mut self) {
         let Crossings { ports, packets, options, written } = self;
         ports.clear();
@@ -47,6 +66,11 @@ impl Border {
     /// There are so many cells.
     pub(crate) fn open(&mut self, cells: usize) {
         self.outboxes.resize_with(cells, Crossings::default);
+    }
+
+    /// A window begins.
+    pub(crate) fn bring_room(&self) {
+        self.outboxes.iter().for_each(Crossings::bring_room);
     }
 
     /// Where a frame is put that leaves for a cell, where it arrives at `at`.

@@ -4,7 +4,7 @@ use super::Ports;
 use super::border::Crossings;
 use crate::frame::{Content, Packet};
 use crate::near::Near;
-use pauseframe_engine::memory::bring;
+use pauseframe_engine::memory::{bring, bring_at};
 use pauseframe_units::PortId;
 
 /// How many frames before its turn each step is taken.
@@ -36,6 +36,7 @@ impl Ports {
     /// Brings near what the frames behind the one whose turn it is will need: the wire, then what is last on it.
     #[inline(always)]
     fn bring_coming(&self, inbox: &Crossings, turn: usize, near: &Near) {
+        bring_at(&inbox.packets, turn + AHEAD[1]);
         bring(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
         bring(chain(AHEAD[1]).and_then(|chain| near.packets.at(chain.tail()?)));

@@ -306,8 +306,8 @@ impl NodePorts<'_> {
         let to = self.port(port).beyond;
         let Ports { border, capture, .. } = &mut *self.all;
         let outbox = border.send(to, near.packets[index].at);
-        outbox.ports.push(port.0);
-        outbox.packets.push(near.packets.part_with(index, &mut outbox.options));
+        let packet = near.packets.part_with(index, &mut outbox.options);
+        outbox.push(port.0, packet);
         if capture.is_on() {
             outbox.written.push(capture.has_written(index));
         }
