@@ -1,6 +1,6 @@
 //! Threads for cells: each window every cell but the first is handed to a thread of its own, and comes back when it has run.
 //!
-//! Windows are short, so who waits spins a little before it sleeps.
+//! Windows are short, so who waits spins a little before it sleeps; less where that has been in vain.
 
 use crate::room::Room;
 use pauseframe_units::Time;
@@ -14,8 +14,10 @@ pub type Shield = fn(&mut dyn FnMut()) -> Result<(), String>;
 /// So many looks before going to sleep: some tenths of a millisecond, as the cells of a large fabric differ in a window. To sleep and be
 /// woken costs about as much in a virtual machine (docs/performance.md).
 const LOOKS: u32 = 1 << 14;
-/// Where there are fewer cores than cells, who looks keeps another cell from its core.
+/// Where there are fewer cores than cells, or others want them, who looks keeps from its core whom it waits for.
 const LOOKS_IN_TURN: u32 = 1 << 6;
+/// Who has looked in vain looks no more than [`LOOKS_IN_TURN`] the next two times, then four, and so on up to this power of two.
+const IN_VAIN_MOST: u32 = 8;
 
 const IDLE: u8 = 0;
 const GIVEN: u8 = 1;
@@ -35,7 +37,7 @@ struct Apart<T>(T);
 /// The threads.
 pub(crate) struct Crew {
     seats: Vec<(Arc<Seat>, Thread)>,
-    looks: u32,
+    patience: Patience,
 }
 
 impl Crew {
@@ -43,15 +45,15 @@ impl Crew {
         #[expect(clippy::disallowed_methods, reason = "to be woken; no result depends on it")]
         let boss = std::thread::current();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let looks = looks(count + 1, cores);
+        let patience = Patience::new(count + 1, cores);
         let seat = |_| {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
             let seat = Arc::new(Seat { state: Apart(AtomicU8::new(IDLE)), work, done });
             let (theirs, boss) = (Arc::clone(&seat), boss.clone());
-            let thread = scope.spawn(move || theirs.serve(shield, &boss, looks));
+            let thread = scope.spawn(move || theirs.serve(shield, &boss, patience));
             (seat, thread.thread().clone())
         };
-        Crew { seats: (0..count).map(seat).collect(), looks }
+        Crew { seats: (0..count).map(seat).collect(), patience }
     }
 
     /// Runs all rooms up to `end`, the first one here. What failed is the error, of the first room in which something did.
@@ -64,7 +66,7 @@ impl Crew {
         rooms[0].run(end);
         let mut failed = None;
         for (seat, _) in &self.seats {
-            wait(self.looks, || seat.state.0.load(Ordering::Acquire) != GIVEN);
+            self.patience.wait(|| seat.state.0.load(Ordering::Acquire) != GIVEN);
             match seat.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(Ok(room)) => rooms.push(room),
                 Some(Err(message)) => failed = failed.or(Some(message)),
@@ -78,7 +80,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for (seat, thread) in &self.seats {
-            wait(self.looks, || seat.state.0.load(Ordering::Acquire) != GIVEN);
+            self.patience.wait(|| seat.state.0.load(Ordering::Acquire) != GIVEN);
             seat.state.0.store(OVER, Ordering::Release);
             thread.unpark();
         }
@@ -87,9 +89,9 @@ impl Drop for Crew {
 
 impl Seat {
     /// What the thread does.
-    fn serve(&self, shield: Shield, boss: &Thread, looks: u32) {
+    fn serve(&self, shield: Shield, boss: &Thread, mut patience: Patience) {
         loop {
-            wait(looks, || self.state.0.load(Ordering::Acquire) != IDLE);
+            patience.wait(|| self.state.0.load(Ordering::Acquire) != IDLE);
             if self.state.0.load(Ordering::Acquire) == OVER {
                 return;
             }
@@ -101,11 +103,6 @@ impl Seat {
             boss.unpark();
         }
     }
-}
-
-/// How often one of so many cells looks whether its turn has come.
-fn looks(cells: usize, cores: usize) -> u32 {
-    if cells <= cores { LOOKS } else { LOOKS_IN_TURN }
 }
 
 /// Does `work` for each number below `count`, for all but the first on threads that end with it: for what comes seldom. What failed is
@@ -124,16 +121,57 @@ pub(crate) fn side_by_side(count: usize, shield: Shield, work: impl Fn(usize) + 
     })
 }
 
-/// Waits until `over`: a little awake, then asleep until somebody unparks this thread.
-fn wait(looks: u32, over: impl Fn() -> bool) {
-    for _ in 0..looks {
-        if over() {
+/// How often who waits looks before it sleeps.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    looks: u32,
+    /// How often in a row all looks were in vain.
+    in_vain: u32,
+    /// So many times it does not look that often.
+    sobered: u32,
+}
+
+impl Patience {
+    /// Of one of so many cells.
+    fn new(cells: usize, cores: usize) -> Patience {
+        let looks = if cells <= cores { LOOKS } else { LOOKS_IN_TURN };
+        Patience { looks, in_vain: 0, sobered: 0 }
+    }
+
+    /// How often it looks this time.
+    fn next_looks(&mut self) -> u32 {
+        match self.sobered.checked_sub(1) {
+            Some(left) => {
+                self.sobered = left;
+                LOOKS_IN_TURN
+            }
+            None => self.looks,
+        }
+    }
+
+    /// What came of so many looks.
+    fn learn(&mut self, looks: u32, in_vain: bool) {
+        if looks < self.looks {
             return;
         }
-        std::hint::spin_loop();
+        self.in_vain = if in_vain { (self.in_vain + 1).min(IN_VAIN_MOST) } else { 0 };
+        self.sobered = if in_vain { 1 << self.in_vain } else { 0 };
     }
-    while !over() {
-        std::thread::park();
+
+    /// Waits until `over`: a little awake, then asleep until somebody unparks this thread.
+    fn wait(&mut self, over: impl Fn() -> bool) {
+        let looks = self.next_looks();
+        for _ in 0..looks {
+            if over() {
+                self.learn(looks, false);
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.learn(looks, true);
+        while !over() {
+            std::thread::park();
+        }
     }
 }
 
@@ -144,7 +182,24 @@ mod tests {
     /// Eight cells on two cores took twenty times as long while all of them looked.
     #[test]
     fn who_would_keep_another_from_its_core_sleeps_soon() {
+        let looks = |cells, cores| Patience::new(cells, cores).next_looks();
         assert_eq!((looks(2, 2), looks(1, 1)), (LOOKS, LOOKS));
         assert!(looks(3, 2) < LOOKS / 100 && looks(8, 2) < LOOKS / 100);
+    }
+
+    /// Two runs on two threads each took 17 times as long side by side on two cores as one of them alone.
+    #[test]
+    fn who_looks_in_vain_looks_ever_less_often() {
+        let mut patience = Patience::new(2, 2);
+        let mut long = |in_vain| {
+            let looks = patience.next_looks();
+            patience.learn(looks, in_vain);
+            looks == LOOKS
+        };
+        assert!((0..1_000).all(|_| long(false)), "nothing is in vain");
+        let often = (0..10_000).filter(|_| long(true)).count();
+        assert!((30..60).contains(&often), "{often}");
+        let sober = (0..1_000).position(|_| long(false)).expect("it tries again");
+        assert!(sober <= 256 && (0..100).all(|_| long(false)), "once it pays, as ever");
     }
 }
