@@ -43,22 +43,28 @@ impl Fifo {
     /// Appends a packet; true if the chain was empty.
     #[inline]
     pub(crate) fn push(&mut self, pool: &mut PacketPool, index: PacketId) -> bool {
-        self.append(pool, index).is_none()
+        self.push_and_tell(pool, index, |_| {})
     }
 
-    /// Appends a packet; the one that it stands behind, if there is one.
-    #[inline]
-    pub(crate) fn append<'p>(&mut self, pool: &'p mut PacketPool, index: PacketId) -> Option<&'p mut Packet> {
+    /// The same; the packet that it stands behind is told, if there is one.
+    #[inline(always)]
+    pub(crate) fn push_and_tell(
+        &mut self,
+        pool: &mut PacketPool,
+        index: PacketId,
+        tell: impl FnOnce(&mut Packet),
+    ) -> bool {
         pool[index].next = PacketId::NONE;
-        let (was_empty, last) = (self.is_empty(), self.tail);
-        self.tail = index;
+        let was_empty = self.is_empty();
         if was_empty {
             self.head = index;
-            return None;
+        } else {
+            let last = &mut pool[self.tail];
+            last.next = index;
+            tell(last);
         }
-        let last = &mut pool[last];
-        last.next = index;
-        Some(last)
+        self.tail = index;
+        was_empty
     }
 
     /// Puts a packet before all others.

@@ -212,6 +212,10 @@ impl NodePorts<'_> {
             state.ready &= !(1 << class);
         }
         let size = u32::from(packet.size);
+        state.count_sent(size);
+        if class > 0 {
+            slot.sent += Amount::packet(size);
+        }
         let waited = slot.leave(u64::from(size), near.now());
         if let Some(switch) = switch {
             switch.leave(u64::from(size));
@@ -219,8 +223,7 @@ impl NodePorts<'_> {
         if !waited {
             near.plan.overdrawn("backlog", port.id());
         }
-        self.count_sent(port, class, size, &near.hot);
-        (index, self.port_mut(port))
+        (index, state)
     }
 
     /// A packet that waited is taken out from amid its queue.
@@ -265,8 +268,11 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, near: &mut Near) {
         let size = u32::from(near.packets[index].size);
-        self.count_sent(port, class, size, &near.hot);
+        if class > 0 {
+            self.slot_mut(port.slot(class, &near.hot)).sent += Amount::packet(size);
+        }
         let state = self.port_mut(port);
+        state.count_sent(size);
         if state.special {
             // A token bucket asks since when it waits.
             near.packets[index].at = near.now();

@@ -52,6 +52,13 @@ impl Port {
         self.ready & !self.paused
     }
 
+    /// A packet is sent, of whatever class.
+    #[inline(always)]
+    pub(super) fn count_sent(&mut self, size: u32) {
+        self.tx_packets += 1;
+        self.tx_bytes += u64::from(size);
+    }
+
     /// Whether anything could be sent now.
     #[inline(always)]
     pub(crate) fn has_work(&self) -> bool {
@@ -97,9 +104,8 @@ impl Port {
     /// A frame follows those on the wire: the first has an event, each tells when the one behind it arrives.
     #[inline(always)]
     pub(super) fn follow(&mut self, port: PortId, index: PacketId, arrival: Time, near: &mut Near) {
-        match self.in_flight.append(&mut near.packets, index) {
-            Some(last) => last.at = arrival,
-            None => near.schedule(arrival, Event::Arrive(port)),
+        if self.in_flight.push_and_tell(&mut near.packets, index, |last| last.at = arrival) {
+            near.schedule(arrival, Event::Arrive(port));
         }
     }
 

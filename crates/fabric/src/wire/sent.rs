@@ -28,18 +28,6 @@ impl Ports {
 }
 
 impl NodePorts<'_> {
-    /// A packet of `class` is sent.
-    #[inline(always)]
-    pub(super) fn count_sent(&mut self, port: OwnPort, class: u8, size: u32, hot: &Hot) {
-        let state = self.port_mut(port);
-        state.tx_packets += 1;
-        state.tx_bytes += u64::from(size);
-        if class > 0 {
-            let slot = self.slot_mut(port.slot(class, hot));
-            slot.sent += Amount::packet(size);
-        }
-    }
-
     /// What was taken from the queue of `class` was not sent.
     pub(crate) fn count_unsent(&mut self, port: OwnPort, class: u8, size: u32, hot: &Hot) {
         let state = self.port_mut(port);
