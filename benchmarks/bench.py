@@ -113,8 +113,7 @@ def main() -> None:
         for name in names:
             for which, python in enumerate(pythons):
                 for threads in thread_counts(name) if which == 0 else (1,):
-                    more = ("--threads", str(threads)) if which == 0 else ()
-                    summary = run(python, HERE / f"{name}.toml", *more)
+                    summary = run(python, HERE / f"{name}.toml", "--threads", str(threads))
                     results.setdefault((name, which, threads), []).append(summary)
     speeds(results, names, len(pythons))
     sizes(results)
