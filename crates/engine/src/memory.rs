@@ -107,9 +107,9 @@ fn ask_for_large_pages<T>(room: &mut [MaybeUninit<T>]) {
 )]
 pub fn bring_room<T>(items: &[T], behind: usize) {
     let place = items.as_ptr().wrapping_add(items.len() + behind);
-    // (`_mm_prefetch` becomes a read where a build is for all processors of the kind.)
+    // `_mm_prefetch` would fetch it to be read only, in a build for all processors of this kind.
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which neither faults nor changes anything, whatever the address; processors that know it not take it for none.
+    // SAFETY: a hint, which neither faults nor changes anything, whatever the address; to processors without it, it is a no-op.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags));
     }
