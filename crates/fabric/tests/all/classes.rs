@@ -58,6 +58,27 @@ fn sent(network: &Network, topology: &Topology, now: Time, code_point: u8) -> u6
     of.map_or(0, |report| report.tx_bytes)
 }
 
+/// Each class counts what was sent in it, to the byte, whether it met an idle port or waited: the first of them is counted as what the others
+/// leave of the port's sum.
+#[test]
+fn each_class_counts_its_own_bytes() {
+    let (topology, flows) = many_to_one(3, 1, 1);
+    let packets = [100, 70, 30];
+    let flows: Vec<_> =
+        flows.iter().zip(packets).map(|(flow, count)| FlowSpec { size: count * MSS, ..*flow }).collect();
+    let settings = with_priorities(settings(config()), &config(), &[0, 2, 5]);
+    let (network, ending) = run(&topology, &settings, &flows);
+    // A packet of priority 0 has no tag.
+    let bytes = [(0, FRAME), (2, TAGGED), (5, TAGGED)];
+    for ((code_point, size), count) in bytes.into_iter().zip(packets) {
+        assert_eq!(sent(&network, &topology, ending.now, code_point), count * size, "priority {code_point}");
+    }
+    let reports = network.port_reports(ending.now);
+    let nic = |host| reports.iter().find(|r| r.port == port(&topology, host, "switch")).expect("it has sent");
+    let of_nics = ["host1", "host2", "host3"].map(|host| (nic(host).tx_packets, nic(host).priority));
+    assert_eq!(of_nics, [(100, priority(0)), (70, priority(2)), (30, priority(5))]);
+}
+
 #[test]
 fn ets_divides_a_link_as_it_says() {
     // 1230 ns a packet: about 1600 packets.
