@@ -44,6 +44,15 @@ impl PacketPool {
         }
     }
 
+    /// The same for a packet that has parted with its options ([`Self::part_with`]): it need not be looked at, and lies far.
+    #[inline]
+    pub(crate) fn remove_parted(&mut self, index: PacketId) {
+        let parted =
+            |content| !matches!(content, Content::Segment(carried) if carried.options != OptionsId::NONE);
+        debug_assert!(parted(self[index].content), "its options would be lost");
+        self.free.push(index);
+    }
+
     /// The frame becomes another: what it carried is no more.
     pub(crate) fn spoil(&mut self, index: PacketId, content: Content) {
         if let Content::Segment(Carried { options, .. }) = self[index].content {

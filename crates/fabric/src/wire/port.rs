@@ -112,9 +112,9 @@ impl Port {
     /// The same on a wire that ends in another cell: the frame is alone on it here, and makes no event.
     pub(super) fn serve_beyond(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
         self.occupy(index, delay, near);
-        let before = self.in_flight.pop(&near.packets).expect("the last frame that left has stayed");
-        near.packets.remove(before);
+        let before = std::mem::replace(&mut self.in_flight, Fifo::EMPTY);
         self.in_flight.push(&mut near.packets, index);
+        near.packets.remove_parted(before.head().expect("the last frame that left has stayed"));
         self.expect_next(port, near);
     }
 
