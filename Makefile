@@ -3,27 +3,26 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CHECKED := python tests benchmarks calibration .ci
+CHECKED := python tests benchmarks calibration tools
 RUST   := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
-LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
+LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test check docs dist generate notices bench calibrate pitfalls recount switches clean
+.PHONY: help build demo test check docs dist generate bench calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
 	@echo "make test    every test"
 	@echo "make build   $(BIN)/pauseframe"
-	@echo "make check   formatting, lints, types, stubs, notices of third parties"
+	@echo "make check   formatting, lints, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
-	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
 	@echo "make recount  docs/validation/papers.md, after new verdicts"
-	@echo "make switches  what claims hang on: the runs of .ci/switches.toml that are not kept yet"
+	@echo "make switches  what claims hang on: the runs of tools/switches.toml that are not kept yet"
 	@echo "make bench   speed and memory, instructions per packet hop"
 
 build: $(STAMP)/core
@@ -41,33 +40,29 @@ check: $(STAMP)/dev
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
-	$(BIN)/python .ci/notices.py --check
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
 docs: $(STAMP)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: $(STAMP)/dev
-	.ci/dist
+	tools/dist
 
 # What follows from the declarations of keys and columns; a test compares.
 generate: $(STAMP)/dev
-	$(BIN)/python .ci/generate.py
-
-notices: $(STAMP)/dev
-	$(BIN)/python .ci/notices.py
+	$(BIN)/python tools/generate.py
 
 bench: build
 	$(BIN)/python benchmarks/bench.py
 
 recount: $(STAMP)/dev
-	$(BIN)/python .ci/recount.py
+	$(BIN)/python tools/recount.py
 
 switches: $(STAMP)/dev
-	$(BIN)/python .ci/switches.py
+	$(BIN)/python tools/switches.py
 
 pitfalls: $(STAMP)/dev
-	$(BIN)/python .ci/pitfalls.py
+	$(BIN)/python tools/pitfalls.py
 
 calibrate: $(STAMP)/dev
 	$(BIN)/python calibration/calibrate.py

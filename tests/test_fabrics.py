@@ -411,7 +411,7 @@ def test_help_has_examples():
 def test_fig14_is_judged(tmp_path):
     experiments = tmp_path / "experiments"
     (experiments / "bolt").mkdir(parents=True)
-    shipped = Path(__file__).parents[1] / "experiments" / "bolt"
+    shipped = Path(__file__).parents[1] / "python/pauseframe/experiments" / "bolt"
     small = (shipped / "fig14.toml").read_text().replace("pauseframe.reproduce.fig14:points", "small_fig14:points")
     (experiments / "bolt" / "fig14.toml").write_text(small)
     (experiments / "bolt" / "paper.toml").write_text((shipped / "paper.toml").read_text())
