@@ -9,11 +9,12 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test check docs dist generate bench calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers check docs dist generate bench calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
-	@echo "make test    every test"
+	@echo "make test    every test but the papers' experiments"
+	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make build   $(BIN)/pauseframe"
 	@echo "make check   formatting, lints, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
@@ -33,6 +34,9 @@ demo: build
 test: $(STAMP)/dev
 	cargo test --config "$(LIMIT)" --workspace --exclude pauseframe-python
 	$(BIN)/python -m pytest
+
+test-papers: $(STAMP)/dev
+	$(BIN)/python -m pytest -m papers
 
 check: $(STAMP)/dev
 	cargo fmt --all --check

@@ -557,6 +557,7 @@ def store(tmp_path_factory):
     return tmp_path_factory.mktemp("reproduce")
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize("name", [one.id for one in find_experiments() if one.spec.claims])
 def test_the_verdicts_of_the_papers(name, store):
     """Every experiment at its reduced size, one seed of those that are known. A changed verdict fails, with the numbers
@@ -565,6 +566,7 @@ def test_the_verdicts_of_the_papers(name, store):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.papers
 def test_pitfalls_show_what_comes_out(store):
     """The page and its figures are those that `make pitfalls` would write now."""
     pitfalls = runpy.run_path(str(ROOT / "tools" / "pitfalls.py"))
