@@ -12,7 +12,7 @@ mod routes;
 mod transports;
 
 pub(crate) use checks::size as buffer_size;
-pub use explain::{Explained, expanded, explained};
+pub use explain::{Explained, expanded, explained, stack_of};
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};

@@ -2,7 +2,7 @@
 
 use super::congestion_control::congestion_control;
 use crate::presets::PRESETS;
-use crate::stacks::{self, STACKS};
+use crate::stacks::STACKS;
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -24,12 +24,13 @@ const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
 
 table! {
-    /// TCP: a preset's row (`pauseframe presets`) with what is changed in it
+    /// TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
+    /// have the defaults below
     pub struct TransportSpec {
-        /// Values of an operating system, below the preset's
-        stack: String = or_row_below(STACKS, stacks::NONE);
         /// Row of values below the file's own
         preset: String = or_row(PRESETS, PRESETS[0].name);
+        /// Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise
+        stack: String = or_row_below(STACKS, STACKS[0].name);
         /// Congestion control, with its constants as keys of their own
         congestion_control: CongestionControlConfig = by(congestion_control);
         /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
