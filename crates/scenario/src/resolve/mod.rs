@@ -212,6 +212,15 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         let switches = (lossless.as_slice(), &switch);
         transports::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
+    for transport in &mut transports {
+        let runs_on_it = |workload: &&Partial| {
+            workload.transport == transport.name
+                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+        };
+        if let Some(application) = workloads.iter().find(runs_on_it) {
+            transports::settle_small_segments(ledger, transport, &application.name);
+        }
+    }
     checks::host_names(ledger, &host, hosts.as_ref());
     checks::steady_links(ledger, &host, &switch);
     checks::workloads(ledger, &workloads);

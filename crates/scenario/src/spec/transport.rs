@@ -205,7 +205,8 @@ table! {
             t.check(able, "send_buffer_max", message, "raise it, or lower send_buffer_initial");
         };
         /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
-        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
+        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
+        /// application unless the file says otherwise
         #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
         /// A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues

@@ -48,6 +48,34 @@ fn the_default_is_cubic_on_linux() {
     assert_eq!(origin("preset = \"pfabric\"\nstack = \"linux\"", "rack").0, "true");
 }
 
+/// Applications that pass messages switch Nagle's algorithm off; a file that asks for it has it.
+#[test]
+fn applications_set_tcp_nodelay() {
+    let small_segments = |rest: &str| {
+        let text = format!(
+            "topology = {{ kind = \"star\", hosts = 4 }}\n{rest}\n[[workload]]\nkind = \"application\"\n\
+             transport = \"mpi\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"1 MB\"\n\
+             [[workload]]\nkind = \"permutation\"\nsize = \"1 MB\"\n"
+        );
+        let input =
+            Input { text: &text, base_dir: Path::new("."), file_name: "a.toml", overrides: &[], seed: None };
+        let resolved = resolve(&input).expect("a good scenario");
+        let of = |path: &str| {
+            let entry = resolved.explain().iter().find(|entry| entry.path == path).expect("the key");
+            (entry.value.clone(), entry.origin.to_string())
+        };
+        (of("transport.small_segments"), of("transports.mpi.small_segments"))
+    };
+    let (of_flows, of_ranks) = small_segments("[transports.mpi]");
+    assert_eq!(of_flows, ("\"nagle\"".into(), "stack linux".into()));
+    let why = "computed: workload \"application\" is an application: TCP_NODELAY";
+    assert_eq!(of_ranks, ("\"at_once\"".into(), why.into()));
+    let (_, given) = small_segments("[transports.mpi]\nsmall_segments = \"nagle\"");
+    assert_eq!(given, ("\"nagle\"".into(), "file".into()));
+    let (_, plain) = small_segments("[transports.mpi]\nstack = \"none\"");
+    assert_eq!(plain, ("\"at_once\"".into(), "default".into()));
+}
+
 /// Linux: `tcp_ecn_send_syn` and `tcp_ecn_send_synack` send both as ECT(0) for a DCTCP socket.
 #[test]
 fn syns_of_dctcp_are_ecn_capable_on_linux() {
