@@ -551,6 +551,23 @@ def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
         assert {key for key in keys if not DECIDES_NOTHING.fullmatch(key)} == named[paper], paper
 
 
+def test_a_constant_delayed_ack_is_shorter_than_the_timeout(planned):
+    """Else a lone segment is sent again before its ACK: cee with FreeBSD's 100 ms slowed IS 1,074 times without a loss."""
+    unit = {"s": 1e6, "ms": 1e3, "us": 1.0}
+
+    def us(text):
+        value, name = text.split()
+        return float(value) * unit[name]
+
+    for text in {cell.run.toml for cell in planned}:
+        scenario = tomllib.loads(text)
+        for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
+            if transport["delayed_ack_form"] != "fixed" or transport["delayed_ack_segments"] == 1:
+                continue
+            slop = us(transport["rto_slop"]) if transport["rto_form"] == "freebsd" else 0
+            assert us(transport["delayed_ack_timeout"]) < max(us(transport["rto_min"]), slop), scenario["name"]
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """Where all experiments keep their runs: some of them share a few."""

@@ -37,6 +37,7 @@ __all__ = [
     "link_headroom",
     "options",
     "plan_routes",
+    "preset_docs",
     "presets",
     "read_routes",
     "read_table",
@@ -173,8 +174,9 @@ def options() -> list[dict[str, str]]:
 def schema() -> str:
     """A JSON Schema (draft 2020-12) of scenario files: types, units, ranges, names, and which kind has which keys."""
 
-def explain_transport(preset: str, stack: str = "none") -> list[dict[str, str]]: ...
+def explain_transport(preset: str, stack: str | None = None) -> list[dict[str, str]]: ...
 def stacks() -> dict[str, str]: ...
+def preset_docs() -> dict[str, str]: ...
 def presets() -> dict[str, dict[str, str]]:
     """Transport presets: name to its row of values."""
 

@@ -11,7 +11,7 @@ mod routes;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
-use pauseframe_scenario::resolve::{Explained, expanded, explained};
+use pauseframe_scenario::resolve::{Explained, expanded, explained, stack_of};
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{Control, presets as preset_table};
 use pauseframe_scenario::{
@@ -391,12 +391,26 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// Every value of a transport preset above a stack: key, value, origin, source.
+/// Transport presets: name to one line about it.
 #[pyfunction]
-#[pyo3(signature = (preset, stack = "none"))]
-fn explain_transport<'py>(py: Python<'py>, preset: &str, stack: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+fn preset_docs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for preset in preset_table::PRESETS {
+        all.set_item(preset.name, preset.doc)?;
+    }
+    Ok(all)
+}
+
+/// Every value of a transport preset above a stack, its own if none is named: key, value, origin, source.
+#[pyfunction]
+#[pyo3(signature = (preset, stack = None))]
+fn explain_transport<'py>(
+    py: Python<'py>,
+    preset: &str,
+    stack: Option<&str>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let found = preset_table::PRESETS.iter().find(|known| known.name == preset);
-    let rows = found.and_then(|known| explained(known, stack));
+    let rows = found.and_then(|known| explained(known, stack.unwrap_or(stack_of(known).name)));
     let rows =
         rows.ok_or_else(|| PyValueError::new_err(format!("no preset {preset:?} or no stack {stack:?}")))?;
     let row = |row: Explained| {
@@ -436,6 +450,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(preset_docs, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
     fabrics::add_to(module)?;

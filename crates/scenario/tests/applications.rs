@@ -22,6 +22,7 @@ wire_overhead = "none"
 [switch]
 latency = "0 s"
 [transport]
+stack = "none"
 preset = "newreno"
 handshake = false
 timestamps = false

@@ -1256,16 +1256,20 @@ class Torus(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Transport(Constants):
-    """TCP: a preset's row (`pauseframe presets`) with what is changed in it."""
+    """TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
+    have the defaults below.
+    """
 
-    stack: Literal["none", "linux", "freebsd9", "ns3"] | None = None
-    """Values of an operating system, below the preset's; default "none"."""
-    preset: Literal["newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt", "cubic", "vegas", "pfabric"] | None = None
-    """Row of values below the file's own; default "newreno"."""
+    preset: Literal["cubic", "newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt", "vegas", "pfabric"] | None = None
+    """Row of values below the file's own; default "cubic"."""
+    stack: Literal["linux", "freebsd9", "ns3", "none"] | None = None
+    """Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise;
+    default "linux".
+    """
     congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | None = None
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
     Linux; Vegas (Brakmo and Peterson 1995), as Linux; pFabric's rate control (Alizadeh et al. 2013); AIMD(a, b)
-    (Yang and Lam 2000); default "newreno".
+    (Yang and Lam 2000); default "cubic".
     """
     initial_window: str | None = None
     """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
@@ -1527,7 +1531,9 @@ class ScenarioKeys(Part):
     its preset; default false.
     """
     transport: Transport | None = None
-    """TCP: a preset's row (`pauseframe presets`) with what is changed in it."""
+    """TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
+    have the defaults below.
+    """
     transports: Mapping[str, Transport] | None = None
     """Further transports, with the keys of [transport] (default: none)"""
     failure: Sequence[Failure] | None = None

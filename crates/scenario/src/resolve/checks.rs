@@ -21,6 +21,8 @@ pub(crate) struct Named {
     pub(crate) spec: TransportSpec,
     /// The priority, if the file gives one.
     pub(crate) priority: Option<u8>,
+    /// Whether the file says what becomes of small segments.
+    pub(crate) keeps_small_segments: bool,
     /// Whether a workload has it.
     pub(crate) is_used: bool,
 }

@@ -12,7 +12,7 @@ mod routes;
 mod transports;
 
 pub(crate) use checks::size as buffer_size;
-pub use explain::{Explained, expanded, explained};
+pub use explain::{Explained, expanded, explained, stack_of};
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};
@@ -211,6 +211,15 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     for Named { path, spec, priority, is_used, .. } in &mut transports {
         let switches = (lossless.as_slice(), &switch);
         transports::settle_priority(ledger, path, spec, *priority, switches, *is_used);
+    }
+    for transport in &mut transports {
+        let runs_on_it = |workload: &&Partial| {
+            workload.transport == transport.name
+                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+        };
+        if let Some(application) = workloads.iter().find(runs_on_it) {
+            transports::settle_small_segments(ledger, transport, &application.name);
+        }
     }
     checks::host_names(ledger, &host, hosts.as_ref());
     checks::steady_links(ledger, &host, &switch);

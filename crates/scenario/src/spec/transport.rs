@@ -2,7 +2,7 @@
 
 use super::congestion_control::congestion_control;
 use crate::presets::PRESETS;
-use crate::stacks::{self, STACKS};
+use crate::stacks::STACKS;
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -24,12 +24,13 @@ const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
 
 table! {
-    /// TCP: a preset's row (`pauseframe presets`) with what is changed in it
+    /// TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
+    /// have the defaults below
     pub struct TransportSpec {
-        /// Values of an operating system, below the preset's
-        stack: String = or_row_below(STACKS, stacks::NONE);
         /// Row of values below the file's own
         preset: String = or_row(PRESETS, PRESETS[0].name);
+        /// Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise
+        stack: String = or_row_below(STACKS, STACKS[0].name);
         /// Congestion control, with its constants as keys of their own
         congestion_control: CongestionControlConfig = by(congestion_control);
         /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
@@ -204,7 +205,8 @@ table! {
             t.check(able, "send_buffer_max", message, "raise it, or lower send_buffer_initial");
         };
         /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
-        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
+        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
+        /// application unless the file says otherwise
         #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
         /// A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues
