@@ -52,8 +52,12 @@ def draw(seed: int, attempt: int = 0) -> Table:
     if "udp" in chosen:
         scenario["workload"].append(udp(rng, scenario["host"].get("mtu", "1500 B")))
     scenario["switch"] = _switch(rng, chosen, scenario)
-    if "pfc" not in scenario["switch"] and not _lossless(scenario) and rng.random() < 0.2:
-        scenario["host"]["wire_jitter"] = "300 ns"
+    scenario |= {"clocks": "ideal"} if rng.random() < 0.15 else {}
+    if rng.random() < 0.2:
+        scenario["host"]["wire_jitter"] = rng.choice(["0 s", "300 ns", "5 us"])
+    if rng.random() < 0.1:
+        place_of = rng.choice(place.hosts)
+        scenario["host"]["wire_jitters"] = [{"host": place_of, "to_switch": "2 us", "to_host": "700 ns"}]
     if "qcn" in chosen:
         scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"]), "sample": "15 KB"}
     if "pfc" in scenario["switch"] and rng.random() < 0.2:
@@ -229,7 +233,7 @@ def _pfc(rng: random.Random, chosen: set[str]) -> Table:
 
 def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     host: Table = {}
-    rare: list[Table] = [{"tx_delay": "2 us", "rx_delay": "3 us"}, {"tx_jitter": "1 us"}, {"ticks_apart": True}]
+    rare: list[Table] = [{"tx_delay": "2 us", "rx_delay": "3 us"}, {"tx_jitter": rng.choice(["0 s", "1 us"])}, {"ticks_apart": True}]
     for habit in [*rare, {"wire_overhead": "none"}]:
         host |= habit if rng.random() < 0.15 else {}
     if rng.random() < 0.3:

@@ -12,7 +12,8 @@ KINDS = {
     "control": "newreno dctcp cubic vegas pfabric aimd",
     "stack": "linux freebsd9 ns3",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
-    "host": "stack_delay jitter wire_jitter mtu_576 mtu_9000 nic_fifo small_nic tso gro refusing silent slow_receiver",
+    "clocks": "real ideal",
+    "host": "stack_delay jitter auto_jitter wire_jitter auto_wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo small_nic tso gro refusing silent slow_receiver",
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets",
     "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward qcn",
@@ -30,6 +31,7 @@ def kinds_of(resolved: Table) -> set[str]:
     """The mechanisms of a resolved scenario, each one of `ALL`."""
     found = {
         *(f"topology: {kind}" for kind in [resolved["topology"]["kind"]]),
+        f"clocks: {resolved['clocks']}",
         *(f"links: {kind}" for kind in _links(resolved["topology"])),
         *(f"routing: {kind}" for kind in _routing(resolved)),
         *(kind for transport in _transports(resolved) for kind in _transport(transport)),
@@ -89,8 +91,11 @@ def _transport(transport: Table) -> Iterator[str]:
 def _host(host: Table) -> Iterator[str]:
     return _given(
         stack_delay=host["tx_delay"] != "0 s",
-        jitter=host["tx_jitter"] != "0 s",
-        wire_jitter=host["wire_jitter"] != "0 s",
+        jitter=host["tx_jitter"] not in {"0 s", "auto"},
+        auto_jitter=host["tx_jitter"] == "auto",
+        wire_jitter=host["wire_jitter"] not in {"0 s", "auto"},
+        auto_wire_jitter=host["wire_jitter"] == "auto",
+        unequal_jitter=bool(host.get("wire_jitters")),
         mtu_576=host["mtu"] == "576 B",
         mtu_9000=host["mtu"] == "9 KB",
         nic_fifo=host["nic_queue"] == "fifo",

@@ -270,6 +270,8 @@ def headroom_table(rows: list[HeadroomRow]) -> Table:
         "reaction_ns": "reaction",
         "last_frame_ns": "last frame",
         "delay_ns": "delay",
+        "jitter_back_ns": "jitter back",
+        "jitter_ns": "jitter",
         "arriving_bytes": "= arriving B",
         "crossing_bytes": "+ crossing B",
         "needed_bytes": "= needed B",

@@ -202,6 +202,8 @@ class HeadroomRow(TypedDict):
     reaction_ns: float
     last_frame_ns: float
     delay_ns: float
+    jitter_back_ns: float
+    jitter_ns: float
     arriving_bytes: int
     crossing_bytes: int
     needed_bytes: int

@@ -41,13 +41,9 @@ impl Cell {
         workloads: usize,
         reaction: Span,
     ) -> Cell {
-        let mut near = Near::new(plan, reaction);
-        let mut ports = Ports::of(plan, near.hot.accounted != 0);
-        if near.hot.tapped {
-            ports.tap(&mut near);
-        }
+        let near = Near::new(plan, reaction);
         Cell {
-            ports,
+            ports: Ports::of(plan, near.hot.accounted != 0),
             switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
             near,

@@ -2,7 +2,7 @@
 //!
 //! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports
 //! finish before frames arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications
-//! do follow; within a kind the smaller port, host or flow goes first. (Failures come before all events of their instant and
+//! do follow; within a kind the smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before all events of their instant and
 //! samples after them, between two windows: `network.rs`.) Each event exists at
 //! most once at a time, so this is a total order that no insertion order can disturb.
 
@@ -71,7 +71,7 @@ impl LimiterId {
 const KIND_SHIFT: u32 = 56;
 
 impl Event {
-    /// The word that the event queue orders by.
+    /// The word that the event queue orders by; of an arrival without a tie.
     #[inline(always)]
     pub(crate) fn code(self) -> u64 {
         let (kind, index) = match self {
@@ -91,6 +91,13 @@ impl Event {
             Event::Watchdog(slot) => (36, slot.0),
         };
         kind << KIND_SHIFT | u64::from(index)
+    }
+
+    /// The word of [`Event::Arrive`], with what breaks ties between ports (`ties.rs`): bits 32 to 55.
+    #[inline(always)]
+    pub(crate) fn arrival_code(port: PortId, tie: u64) -> u64 {
+        debug_assert_eq!(tie & !(0xff_ffff << 32), 0, "a tie is between kind and port");
+        Event::Arrive(port).code() | tie
     }
 
     /// The same if it is one of the two that every hop has.
@@ -159,5 +166,9 @@ mod tests {
             assert_eq!(Event::from_code(event.code()), event);
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
+        let late = Event::arrival_code(PortId(3), 0xff_ffff << 32);
+        assert_eq!((Event::from_code(late), Event::of_port(late)), (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3)))));
+        assert_eq!(Event::guess(late), (false, true, PortId(3)));
+        assert!(Event::TxDone(PortId(u32::MAX)).code() < late && late < Event::PauseEffect(PortId(0)).code());
     }
 }

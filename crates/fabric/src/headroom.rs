@@ -2,7 +2,8 @@
 //!
 //! The arithmetic of IEEE 802.1Qbb Annex O. In order: a full frame in service on the way back; a pause frame of each
 //! of the other lossless classes and the pause frame itself; its propagation; the reaction time; a full frame that
-//! started just before the pause took effect; the propagation of all that. Then the frame that crossed XOFF itself,
+//! started just before the pause took effect; the propagation of all that; and the jitter of both directions, by which a pause frame
+//! can be late, and data that are in flight as the pause takes effect. Then the frame that crossed XOFF itself,
 //! which is in the headroom but for one byte. Left out: what Annex O grants cables and PHYs beyond the link's delay.
 
 use crate::ids::SlotId;
@@ -26,6 +27,10 @@ pub struct Headroom {
     pub last_frame: Span,
     /// Propagation of the data.
     pub delay: Span,
+    /// The most by which jitter makes the pause frame late.
+    pub jitter_back: Span,
+    /// The same of the data.
+    pub jitter: Span,
     /// What the link carries in the sum of these times, without preambles and gaps.
     pub arriving: Bytes,
     /// What the frame that crosses XOFF has beyond it: all but a byte.
@@ -33,7 +38,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// For a link whose frames come by `data` and whose pause frames go by `back`. `max_frame`: largest frame without
+    /// For a link without jitter whose frames come by `data` and whose pause frames go by `back`. `max_frame`: largest frame without
     /// preamble and gap, bytes; `lossless`: number of lossless classes.
     pub fn of(
         data: Channel,
@@ -51,24 +56,39 @@ impl Headroom {
             reaction,
             last_frame: data.rate.serialise(on_wire(max_frame)),
             delay: data.delay,
+            jitter_back: Span::ZERO,
+            jitter: Span::ZERO,
             arriving: Bytes::ZERO,
             crossing: Bytes(u64::from(max_frame) - 1),
         };
-        // Preambles and gaps do not reach the buffer; full frames waste the least on them.
-        let wire = data.rate.bytes_in(terms.time()).0 + 1;
-        terms.arriving = Bytes((wire * u64::from(max_frame)).div_ceil(u64::from(max_frame + overhead.gap)));
+        terms.count_arriving(data.rate, overhead);
         terms
+    }
+
+    /// The same where frames are late by up to `jitter` on the way of the data, which have `rate`, and by `jitter_back` on the way back.
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: Span, jitter_back: Span, rate: BitRate, overhead: Overhead) -> Headroom {
+        (self.jitter, self.jitter_back) = (jitter, jitter_back);
+        self.count_arriving(rate, overhead);
+        self
+    }
+
+    fn count_arriving(&mut self, rate: BitRate, overhead: Overhead) {
+        // Preambles and gaps do not reach the buffer; full frames waste the least on them.
+        let (wire, frame) = (rate.bytes_in(self.time()).0 + 1, self.crossing.0 + 1);
+        self.arriving = Bytes((wire * frame).div_ceil(frame + u64::from(overhead.gap)));
     }
 
     /// From the crossing of XOFF to the arrival of the last bit that was sent in spite of it.
     pub fn time(&self) -> Span {
-        self.frame_ahead + self.pause_frames + self.delay_back + self.reaction + self.last_frame + self.delay
+        let way_back = self.frame_ahead + self.pause_frames + self.delay_back + self.jitter_back;
+        way_back + self.reaction + self.last_frame + self.delay + self.jitter
     }
 
     /// The most by which the pause frame that renews a pause can come later than the one that began it did: it waits
-    /// for a frame in service and for other pause frames, which that one did not.
+    /// for a frame in service and for other pause frames, which that one did not, and may be late by jitter.
     pub fn renewal(&self) -> Span {
-        self.frame_ahead + self.pause_frames
+        self.frame_ahead + self.pause_frames + self.jitter_back
     }
 
     /// All of it.
@@ -251,7 +271,12 @@ impl Plan {
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
-        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts);
+        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts).with_jitter(
+            self.lateness(port),
+            self.lateness(port.reverse()),
+            data.rate,
+            overhead,
+        );
         if let Some(receiver) = self.slow_receiver(port) {
             return (Thresholds::of_buffer(receiver.buffer, needed.total(), max_frame), needed);
         }

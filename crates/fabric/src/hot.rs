@@ -87,7 +87,7 @@ pub(crate) struct Hot {
     pub(crate) slow_receivers: bool,
     /// What is left of a class in ingress accounts: nothing where the whole link has one.
     pub(crate) account_mask: u8,
-    /// Frames on some wire are captured, damaged, or late at random.
+    /// Frames on some wire are captured or damaged.
     pub(crate) tapped: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
@@ -176,13 +176,11 @@ impl Hot {
             deliberate: pipelined || ets,
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
-            stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
+            stackless: settings.tx_delay == Span::ZERO && plan.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
-            tapped: settings.wire_jitter > Span::ZERO
-                || !settings.wire_jitters.is_empty()
-                || settings.wire_burst > 0,
+            tapped: false,
             can_refuse: false,
         }
     }

@@ -16,6 +16,7 @@ mod class;
 #[path = "../tests/all/common.rs"]
 #[expect(dead_code, reason = "made for the tests outside, which need more of it")]
 mod common;
+mod contention;
 mod crew;
 mod endpoint;
 mod event;
@@ -38,6 +39,7 @@ mod room;
 mod rows;
 mod settings;
 mod switching;
+mod ties;
 mod traffic;
 mod vlan;
 mod watch;
@@ -54,7 +56,7 @@ pub use network::{Failed as RunFailed, Network};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, Overhead, PfcSettings, QcnSettings,
+    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, Jitter, Overhead, PfcSettings, QcnSettings,
     ReceiverSettings, Scheduler, Settings, Transport, VlanChoice, VlanRoutes, Watchdog, WatchdogAction,
     WireJitter,
 };

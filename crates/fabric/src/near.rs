@@ -4,12 +4,14 @@
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId, PacketPool};
 use crate::hot::Hot;
+use crate::contention::Contention;
 use crate::order::{News, Report};
 use crate::plan::Plan;
 use crate::settings::Settings;
+use crate::ties::Ties;
 use crate::watch::notes::Notes;
 use pauseframe_engine::EventQueue;
-use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::sync::Arc;
 
 /// The list of a handler's rights.
@@ -18,6 +20,8 @@ pub(crate) struct Near {
     pub(crate) queue: EventQueue,
     pub(crate) packets: PacketPool,
     pub(crate) hot: Hot,
+    ties: Ties,
+    pub(crate) contention: Contention,
     pub(crate) plan: Arc<Plan>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) mail: Mail,
@@ -45,6 +49,8 @@ impl Near {
             queue: EventQueue::new(),
             packets: PacketPool::new(),
             hot: Hot::new(plan),
+            ties: Ties::new(settings.seed, settings.random_ties),
+            contention: Contention::default(),
             mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction },
             notes: Notes::default(),
             packet_hops: 0,
@@ -65,6 +71,12 @@ impl Near {
     #[inline(always)]
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         self.queue.push(at, event.code());
+    }
+
+    /// Lets the first frame on the wire from `port` arrive at `at`, among others of that instant in the order of [`Ties`].
+    #[inline(always)]
+    pub(crate) fn schedule_arrival(&mut self, at: Time, port: PortId) {
+        self.queue.push(at, Event::arrival_code(port, self.ties.of(at, port)));
     }
 
     /// Something has happened at an end: the traffic reacts one reaction time later, and nothing here comes to be before.

@@ -62,6 +62,8 @@ pub(crate) struct Handout {
     pub(crate) rows: Vec<(u32, Vec<PortId>)>,
     /// By flow, with QCN: its hosts, source first.
     pub(crate) hosts: Vec<[NodeId; 2]>,
+    /// From each time on flows contend, or do not (`contention.rs`).
+    pub(crate) contention: Vec<(Time, bool)>,
 }
 
 /// One exchange at one end.

@@ -6,7 +6,7 @@ use crate::headroom::Margins;
 use crate::ids::{HostId, Node, Owner, SlotId, SwitchId};
 use crate::settings::{Overhead, ReceiverSettings, Settings};
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{BitRate, IndexVec, LineRate, NodeId, PortId, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
 
 /// A network before anything happens in it.
@@ -31,6 +31,8 @@ pub struct Plan {
     pub(crate) switches: Vec<NodeId>,
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) margins: Margins,
+    /// The most by which segments are late in the stack of a host.
+    pub(crate) tx_jitter: Span,
     /// How long an application takes to learn of what has come and to act on it, and so the longest window.
     pub(crate) window: Span,
 }
@@ -72,10 +74,14 @@ impl Plan {
             switches,
             hosts,
             margins: Margins::default(),
+            tx_jitter: Span::ZERO,
             window: window(&topology, settings.overhead),
             topology,
             settings,
         };
+        if plan.lossless != 0 || !plan.settings.tx_jitter.is_auto() {
+            plan.tx_jitter = plan.settings.tx_jitter.in_stack();
+        }
         plan.margins = Margins::of(&plan);
         plan
     }
@@ -140,6 +146,30 @@ impl Plan {
     /// The rate of the link that leaves `port`.
     pub(crate) fn rate_from(&self, port: PortId) -> BitRate {
         self.topology.channel(port).rate
+    }
+
+    /// The most by which jitter makes frames on the wire from `port` late.
+    pub(crate) fn jitter_from(&self, port: PortId) -> Span {
+        let Settings { wire_jitter, wire_jitters, mtu, overhead, .. } = &*self.settings;
+        let of_host = |host: NodeId| wire_jitters.iter().find(|own| own.host == host);
+        let (from, to) = (self.topology.owner(port), self.topology.peer(port));
+        if self.switch(from).is_some() {
+            return of_host(to).map_or(Span::ZERO, |own| own.to_host);
+        }
+        if let Some(own) = of_host(from) {
+            return own.to_switch;
+        }
+        // Automatic jitter is for lossy classes.
+        let is_idle = wire_jitter.is_auto() && self.lossless.count_ones() as usize == self.priorities.len();
+        if is_idle { Span::ZERO } else { wire_jitter.on_wire(self.rate_from(port), *mtu, *overhead) }
+    }
+
+    /// The most by which frames on the wire from `port` are late: by jitter, or by the token bucket of a host's link.
+    pub(crate) fn lateness(&self, port: PortId) -> Span {
+        let ends = [self.topology.owner(port), self.topology.peer(port)];
+        let is_of_host = ends.iter().any(|node| self.switch(*node).is_none());
+        let burst = Bytes(u64::from(if is_of_host { self.settings.wire_burst } else { 0 }));
+        self.jitter_from(port) + self.rate_from(port).serialise(burst)
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.

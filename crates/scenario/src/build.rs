@@ -5,13 +5,13 @@ mod switches;
 use crate::recovery::recovery;
 use crate::resolve::Resolved;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
-    InitialWindow, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
+    InitialWindow, JitterSpec, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
     Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec,
     WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
+    BufferPolicy, DatagramSettings, IdealTime, Jitter, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
     Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
@@ -163,8 +163,9 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         overhead: overhead(scenario),
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
-        tx_jitter: host.tx_jitter,
-        wire_jitter: host.wire_jitter,
+        tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
+        wire_jitter: jitter(host.wire_jitter, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
+        random_ties: scenario.clocks == Clocks::Real,
         wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
@@ -351,6 +352,26 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::new(config), priority, datagrams: None }
+}
+
+fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
+    match spec {
+        JitterSpec::Auto => if auto { Jitter::Auto } else { Jitter::NONE },
+        JitterSpec::UpTo(most) => Jitter::Always(most),
+    }
+}
+
+/// Whether any workload sends in a lossy class: without, the headroom needs no room for automatic jitter.
+fn sends_lossy(scenario: &Scenario) -> bool {
+    let Some(pfc) = &scenario.switch.pfc else { return true };
+    let priority = |workload: &WorkloadSpec| match &workload.kind {
+        WorkloadKind::Udp(udp) => udp.priority,
+        _ => {
+            let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
+            named.map_or(&scenario.transport, |(_, spec)| spec).priority
+        }
+    };
+    !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
 }
 
 fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<WireJitter> {

@@ -35,6 +35,10 @@ pub struct HeadroomRow {
     pub last_frame_ns: f64,
     /// Propagation of the data.
     pub delay_ns: f64,
+    /// The most by which jitter makes the pause frame late.
+    pub jitter_back_ns: f64,
+    /// The most by which jitter makes data late.
+    pub jitter_ns: f64,
     /// What arrives in the sum of these times.
     pub arriving_bytes: u64,
     /// The frame that crosses XOFF, but for a byte.
@@ -113,6 +117,8 @@ fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2],
         reaction_ns: ns(needed.reaction),
         last_frame_ns: ns(needed.last_frame),
         delay_ns: ns(needed.delay),
+        jitter_back_ns: ns(needed.jitter_back),
+        jitter_ns: ns(needed.jitter),
         arriving_bytes: needed.arriving.0,
         crossing_bytes: needed.crossing.0,
         needed_bytes: needed.total().0,

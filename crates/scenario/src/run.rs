@@ -1,6 +1,7 @@
 //! From a complete scenario to results: build, run, record, write.
 
 mod outcome;
+mod starved;
 mod warnings;
 
 use self::outcome::{tabulate, write};

@@ -13,7 +13,7 @@ use crate::watch::sampler::Sample;
 use crate::watch::states::StateChange;
 use crate::watch::view::View;
 use crate::wire::capture::CapturedFrame;
-use pauseframe_units::{LinkId, NodeId, Time};
+use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
 impl Network {
     /// The run is over: what has changed or stopped since somebody looked last.
@@ -124,6 +124,11 @@ impl Network {
     /// The transport of a flow, by index.
     pub fn transport_of(&self, flow: u32) -> usize {
         usize::from(self.traffic.records()[flow as usize].spec.transport)
+    }
+
+    /// The ports that the data of a flow cross, by the routes of now; `None` where each packet picks its own.
+    pub fn path_of(&self, flow: u32) -> Option<Vec<PortId>> {
+        self.traffic.path_of(flow)
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.

@@ -1,6 +1,7 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
 mod class;
+mod jitter;
 mod qcn;
 mod scheduler;
 mod vlan;
@@ -9,6 +10,7 @@ mod watchdog;
 use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use class::ClassSettings;
+pub use jitter::Jitter;
 pub(crate) use qcn::FB_MAX;
 pub use qcn::QcnSettings;
 pub use scheduler::{EtsGroup, Scheduler};
@@ -30,11 +32,13 @@ pub struct Settings {
     pub mtu: u32,
     /// Time that a segment spends in a host's stack before the NIC has it.
     pub tx_delay: Span,
-    /// Up to this much more, uniformly at random for each segment; segments of a host keep their order.
-    pub tx_jitter: Span,
-    /// Up to this much later, uniformly at random, what a host sends reaches its switch; in order. Lossy classes only.
-    pub wire_jitter: Span,
-    /// Hosts for which it is otherwise, for each direction.
+    /// More of it, uniformly at random for each segment; segments of a host keep their order. Automatic: of lossless classes only.
+    pub tx_jitter: Jitter,
+    /// So much later, uniformly at random, what a host sends reaches its switch; in order. Automatic: of lossy classes only.
+    pub wire_jitter: Jitter,
+    /// Frames that arrive at the same instant go in random order; otherwise those of the port with the smaller number go first.
+    pub random_ties: bool,
+    /// Hosts for which `wire_jitter` is otherwise, for each direction, for all frames.
     pub wire_jitters: Vec<WireJitter>,
     /// Hosts' links have a token bucket of so many bytes: what finds it full leaves at once. 0: they store and forward.
     pub wire_burst: u32,

@@ -9,6 +9,7 @@ mod jobs;
 mod opening;
 mod routes;
 
+use crate::contention::Count;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealTime;
 use crate::order::{Addressed, Half, Handout, News, Order, Report};
@@ -55,6 +56,9 @@ pub(crate) struct Traffic {
     /// What has been reported, in the order of time; the first of them have been learnt already.
     reports: VecDeque<Report>,
     learnt: usize,
+    /// Flows that each of those ended.
+    ended: VecDeque<u64>,
+    contention: Count,
     records: Vec<FlowRecord>,
     open: BTreeMap<u32, Open>,
     /// Connections that wait for their next flow: workload and number, to the flow that opened them.
@@ -89,6 +93,8 @@ impl Traffic {
             stops: BinaryHeap::new(),
             reports: VecDeque::new(),
             learnt: 0,
+            ended: VecDeque::new(),
+            contention: Count::default(),
             records: Vec::new(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -161,6 +167,8 @@ impl Traffic {
     pub(crate) fn act(&mut self, end: Time) {
         while let Some(now) = self.next_time().filter(|time| *time < end && self.over.is_none()) {
             self.step(now);
+            // Who reads the records knows of an end before its time comes; the network does not.
+            self.contention.set(self.active + self.ended.iter().sum::<u64>(), now);
             self.check_over(now);
         }
     }
@@ -170,6 +178,7 @@ impl Traffic {
             let Some(report) = self.reports.pop_front() else { return };
             if self.learnt > 0 {
                 self.learnt -= 1;
+                self.ended.pop_front();
             } else {
                 self.learn(&report);
             }
@@ -185,8 +194,9 @@ impl Traffic {
     /// The run stands still: applications know all that has happened, though they have not reacted to it yet.
     pub(crate) fn learn_all(&mut self) {
         for index in self.learnt..self.reports.len() {
-            let report = self.reports[index];
+            let (report, before) = (self.reports[index], self.active);
             self.learn(&report);
+            self.ended.push_back(before - self.active);
         }
         self.learnt = self.reports.len();
     }
@@ -250,7 +260,9 @@ impl Traffic {
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
         }
-        (!rows.is_empty() || !hosts.is_empty()).then_some(Handout { rows, hosts })
+        let contention = std::mem::take(&mut self.contention.changes);
+        let is_empty = rows.is_empty() && hosts.is_empty() && contention.is_empty();
+        (!is_empty).then_some(Handout { rows, hosts, contention })
     }
 
     fn sends_datagrams(&self, transport: u16) -> bool {

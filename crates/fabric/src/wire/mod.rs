@@ -78,9 +78,10 @@ impl Ports {
     /// `accounted`: switches account by ingress.
     pub(crate) fn of(plan: &Plan, accounted: bool) -> Ports {
         let (slots, ports) = (plan.slots(), plan.topology.port_count());
+        let unsteady = Jitter::of(plan);
         let [paused_slots, paused_ports] = if plan.lossless == 0 { [0, 0] } else { [slots, ports] };
         Ports {
-            ports: idle_ports(plan),
+            ports: idle_ports(plan, &unsteady),
             slots: idle_slots(plan),
             counters: AllCounters::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
@@ -91,7 +92,7 @@ impl Ports {
             ets: Ets::of(&plan.settings, &plan.priorities),
             turns: Turns::of(&plan.settings, ports),
             watchdogs: Watchdogs::default(),
-            unsteady: Jitter::of(plan),
+            unsteady,
             capture: Capture::default(),
             errors: Errors::default(),
             border: Border::default(),
@@ -318,10 +319,11 @@ impl NodePorts<'_> {
     }
 }
 
-fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
+fn idle_ports(plan: &Plan, unsteady: &Jitter) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
     let port = |port| {
         let channel = topology.channel(port);
+        let (from, to) = (plan.owner(topology.owner(port)), plan.owner(topology.peer(port)));
         Port {
             busy_until: Time::ZERO,
             delay: channel.delay,
@@ -329,14 +331,14 @@ fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
             in_flight: Fifo::EMPTY,
             tx_packets: 0,
             tx_bytes: 0,
-            from: plan.owner(topology.owner(port)),
-            to: plan.owner(topology.peer(port)),
+            from,
+            to,
             ready: 0,
             paused: 0,
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            special: false,
+            special: unsteady.is_between(from, to, plan),
             beyond: HERE,
         }
     };

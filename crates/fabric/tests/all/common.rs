@@ -2,7 +2,7 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
+    BufferPolicy, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
     PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step, Threshold, Transport,
     Workload,
 };
@@ -80,15 +80,21 @@ pub(crate) fn step(k: u64) -> Marker {
     Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Enqueue, not_ect: NotEct::Queue })
 }
 
-/// Lossy Ethernet with buffers that do not fill, no stack, no latency.
+/// The same with what scenarios have unless they ask for ideal clocks.
+pub(crate) fn real_clocks(settings: Settings) -> Settings {
+    Settings { random_ties: true, wire_jitter: Jitter::Auto, tx_jitter: Jitter::Auto, ..settings }
+}
+
+/// Lossy Ethernet with buffers that do not fill, no stack, no latency, ideal clocks.
 pub(crate) fn settings(config: Config) -> Settings {
     Settings {
         seed: 1,
         overhead: Overhead::ETHERNET,
         mtu: 1500,
         tx_delay: Span::ZERO,
-        tx_jitter: Span::ZERO,
-        wire_jitter: Span::ZERO,
+        tx_jitter: Jitter::NONE,
+        wire_jitter: Jitter::NONE,
+        random_ties: false,
         wire_burst: 0,
         wire_jitters: Vec::new(),
         ticks_apart: false,

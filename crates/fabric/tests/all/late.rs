@@ -7,7 +7,7 @@ use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFrame, DatagramSettings, Failed, Failure, FlowRecord, FlowSpec, FlowStatus,
-    FrameContent, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport,
+    FrameContent, Jitter, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport,
     VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_topology::generate::leaf_spine;
@@ -170,7 +170,7 @@ impl Workload for Exchanges {
 
 fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     let scenario = draw(seed);
-    let mut settings = Settings { wire_jitter: Span::ZERO, nic_buffer: 6_000, ..scenario.settings };
+    let mut settings = Settings { wire_jitter: Jitter::NONE, nic_buffer: 6_000, ..scenario.settings };
     let rto = Span(1 + rng.below(20 * US));
     for transport in &mut settings.transports {
         transport.config = Arc::new(Config {

@@ -6,6 +6,7 @@
 mod arrows;
 mod buffers;
 mod classes;
+mod clocks;
 mod closed_forms;
 mod common;
 mod deadlock;

@@ -4,7 +4,7 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, MarkAt, Marker, Network, NotEct, Overhead,
+    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, Jitter, MarkAt, Marker, Network, NotEct, Overhead,
     PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings, Step, Threshold, Transport,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
@@ -119,13 +119,17 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         overhead: if coin(rng) { Overhead::ETHERNET } else { Overhead::NONE },
         mtu: 1500,
         tx_delay: stack(rng),
-        tx_jitter: stack(rng),
-        // Not drawn: the draws of the other settings stay what they were.
-        wire_jitter: if lossless || !seed.is_multiple_of(3) {
-            Span::ZERO
-        } else {
-            Span(1 + seed % 20_000_000)
+        tx_jitter: {
+            let drawn = Jitter::Always(stack(rng));
+            if seed.is_multiple_of(4) { Jitter::Auto } else { drawn }
         },
+        // Not drawn: the draws of the other settings stay what they were.
+        wire_jitter: match seed % 3 {
+            0 => Jitter::Always(Span(1 + seed % 5_000_000)),
+            1 => Jitter::Auto,
+            _ => Jitter::NONE,
+        },
+        random_ties: !seed.is_multiple_of(5),
         wire_jitters: vec![],
         wire_burst: 0,
         ticks_apart: seed.is_multiple_of(2),

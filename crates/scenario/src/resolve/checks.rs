@@ -3,7 +3,7 @@
 
 use crate::spec::{
     BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
-    RoutingSpec, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
+    RoutingSpec, RtoFormName, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
@@ -43,19 +43,6 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     for (path, names) in [("host.refusing", &host.refusing), ("host.silent", &host.silent)] {
         if let Some(unknown) = names.iter().find(|name| !hosts.contains(name)) {
             ledger.problem(path, hosts.complaint(unknown), hosts.suggestion(unknown));
-        }
-    }
-}
-
-/// Headroom is computed from the links' delays, without jitter.
-pub(crate) fn steady_links(ledger: &mut Ledger, host: &HostSpec, switch: &SwitchSpec) {
-    let of_some = host.wire_jitters.iter().any(|own| own.to_switch.max(own.to_host) > Span::ZERO);
-    for (key, unsteady) in
-        [("host.wire_jitter", host.wire_jitter > Span::ZERO), ("host.wire_jitters", of_some)]
-    {
-        if unsteady && switch.pfc.is_some() {
-            let message = "with PFC the headroom does not cover it".to_owned();
-            ledger.problem(key, message, "use tx_jitter, or switch PFC off");
         }
     }
 }
@@ -214,6 +201,23 @@ pub(crate) fn transports(
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
         ledger.warn(format!("{why}: nothing is ever marked"));
+    }
+}
+
+/// A receiver may hold an ACK for longer than the sender waits: the last segment of a message then looks lost.
+pub(crate) fn timers(ledger: &mut Ledger, transports: &[Named]) {
+    for Named { name, path, spec, is_used, .. } in transports {
+        let least = match spec.rto_form {
+            RtoFormName::Freebsd => spec.rto_min.max(spec.rto_slop),
+            RtoFormName::Rfc | RtoFormName::Linux => spec.rto_min,
+        };
+        let held = spec.delayed_ack_timeout;
+        if *is_used && spec.delayed_ack_segments > 1 && held > least {
+            ledger.warn(format!(
+                "{path}.delayed_ack_timeout: transport {name:?} holds an ACK for up to {held}, longer than its smallest RTO ({least}): \
+                 timeouts without a loss; lower it below, or raise rto_min"
+            ));
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind, WorkloadSpec,
+    Clocks, EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind, WorkloadSpec,
     faults, graph, qcn, routing, topology,
 };
 use crate::volume::{self, Asked};
@@ -49,6 +49,7 @@ pub(crate) static SCENARIO: Language = Language::new(read_all, SHORTS, ORDER);
 const ORDER: &[&str] = &[
     "name",
     "seed",
+    "clocks",
     "stop",
     "topology",
     "routing",
@@ -185,6 +186,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     t.about("Scenario", "A scenario");
     let name = name(t, default_name);
     let seed = t.or("seed", 1, "Master seed of all named random streams");
+    let clocks = t.or("clocks", Clocks::Real, CLOCKS);
     let stop = t.section("stop", Stop::read);
     let topology = t.section("topology", |t| topology::topology(t, base_dir));
     let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
@@ -222,7 +224,6 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         }
     }
     checks::host_names(ledger, &host, hosts.as_ref());
-    checks::steady_links(ledger, &host, &switch);
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
         faults::check(ledger, graph, &failure, &corruption, &stop);
@@ -232,6 +233,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports, &workloads);
+    checks::timers(ledger, &transports);
     checks::classes(ledger, &switch);
     routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
@@ -241,6 +243,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let scenario = Scenario {
         name,
         seed,
+        clocks,
         stop,
         topology: topology?,
         routing,
@@ -280,6 +283,9 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
 fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> {
     Some(WorkloadSpec { name, transport, kind: kind? })
 }
+
+const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
+                      ideal: the smaller port goes first, and automatic jitter is zero";
 
 /// The scenario's name, which is a part of the name of its results folder and of nothing outside of it.
 fn name(t: &mut Table, default: &str) -> String {

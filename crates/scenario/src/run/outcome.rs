@@ -1,6 +1,7 @@
 //! From a network that has run to tables, a summary and files.
 
-use super::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
+use super::starved::starved_flows;
+use super::warnings::{cut_short, dead_links, dropped_syns, needless_timeouts, unrecorded};
 use super::{Finished, RunResults, Watch};
 use crate::faults;
 use crate::jobs::{self, References};
@@ -34,6 +35,8 @@ pub(super) fn tabulate(
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
     warnings.extend(dropped_syns(&built.network));
+    warnings.extend(needless_timeouts(scenario, &mut built.network, &ports, ending.now));
+    warnings.extend(starved_flows(scenario, (&mut built.network, &built.ideal), &names, &ports, ending.now));
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));

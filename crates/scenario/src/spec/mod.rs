@@ -5,6 +5,7 @@
 //! declare theirs in `workload`.
 
 mod buffer;
+mod clocks;
 mod congestion_control;
 pub(crate) mod engines;
 pub(crate) mod faults;
@@ -24,10 +25,11 @@ pub(crate) mod switch;
 pub(crate) mod topology;
 pub(crate) mod transport;
 
+pub use clocks::Clocks;
 pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec};
-pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use host::{HostSpec, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{MarkAt, Marker, NoMarker, NotEct, QueueDiscipline, Red, Step, Threshold};
 pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{
@@ -61,6 +63,8 @@ pub struct Scenario {
     pub name: String,
     /// Master seed of all named random streams.
     pub seed: u64,
+    /// Real or ideal clocks.
+    pub clocks: Clocks,
     /// When the run ends.
     pub stop: Stop,
     /// The graph.
