@@ -169,6 +169,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
+        reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,
         switch_latency: scenario.switch.latency,
