@@ -236,6 +236,9 @@ def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     rare: list[Table] = [{"tx_delay": "2 us", "rx_delay": "3 us"}, {"tx_jitter": rng.choice(["0 s", "1 us"])}, {"ticks_apart": True}]
     for habit in [*rare, {"wire_overhead": "none"}]:
         host |= habit if rng.random() < 0.15 else {}
+    if rng.random() < 0.4:
+        # At least any window: closed loops run on several threads too.
+        host["reaction"] = rng.choice(["1 us", "3 us"])
     if rng.random() < 0.3:
         host["mtu"] = rng.choice(["576 B", "9000 B", "9000 B"])
     if rng.random() < 0.3 and "qcn" not in chosen:

@@ -1,10 +1,10 @@
 //! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the cell, the mail out, what
 //! is noted for those who watch, and the plan, which nobody writes.
 
+use crate::contention::Contention;
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId, PacketPool};
 use crate::hot::Hot;
-use crate::contention::Contention;
 use crate::order::{News, Report};
 use crate::plan::Plan;
 use crate::settings::Settings;
@@ -37,8 +37,9 @@ pub(crate) struct Near {
 #[derive(Debug)]
 pub(crate) struct Mail {
     pub(crate) reports: Vec<Report>,
-    /// The window ends here: a report ends it one reaction time later.
+    /// The window ends here. A report ends it where the traffic acts on that, after all other events of the same time.
     pub(crate) end: Time,
+    /// From a completion to what its application does in answer; at least a picosecond.
     reaction: Span,
 }
 
@@ -51,7 +52,7 @@ impl Near {
             hot: Hot::new(plan),
             ties: Ties::new(settings.seed, settings.random_ties),
             contention: Contention::default(),
-            mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction },
+            mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
             notes: Notes::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
@@ -79,15 +80,17 @@ impl Near {
         self.queue.push(at, Event::arrival_code(port, self.ties.of(at, port)));
     }
 
-    /// Something has happened at an end: the traffic reacts one reaction time later, and nothing here comes to be before.
+    /// Something has happened at an end: the window ends where the traffic acts on it.
     pub(crate) fn report(&mut self, address: u32, news: News) {
-        let at = self.now();
+        let (at, window) = (self.now(), self.plan.window);
         let Mail { reports, end, reaction } = &mut self.mail;
         reports.push(Report { at, address, news });
-        // Nobody reacts to counts.
-        if !matches!(news, News::Counted(_)) {
-            *end = (*end).min(at + *reaction);
-        }
+        let delay = match news {
+            News::Counted(_) => return,
+            News::Complete | News::Failed(_) | News::Delivered(_) | News::Sent(_) => *reaction,
+            News::Quiet | News::Lost(_) | News::DatagramsOver(_) | News::DatagramsReceived(_) => window,
+        };
+        *end = (*end).min(at + delay);
     }
 
     /// A packet will not arrive: a flow of datagrams learns of it. Segments are missed by their connections alone.

@@ -33,7 +33,7 @@ pub struct Plan {
     pub(crate) margins: Margins,
     /// The most by which segments are late in the stack of a host.
     pub(crate) tx_jitter: Span,
-    /// How long an application takes to learn of what has come and to act on it, and so the longest window.
+    /// The longest time that cells run for side by side: no node hears of another any sooner.
     pub(crate) window: Span,
 }
 
@@ -219,8 +219,8 @@ impl Plan {
 const LARGE_FROM: usize = 10_000;
 /// IPv4 and UDP headers with a byte of data.
 const DATAGRAM_LEAST: u32 = 29;
-/// The longest that an application takes to react.
-const REACTION_MAX: Span = Span::from_us(1);
+/// The longest window.
+const WINDOW_MAX: Span = Span::from_us(1);
 
 /// As long as the smallest frame takes on the shortest and fastest of all links, a microsecond at most: no node hears of another any
 /// sooner.
@@ -230,7 +230,7 @@ fn window(topology: &Topology, overhead: Overhead) -> Span {
         let channel = topology.channel(PortId(port));
         channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
     };
-    (0..topology.port_count() as u32).map(of_link).fold(REACTION_MAX, Span::min).max(Span(1))
+    (0..topology.port_count() as u32).map(of_link).fold(WINDOW_MAX, Span::min).max(Span(1))
 }
 
 /// The priorities of everything that a network can send, ascending: its classes.

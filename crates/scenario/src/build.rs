@@ -5,14 +5,14 @@ mod switches;
 use crate::recovery::recovery;
 use crate::resolve::Resolved;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
-    InitialWindow, JitterSpec, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
-    Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec,
-    WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
+    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, Per, PerPort, PfcSpec, QcnSpec,
+    ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared, SmallSegmentsName,
+    TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, IdealTime, Jitter, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
-    Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
+    BufferPolicy, DatagramSettings, IdealTime, Jitter, Network, Overhead, PfcSettings, QcnSettings,
+    ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -170,6 +170,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
+        reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,
         switch_latency: scenario.switch.latency,
@@ -356,7 +357,13 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
     match spec {
-        JitterSpec::Auto => if auto { Jitter::Auto } else { Jitter::NONE },
+        JitterSpec::Auto => {
+            if auto {
+                Jitter::Auto
+            } else {
+                Jitter::NONE
+            }
+        }
         JitterSpec::UpTo(most) => Jitter::Always(most),
     }
 }

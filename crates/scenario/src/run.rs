@@ -19,7 +19,7 @@ use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{Manifest, Names, PendingFile, ResultsFolder, RunError, Series, Summary};
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
-use pauseframe_units::{PortId, Time};
+use pauseframe_units::{PortId, Span, Time};
 use std::path::Path;
 use std::time::Instant;
 
@@ -167,6 +167,10 @@ fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> 
     let plan = built.network.plan();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let asked = if threads == 0 { cores } else { threads };
+    if let Some(lookahead) = built.network.reacts_before() {
+        let said = (threads > 1).then(|| one_thread(threads, lookahead));
+        return (built, said);
+    }
     let cells = if divide { asked.min(plan.cells_max()) } else { plan.cells_that_pay(asked) };
     let said = (cells < threads).then(|| fewer_threads(threads, cells, plan.cells_max()));
     if cells > 1 {
@@ -174,6 +178,14 @@ fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> 
         built.network.divide(&partition);
     }
     (built, said)
+}
+
+/// Why applications that answer completions at once keep the whole network on one thread.
+fn one_thread(asked: usize, lookahead: Span) -> String {
+    format!(
+        "threads: {asked} were asked for, 1 taken: flows or messages that depend on completions start at once; with host.reaction = \"{lookahead}\" \
+         or more they start that much later, on several threads"
+    )
 }
 
 /// Why there are fewer threads than were asked for.

@@ -199,6 +199,10 @@ fn link_rate(topology: &Topology, host: NodeId) -> f64 {
 }
 
 impl Workload for Background {
+    fn is_open_loop(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Open(_))
+    }
+
     fn next_start(&self) -> Option<Time> {
         match &self.arrivals {
             Arrivals::Open(poisson) => poisson.next(),

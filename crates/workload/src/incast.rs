@@ -142,6 +142,10 @@ impl Incast {
 }
 
 impl Workload for Incast {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }

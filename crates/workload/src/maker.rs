@@ -130,6 +130,10 @@ impl Listed {
 }
 
 impl Workload for Listed {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.flows.as_slice().first().map(|flow| flow.start)
     }

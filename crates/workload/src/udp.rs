@@ -164,6 +164,10 @@ fn pause(burst: &BurstSpec, rng: &mut Rng) -> Span {
 }
 
 impl Workload for Udp {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }

@@ -530,6 +530,11 @@ class Host(Part):
     """Clocks of hosts tick (transport.rto_granularity) each at moments of their own, not all at once; default false."""
     rx_delay: str | None = None
     """Time from the last bit at the NIC to TCP (0 s to 1 s); default "0 s"."""
+    reaction: str | None = None
+    """Time from a completion (a flow, a message) to what the application starts in answer. Runs whose flows or
+    messages depend on completions use several threads only if this is at least the lookahead of the network
+    (docs/models/applications.md) (0 s to 1 s); default "0 s".
+    """
     nic_buffer: str | None = None
     """Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped (1 B to 4 GB); default "512 KB"
     (cee Table I: 512 KB a NIC)

@@ -46,6 +46,9 @@ pub struct Settings {
     pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
+    /// From a completion (a flow, a message) to what an application does in answer. Where that is shorter than a window and some
+    /// workload is no open loop, the network cannot be divided ([`crate::Network::reacts_before`]).
+    pub reaction: Span,
     /// Bytes that stack and NIC of a host may hold.
     pub nic_buffer: u64,
     /// One NIC queue for all destinations instead of one each.

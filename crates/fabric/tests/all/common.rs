@@ -2,9 +2,9 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
-    PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step, Threshold, Transport,
-    Workload,
+    BufferPolicy, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead,
+    PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step,
+    Threshold, Transport, Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -28,6 +28,10 @@ pub(crate) const LOSSLESS: u8 = 3;
 pub(crate) struct FlowList(pub(crate) VecDeque<FlowSpec>);
 
 impl Workload for FlowList {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.0.front().map(|flow| flow.start)
     }
@@ -99,6 +103,7 @@ pub(crate) fn settings(config: Config) -> Settings {
         wire_jitters: Vec::new(),
         ticks_apart: false,
         rx_delay: Span::ZERO,
+        reaction: Span::ZERO,
         nic_buffer: u64::MAX,
         nic_fifo: false,
         switch_latency: Span::ZERO,

@@ -8,7 +8,7 @@ use crate::spec::{
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_units::{Bytes, Priority};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
 

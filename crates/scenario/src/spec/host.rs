@@ -36,6 +36,9 @@ table! {
         ticks_apart: bool = or(false);
         /// Time from the last bit at the NIC to TCP
         rx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Time from a completion (a flow, a message) to what the application starts in answer. Runs whose flows or messages depend on
+        /// completions use several threads only if this is at least the lookahead of the network (docs/models/applications.md)
+        reaction: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped
         #[source = "cee Table I: 512 KB a NIC"]
         nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
