@@ -1420,8 +1420,8 @@ class Transport(Constants):
     """Largest send buffer of linux (4096 B to 1 GB); default "4.194304 MB" (Linux: tcp_wmem[2])"""
     small_segments: Literal["at_once", "nagle", "cork"] | None = None
     """A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
-    (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); default "at_once" (RFC 9293 §3.7.4;
-    Linux: tcp_nagle_test)
+    (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
+    application unless the file says otherwise; default "at_once" (RFC 9293 §3.7.4; Linux: tcp_nagle_test)
     """
     small_queues: bool | None = None
     """A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues; default
