@@ -26,7 +26,7 @@ pub const ENGINES: [(&str, &str); 9] = [
 ];
 
 /// What may be set for an engine; what is not set has the engine's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineSettings {
     /// Lanes; for `dfsssp` and `lash` the most.
     pub lanes: Option<usize>,
@@ -42,6 +42,10 @@ pub struct EngineSettings {
     pub protect: Option<Protect>,
     /// `order_pair`, `auto`: how long to look for good orders.
     pub effort: Option<Effort>,
+    /// `order_pair`, `auto`: how long the plan may take in all, in seconds of one core.
+    pub budget: Option<f64>,
+    /// `order_pair`, `auto`: the steps after which the search ends.
+    pub stop_at: Option<u64>,
     /// `up_down`: the root.
     pub root: Option<NodeId>,
     /// Draws orders, trees and ties.
@@ -65,6 +69,8 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
         ("backup_vlans", settings.backup_vlans.is_some() && !ordered),
         ("protect", settings.protect.is_some() && !ordered),
         ("effort", settings.effort.is_some() && !ordered),
+        ("budget", settings.budget.is_some() && !ordered),
+        ("steps", settings.stop_at.is_some() && !ordered),
         ("root", root.is_some() && name != "up_down"),
     ];
     if let Some((setting, _)) = unused.into_iter().find(|(_, unused)| *unused) {
@@ -98,6 +104,8 @@ fn order_pair(settings: &EngineSettings) -> OrderPair {
         backup_vlans: settings.backup_vlans,
         protect: settings.protect.clone().unwrap_or(usual.protect),
         effort: settings.effort.unwrap_or(usual.effort),
+        budget: settings.budget,
+        stop_at: settings.stop_at,
         seed: settings.seed,
     }
 }

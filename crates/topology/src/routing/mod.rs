@@ -8,6 +8,7 @@
 mod annealing;
 mod auto;
 mod backup;
+mod budget;
 mod cdg;
 mod dfsssp;
 mod disjoint_sets;
@@ -36,6 +37,7 @@ mod vlan_sets;
 pub use annealing::Effort;
 pub use auto::Auto;
 pub use backup::Protect;
+pub use budget::STEPS_A_SECOND;
 pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};
 pub use dfsssp::Dfsssp;
 pub use ecmp::{NextHops, ecmp_index};

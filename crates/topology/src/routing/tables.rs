@@ -23,6 +23,8 @@ pub struct ForwardingTables {
     usable: Option<Vec<u64>>,
     /// What the planner has to say.
     notes: Vec<String>,
+    /// What the plan took, where that was counted.
+    steps: Option<u64>,
 }
 
 /// Why a packet does not arrive.
@@ -97,6 +99,7 @@ impl ForwardingTables {
             next: vec![PortId::NONE; rows],
             usable: None,
             notes: Vec::new(),
+            steps: None,
         })
     }
 
@@ -113,6 +116,16 @@ impl ForwardingTables {
     /// What the planner tried and why it chose this, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The steps that the plan took. With the same budget and this as `stop_at` the same plan comes out, also where somebody
+    /// ended the search before its time.
+    pub fn steps(&self) -> Option<u64> {
+        self.steps
+    }
+
+    pub(crate) fn set_steps(&mut self, steps: u64) {
+        self.steps = Some(steps);
     }
 
     /// How many VLANs there are.
