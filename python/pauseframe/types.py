@@ -100,10 +100,10 @@ class Manifest(TypedDict):
 
 
 class SealedFile(TypedDict):
-    """A file of a sealed results folder."""
+    """Size and digest of a file of a results folder."""
 
     bytes: int
-    blake2b: str
+    sha256: str
 
 
 class RunProgress(TypedDict):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe._manifest import FINISHED, read_manifest
+from pauseframe._results_folder import FINISHED, ResultsFolder, open_results
 from pauseframe._text import buffers, lossless_caution, none_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
@@ -20,8 +20,10 @@ from pauseframe.sweep.statistics import Estimate, estimate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import polars as pl
+
     from pauseframe._plain import Settings
-    from pauseframe.types import Manifest, Summary
+    from pauseframe.types import Summary
 
 SIZES = {
     "fct_us.p99.to_10KB": "< 10 KB",
@@ -211,22 +213,21 @@ def long_table(comparison: Comparison) -> list[Settings]:
 
 def _read(folder: Path) -> list[Observation]:
     if not (folder / MANIFEST).is_file():
-        manifest = read_manifest(folder)
-        if manifest["status"] not in FINISHED:
-            raise InputError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
-        return [_observation(folder, folder, {}, manifest)]
+        results = open_results(folder)
+        if results.manifest["status"] not in FINISHED:
+            raise InputError(f"{folder}: the run is {results.manifest['status']}; only complete runs can be compared")
+        return [_observation(folder, results, {})]
     sweep = load_sweep(folder)
     return [
-        _observation(folder, place, {axis: row["axes"][axis] for axis in sweep.axes}, read_manifest(place))
+        _observation(folder, open_results(folder / row["path"]), {axis: row["axes"][axis] for axis in sweep.axes})
         for row in sweep.finished
-        for place in [folder / row["path"]]
     ]
 
 
-def _observation(source: Path, place: Path, axes: Settings, manifest: Manifest) -> Observation:
-    summary = manifest["summary"]
-    memory = buffers((place / "scenario.resolved.toml").read_text(encoding="utf-8"))
-    values = _values(summary) | _by_size(place / "flows.parquet")
+def _observation(source: Path, results: ResultsFolder, axes: Settings) -> Observation:
+    summary = results.summary
+    memory = buffers(results.scenario_toml)
+    values = _values(summary) | (_by_size(results.scan("flows")) if results.has_table("flows") else {})
     return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *memory)
 
 
@@ -239,16 +240,14 @@ def _values(summary: Summary) -> dict[str, float]:
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
 
 
-def _by_size(flows: Path) -> dict[str, float]:
+def _by_size(flows: pl.LazyFrame) -> dict[str, float]:
     """The 99th percentile of completion times of each bin of flow sizes, where flows are of several."""
     import polars as pl
 
     from pauseframe.report.data import size_bin
 
-    if not flows.is_file():
-        return {}
     size = size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
-    done = pl.scan_parquet(flows).filter(pl.col("fct_us").is_not_null())
+    done = flows.filter(pl.col("fct_us").is_not_null())
     bins = done.group_by(size).agg(pl.col("fct_us").quantile(0.99, "linear")).sort("bin").collect().rows()
     names = list(SIZES)
     return {names[index]: p99 for index, p99 in bins} if len(bins) > 1 else {}

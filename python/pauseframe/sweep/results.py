@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import RunError
-from pauseframe._manifest import read_manifest
+from pauseframe._results_folder import open_results
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
@@ -91,7 +91,7 @@ class Sweep:
         rows = []
         for row in self.finished:
             values = {axis: _column_value(row["axes"][axis], kind) for axis, kind in typed.items()}
-            numbers = flat(read_manifest(self.folder / row["path"])["summary"])
+            numbers = flat(open_results(self.folder / row["path"]).summary)
             rows.append(values | {"seed": row["seed"]} | {k: v for k, v in numbers.items() if k not in values})
         return pl.DataFrame(rows, infer_schema_length=None)
 

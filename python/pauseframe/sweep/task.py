@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import _core
-from pauseframe._manifest import read_manifest
+from pauseframe._results_folder import open_results
 from pauseframe.sweep.store import Store
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def compute(task: Task) -> Answer:
                 store.add(scratch, key)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
-        return {"peak_rss_bytes": read_manifest(store.folder(key))["summary"]["peak_rss_bytes"]}
+        return {"peak_rss_bytes": open_results(store.folder(key)).summary["peak_rss_bytes"]}
     except Exception as error:  # noqa: BLE001 (whatever it is, it must not stop the other runs)
         return {"error": f"{type(error).__name__}: {error}"}
 
