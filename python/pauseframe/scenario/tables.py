@@ -513,12 +513,14 @@ class Host(Part):
     tx_delay: str | None = None
     """Time that a segment spends in the stack before the NIC has it (0 s to 1 s); default "0 s"."""
     tx_jitter: str | None = None
-    """Up to this much more, at random for each segment, in order: keeps flows from locking in phase (0 s to 1 s);
-    default "0 s".
+    """Up to this much more, at random for each segment, in order: keeps flows from locking in phase. "auto": 1 us for
+    segments of lossless classes that find others in the stack or the NIC, while at least two flows are under way;
+    default "auto".
     """
     wire_jitter: str | None = None
-    """Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC (0 s to 1 s);
-    default "0 s".
+    """Up to this much later what a host has sent reaches its switch, at random, in order. "auto": 8 frame times of the
+    mtu on the host's link, at most 10 us but at least one frame time, for frames of lossy classes that leave right
+    behind another, while at least two flows are under way; default "auto".
     """
     wire_burst: str | None = None
     """Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from coming to
@@ -1524,6 +1526,10 @@ class ScenarioKeys(Part):
     """Names the results: no path, at most 200 bytes; default "the name of the file"."""
     seed: int | None = None
     """Master seed of all named random streams; default 1."""
+    clocks: Literal["real", "ideal"] | None = None
+    """real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; ideal: the
+    smaller port goes first, and automatic jitter is zero; default "real".
+    """
     stop: Stop | str | None = None
     """When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false."""
     routing: Routing | None = None

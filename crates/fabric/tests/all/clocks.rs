@@ -46,18 +46,9 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
             let all = [
                 settings(config.clone()),
                 Settings { buffer: BufferPolicy::PerPort(Bytes(30_000)), ..settings(config.clone()) },
-                Settings {
-                    tx_delay: Span::from_us(3),
-                    rx_delay: Span::from_us(2),
-                    spray: true,
-                    ..settings(config.clone())
-                },
+                Settings { tx_delay: Span::from_us(3), rx_delay: Span::from_us(2), spray: true, ..settings(config.clone()) },
                 Settings { marker: step(22_500), ..lossless(config.clone(), 225_000) },
-                Settings {
-                    tx_delay: Span::from_us(3),
-                    nic_buffer: 20_000,
-                    ..lossless(config.clone(), 80_000)
-                },
+                Settings { tx_delay: Span::from_us(3), nic_buffer: 20_000, ..lossless(config.clone(), 80_000) },
             ];
             for settings in all {
                 for size in [1, 5 * MSS, 300 * MSS + 17] {
@@ -70,18 +61,12 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
                     let ideal = records(topology, &settings, &flows);
                     let real = records(topology, &real_clocks(settings.clone()), &flows);
                     let facts = |records: &[FlowRecord]| {
-                        records
-                            .iter()
-                            .map(|r| (r.end, r.delivered, r.retransmits, r.ce_packets))
-                            .collect::<Vec<_>>()
+                        records.iter().map(|r| (r.end, r.delivered, r.retransmits, r.ce_packets)).collect::<Vec<_>>()
                     };
                     assert_eq!(facts(&ideal), facts(&real), "{settings:?} {size}");
                     let lone = [FlowSpec { start: Time::ZERO, ..flow(topology, ends[1].0, ends[1].1, size) }];
                     let ideal = records(topology, &settings, &lone);
-                    assert_eq!(
-                        facts(&ideal),
-                        facts(&records(topology, &real_clocks(settings.clone()), &lone))
-                    );
+                    assert_eq!(facts(&ideal), facts(&records(topology, &real_clocks(settings.clone()), &lone)));
                 }
             }
         }
@@ -100,12 +85,12 @@ fn losses(topology: &Topology, settings: &Settings, payload: u32, rate: BitRate,
         .enumerate()
         .map(|(sender, phase)| FlowSpec {
             start: Time(*phase),
-            stop: Some(Time(40 * MS)),
+            stop: Some(Time(10 * MS)),
             ..flow(topology, &hosts[sender + 1], &hosts[0], u64::MAX)
         })
         .collect();
     flows.sort_by_key(|flow| flow.start);
-    let (mut network, ending) = run_until(topology, &settings, &flows, Time(50 * MS));
+    let (mut network, ending) = run_until(topology, &settings, &flows, Time(12 * MS));
     let records = network.flow_records(ending.now);
     records.iter().map(|r| r.datagrams.lost as f64 / r.datagrams.sent as f64).collect()
 }
@@ -123,8 +108,8 @@ fn senders_at_line_rate_lose_alike() {
     assert!(spread(&losses(&topology, &ideal, 1472, BitRate::gbps(100), &[0, 0])) > 0.9);
     for phases in [&[0, 0][..], &[0, 40_000], &[0, 61_520, 100_001], &[5, 7, 99_000, 123_039]] {
         let losses = losses(&topology, &real_clocks(ideal.clone()), 1472, BitRate::gbps(100), phases);
-        // 325,000 datagrams each.
-        assert!(spread(&losses) < 0.01, "{phases:?}: {losses:?}");
+        // 81,000 datagrams each.
+        assert!(spread(&losses) < 0.03, "{phases:?}: {losses:?}");
     }
 }
 
@@ -141,7 +126,7 @@ fn ties_alone_part_senders_of_one_phase() {
     let of = |seed| losses(&topology, &ties(seed), 1472, BitRate::gbps(100), &[0, 0]);
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
-    assert!(spread(&of(1)) < 0.01, "{:?}", of(1));
+    assert!(spread(&of(1)) < 0.02, "{:?}", of(1));
 }
 
 /// Only frames that leave right behind another are late: what finds its NIC idle takes as long as ever, however many flows are under way.
@@ -151,9 +136,10 @@ fn a_message_that_finds_the_nic_idle_is_not_late() {
     let long = |from, to| flow(&topology, from, to, u64::MAX);
     let message = |start| FlowSpec { start: Time(start), ..flow(&topology, "host4", "host5", 1000) };
     let mut flows = vec![long("host0", "host1"), long("host2", "host3")];
-    flows.extend((1..200).map(|i| message(i * 91_234_567)));
+    flows.extend((1..100).map(|i| message(i * 91_234_567)));
     let of = |settings: &Settings| {
-        let records = records(&topology, settings, &flows);
+        let (mut network, ending) = run_until(&topology, settings, &flows, Time(10 * MS));
+        let records = network.flow_records(ending.now);
         records[2..].iter().map(fct).collect::<Vec<_>>()
     };
     assert_eq!(of(&settings(config())), of(&real_clocks(settings(config()))));
@@ -173,10 +159,7 @@ fn the_headroom_covers_the_jitter_of_lossy_traffic() {
         let frame = TAGGED as u32;
         let plain = Headroom::of(wire, wire, frame, Overhead::ETHERNET, Span::ZERO, 1);
         assert_eq!(needed(&pure), plain);
-        assert_eq!(
-            needed(&mixed),
-            plain.with_jitter(Span(jitter), Span::ZERO, wire.rate, Overhead::ETHERNET)
-        );
+        assert_eq!(needed(&mixed), plain.with_jitter(Span(jitter), Span::ZERO, wire.rate, Overhead::ETHERNET));
         assert_eq!(needed(&mixed).time(), plain.time() + Span(jitter));
         let grows = wire.rate.bytes_in(Span(jitter)).0 * 1522 / 1542;
         assert!((needed(&mixed).total().0 - plain.total().0).abs_diff(grows) <= 2);
@@ -196,9 +179,8 @@ fn nothing_lossless_is_dropped_behind_late_lossy_frames() {
         let wire_jitter = if seed > 4 { Jitter::Always(Span::from_us(seed)) } else { Jitter::Auto };
         let settings = Settings { seed, transports, wire_jitter, ..base };
         let pairs = [("host0", 0), ("host0", 1), ("host1", 0), ("host1", 1), ("host2", 0), ("host2", 1)];
-        let flows =
-            pairs.map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "host5", u64::MAX) });
-        let (network, ending) = run_until(&topology, &settings, &flows, Time(10 * MS));
+        let flows = pairs.map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "host5", u64::MAX) });
+        let (network, ending) = run_until(&topology, &settings, &flows, Time(2 * MS));
         let reports = network.port_reports(ending.now);
         let lossless: Vec<_> = reports.iter().filter(|port| port.priority == priority(LOSSLESS)).collect();
         assert!(lossless.iter().all(|port| port.drops == [0; 3]));
@@ -213,8 +195,8 @@ fn lossless_flows_are_jittered_in_the_stack() {
     let bolt = Settings { marker: step(22_500), ..lossless(dctcp(10 * MSS), 225_000) };
     let flows = ["host0", "host1"].map(|from| flow(&topology, from, "host2", u64::MAX));
     let least = |settings: &Settings| {
-        let got: Vec<u64> =
-            records(&topology, settings, &flows).iter().map(|record| record.delivered).collect();
+        let (mut network, ending) = run_until(&topology, settings, &flows, Time(50 * MS));
+        let got: Vec<u64> = network.flow_records(ending.now).iter().map(|record| record.delivered).collect();
         got[0].min(got[1]) as f64 / (got[0] + got[1]) as f64
     };
     let real = least(&real_clocks(bolt));
