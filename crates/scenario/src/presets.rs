@@ -45,15 +45,7 @@ pub const PRESETS: &[Row] = &[
     Row {
         name: "tcp_bolt",
         doc: "DCTCP in a lossless class, starting at line rate (bolt)",
-        row: &[
-            DCTCP_CONTROL,
-            DCTCP_ECN,
-            DCTCP_ACKS,
-            BOLT_WINDOW,
-            BOLT_CLASS,
-            BOLT_RECEIVER,
-            BOLT_SENDER,
-        ],
+        row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, BOLT_WINDOW, BOLT_CLASS, BOLT_RECEIVER, BOLT_SENDER],
     },
     Row {
         name: "vegas",
