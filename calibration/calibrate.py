@@ -1,5 +1,6 @@
-"""Our model beside the real kernel: runs every scenario, writes docs/validation/linux.md, its plots, and the file of the
-package that says which figures vouch for which preset.
+"""Our model beside the real kernel: runs every scenario, writes docs/validation/linux.md and its plots.
+
+Also writes the file of the package that says which figures vouch for which preset.
 
     python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from verdict import Row
+if TYPE_CHECKING:
+    from verdict import Row
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "python" / "pauseframe" / "calibration.json"
@@ -23,7 +25,7 @@ def presets_of(scenario: str) -> list[str]:
     return sorted({transport["preset"] for transport in transports if "preset" in transport})
 
 
-def evidence(rows: list[Row]) -> dict[str, object]:
+def evidence(rows: list[Row]) -> dict[str, Any]:
     """Figures of each scenario, those inside, those inside of the reference run alone, and for which presets."""
     scenarios = {}
     for scenario in dict.fromkeys(row.scenario for row in rows):

@@ -86,7 +86,9 @@ def test_bands():
 
 def test_the_package_says_what_the_page_says():
     """`calibration.json`, from which `pauseframe presets` counts, and the rows of the page, scenario by scenario."""
-    package = json.loads((CALIBRATION.parent / "python" / "pauseframe" / "calibration.json").read_text(encoding="utf-8"))
+    package = json.loads(
+        (CALIBRATION.parent / "python" / "pauseframe" / "calibration.json").read_text(encoding="utf-8")
+    )
     page = (CALIBRATION.parent / "docs" / "validation" / "linux.md").read_text(encoding="utf-8")
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     rows = [cells for cells in lines if cells[0] in package["scenarios"]]

@@ -222,7 +222,9 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
     print_table(table)
     print(f"\nstack {stack}: {_core.stacks()[stack]}")
     if found := evidence_for(name, stack):
-        print(f"inside the bands of {found}: " + ", ".join(f"{n} ({i} of {f})" for n, (i, f) in found.scenarios.items()))
+        print(
+            f"inside the bands of {found}: " + ", ".join(f"{n} ({i} of {f})" for n, (i, f) in found.scenarios.items())
+        )
     else:
         print("no figure beside a real kernel vouches for it")
 

@@ -70,10 +70,10 @@ table! {
         limited_transmit: bool = or(true);
         /// Losses found by time; with sack and fast_retransmit only
         #[source = "RFC 8985"]
-        rack: bool = or(false) => { warn_without(t, "rack", rack, sack && fast_retransmit, "sack and fast_retransmit"); };
+        rack: bool = by(if_able, sack && fast_retransmit, "sack and fast_retransmit");
         /// Tail loss probe; with sack only
         #[source = "RFC 8985 §7"]
-        tlp: bool = or(false) => { warn_without(t, "tlp", tlp, sack, "sack"); };
+        tlp: bool = by(if_able, sack, "sack");
         /// Added to RACK's reordering timer and to the probe timeout
         #[source = "Linux: two jiffies"]
         recovery_slack: Span = or_in(Span::from_ms(2), TIMES);
@@ -428,9 +428,15 @@ fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Optio
     t.or_because(key, fast, origin, rule, doc)
 }
 
-fn warn_without(t: &mut Table, key: &str, on: bool, able: bool, needs: &str) {
+/// A mechanism that works together with others only: off without them if a stack has it, a warning if the file has it.
+fn if_able(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
+    let on = t.or(key, false, doc);
+    let path = t.at(key);
     if on && !able && t.has(key) {
-        let path = t.at(key);
         t.ledger.warn(format!("{path}: does nothing without {needs}"));
+    } else if on && !able {
+        t.ledger.settle(&path, "false".to_owned(), Origin::Computed(format!("it needs {needs}")));
+        return false;
     }
+    on
 }
