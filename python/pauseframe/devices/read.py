@@ -99,7 +99,11 @@ def _read_file(path: Path, reading: Reading) -> None:
 
 
 def _read_json(path: Path, text: str, reading: Reading) -> None:
-    value = parse_json(text, str(path))
+    twice: list[str] = []
+    value = parse_json(text, str(path), twice)
+    reading.malformed += [
+        (str(path), f"{shown(key)} stands twice in one object: only the last counts") for key in twice
+    ]
     name = sonic.name_of_file(path)
     if (wires := wiring.of_lldp(value, name)) is not None:
         reading._wires += wires
@@ -177,6 +181,7 @@ def _put_together(reading: Reading) -> None:
         if owner is None:
             fabric.notes.append(f"static FDB rows of {shown(name)}: no CONFIG_DB of it: left out")
         else:
+            owner.loaded_fdb = fdb
             owner.fdb = list(dict.fromkeys([*owner.fdb, *fdb]))
     wires = [(reading._names.get(a, a), p, reading._names.get(b, b), q) for a, p, b, q in reading._wires]
     wiring.connect(fabric, wires)

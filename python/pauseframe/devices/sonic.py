@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
 from pauseframe.devices.model import (
     BufferProfile,
+    Channel,
     FdbRow,
     LookupRow,
     Pool,
@@ -17,6 +18,7 @@ from pauseframe.devices.model import (
     Queue,
     Scheduler,
     Switch,
+    Trimming,
     Vlan,
     Watchdog,
     Wred,
@@ -58,6 +60,7 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     _read_buffers(db, switch)
     _read_maps(db, switch)
     _read_ports(db, switch)
+    _read_channels(db, switch)
     _read_vlans(db, switch)
     for key, row in db.rows("DEVICE_NEIGHBOR").items():
         if row.get("name") and row.get("port"):
@@ -92,6 +95,11 @@ def _read_buffers(db: ConfigDb, switch: Switch) -> None:
             static_th=number_in(row.get("static_th"), 0, _LARGEST),
             dynamic_th=number_in(row.get("dynamic_th"), -8, 7),
             computed=row.get("headroom_type") == "dynamic" and "xoff" not in row,
+            trims=row.get("packet_discard_action") == "trim",
+        )
+    for row in db.rows("SWITCH_TRIMMING").values():
+        switch.trimming = Trimming(
+            *(whole_number(row.get(name)) for name in ("size", "dscp_value", "queue_index", "tc_value"))
         )
     for key, row in db.rows("WRED_PROFILE").items():
         colours = frozenset(c for c in ("green", "yellow", "red") if row.get(f"wred_{c}_enable") == "true")
@@ -195,6 +203,16 @@ def port_of(switch: Switch, name: str) -> Port:
     return switch.ports.setdefault(name, Port(name))
 
 
+def _read_channels(db: ConfigDb, switch: Switch) -> None:
+    for key, row in db.rows("PORTCHANNEL").items():
+        mtu, least = number_in(row.get("mtu"), 68, 9216), number_in(row.get("min_links"), 0, 1024)
+        switch.channels[key] = Channel(key, [], mtu, least, row.get("admin_status", "up") != "down")
+    for key in db.rows("PORTCHANNEL_MEMBER"):
+        name, _, port = key.partition("|")
+        if port:
+            switch.channels.setdefault(name, Channel(name)).members.append(port)
+
+
 def _read_vlans(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("VLAN").items():
         number = _vlan_number(key)
@@ -210,7 +228,10 @@ def _read_vlans(db: ConfigDb, switch: Switch) -> None:
         name, _, port = key.partition("|")
         number = _vlan_number(name)
         if number is not None and port:
-            switch.vlans.setdefault(number, Vlan(number)).members[port] = row.get("tagging_mode", "tagged")
+            mode = row.get("tagging_mode", "tagged")
+            channel = switch.channels.get(port)
+            for member in (port, *(channel.members if channel else ())):
+                switch.vlans.setdefault(number, Vlan(number)).members[member] = mode
     for key in db.rows("VLAN_INTERFACE"):
         number = _vlan_number(key.partition("|")[0])
         if number in switch.vlans:
