@@ -235,7 +235,7 @@ class Routes:
         """(VLAN, its lane)."""
     @property
     def steps(self) -> int | None:
-        """The steps that the plan took, up to the end of the search where that was cut short; None if nobody counted."""
+        """The steps that the plan took, up to the end of the search if that was cut short; None if nobody counted."""
     @property
     def interrupted(self) -> bool:
         """Whether the search was cut short."""
@@ -284,9 +284,9 @@ def plan_routes(
 ) -> Routes:
     """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
 
-    auto and order_pair search within `budget` seconds of one core (default 10, with effort "best" 60), proof included; it
-    is counted in steps of about a nanosecond, so the result is the same on every machine. For these the first Ctrl-C ends
-    the search and keeps the best plan so far, whose `Routes.steps` say when: `steps` ends a search there again.
+    auto and order_pair search within `budget` seconds of one core (default 10, with effort "best" 60), proof included;
+    it is counted in steps of about a nanosecond, so the result is the same on every machine. For these the first Ctrl-C
+    ends the search and keeps the best plan so far, whose `Routes.steps` say when: `steps` ends a search there again.
 
     `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`,
     lists of link numbers that fail together. `effort` is "fast", "normal" or "best".

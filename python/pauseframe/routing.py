@@ -72,7 +72,8 @@ def write_plan(
 
     The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
     "parquet", settles it), with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
-    and `plan.json`: what was asked for (`about`), the steps that the plan took, the report of the verifier, and the rows that the switches need.
+    and `plan.json`: what was asked for (`about`), the steps that the plan took, the report of the verifier, and the
+    rows that the switches need.
     Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
     """
     folder = Path(folder)

@@ -92,13 +92,17 @@ def plan(
     budget: Annotated[
         float | None,
         typer.Option(
-            "--budget", min=0.001, metavar="SECONDS",
+            "--budget",
+            min=0.001,
+            metavar="SECONDS",
             help="auto, order_pair: seconds that the plan may take on one core [default: 10; with --effort best 60].",
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", min=0, help="auto, order_pair: end the search here, as plan.json of another plan says."),
+        typer.Option(
+            "--steps", min=0, help="auto, order_pair: end the search here, as plan.json of another plan says."
+        ),
     ] = None,
     hosts_per_switch: HostsPerSwitch = 0,
     tables: Annotated[
