@@ -72,7 +72,8 @@ def write_plan(
 
     The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
     "parquet", settles it), with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
-    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need.
+    and `plan.json`: what was asked for (`about`), the steps that the plan took, the report of the verifier, and the
+    rows that the switches need.
     Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
     """
     folder = Path(folder)
@@ -90,8 +91,9 @@ def write_plan(
         raise _core.FabricError(f"the tables were not written, since they are not right:\n{text}")
     use = routes.table_use()
     summary = PlanSummary(
-        program="pauseframe", **(about or {}), rows=use, vlans=routes.vlans, notes=routes.notes, report=report
-    )
+        program="pauseframe", **(about or {}), steps=routes.steps, rows=use, vlans=routes.vlans, notes=routes.notes,
+        report=report,
+    )  # fmt: skip
     with _whole(folder) as partial:
         rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
         kinds = [tables or ("csv" if rows <= ROWS_CSV else "parquet")] + ["json"] * json_tables

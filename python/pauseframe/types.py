@@ -124,6 +124,8 @@ class StageProgress(TypedDict):
     stage: str
     done: int
     of: int
+    best: float | None
+    """Of a planner: the mean detour of the best routes so far, as a part of the shortest."""
 
 
 class RateStatistics(TypedDict):
@@ -392,12 +394,15 @@ class PlanOrder(TypedDict, total=False):
     engine: str
     lanes: int | None
     seed: int
+    effort: str | None
+    budget_s: float | None
 
 
 class PlanSummary(PlanOrder):
     """`plan.json` of a plan."""
 
     program: str
+    steps: int | None
     rows: TableUse
     vlans: list[tuple[int, int]]
     notes: list[str]

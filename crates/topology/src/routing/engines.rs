@@ -25,6 +25,9 @@ pub const ENGINES: [(&str, &str); 9] = [
     ("shortest_path", "one lane, balanced shortest routes; can deadlock"),
 ];
 
+/// The engines that search until their budget ends, and have a plan before.
+pub const GET_BETTER: [&str; 2] = ["auto", "order_pair"];
+
 /// What may be set for an engine; what is not set has the engine's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineSettings {
@@ -58,7 +61,7 @@ pub struct EngineSettings {
 /// If there is none, or a setting is given that it does not have.
 pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
     let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed, .. } = *settings;
-    let ordered = matches!(name, "order_pair" | "auto");
+    let ordered = GET_BETTER.contains(&name);
     let trees = matches!(name, "edst" | "edst_hub" | "edst_heuristic");
     let layered = matches!(name, "dfsssp" | "lash");
     let unused = [

@@ -41,7 +41,7 @@ pub use budget::STEPS_A_SECOND;
 pub use cdg::{BufferChannel, Dependencies, Dependency, DependencyGraph, Witness};
 pub use dfsssp::Dfsssp;
 pub use ecmp::{NextHops, ecmp_index};
-pub use engines::{ENGINES, EngineSettings, TableUse, engine};
+pub use engines::{ENGINES, EngineSettings, GET_BETTER, TableUse, engine};
 pub use lash::Lash;
 pub use levels::levels_of_nodes;
 pub use order_pair::{OrderPair, Orders};

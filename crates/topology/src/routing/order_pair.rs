@@ -146,7 +146,7 @@ impl OrderPair {
 
     /// Says on the plan what it took.
     pub(super) fn sign(&self, plan: &mut ForwardingTables, ledger: &Ledger) {
-        plan.set_steps(ledger.steps());
+        plan.set_steps(ledger.steps(), ledger.was_cut());
         if ledger.was_cut() {
             plan.note(format!(
                 "the search was ended early: the same settings with --steps {} give this plan again",

@@ -25,6 +25,7 @@ pub struct ForwardingTables {
     notes: Vec<String>,
     /// What the plan took, where that was counted.
     steps: Option<u64>,
+    was_cut: bool,
 }
 
 /// Why a packet does not arrive.
@@ -100,6 +101,7 @@ impl ForwardingTables {
             usable: None,
             notes: Vec::new(),
             steps: None,
+            was_cut: false,
         })
     }
 
@@ -124,8 +126,13 @@ impl ForwardingTables {
         self.steps
     }
 
-    pub(crate) fn set_steps(&mut self, steps: u64) {
-        self.steps = Some(steps);
+    /// Whether the search was cut short.
+    pub fn was_cut(&self) -> bool {
+        self.was_cut
+    }
+
+    pub(crate) fn set_steps(&mut self, steps: u64, was_cut: bool) {
+        (self.steps, self.was_cut) = (Some(steps), was_cut);
     }
 
     /// How many VLANs there are.
