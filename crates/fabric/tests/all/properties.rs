@@ -134,6 +134,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         wire_burst: 0,
         ticks_apart: seed.is_multiple_of(2),
         rx_delay: stack(rng),
+        reaction: Span::ZERO,
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_fifo: coin(rng),
         switch_latency: Span(rng.below(2) * rng.below(800_000)),
