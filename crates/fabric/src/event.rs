@@ -167,7 +167,10 @@ mod tests {
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
         let late = Event::arrival_code(PortId(3), 0xff_ffff << 32);
-        assert_eq!((Event::from_code(late), Event::of_port(late)), (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3)))));
+        assert_eq!(
+            (Event::from_code(late), Event::of_port(late)),
+            (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3))))
+        );
         assert_eq!(Event::guess(late), (false, true, PortId(3)));
         assert!(Event::TxDone(PortId(u32::MAX)).code() < late && late < Event::PauseEffect(PortId(0)).code());
     }

@@ -67,7 +67,13 @@ impl Headroom {
 
     /// The same where frames are late by up to `jitter` on the way of the data, which have `rate`, and by `jitter_back` on the way back.
     #[must_use]
-    pub fn with_jitter(mut self, jitter: Span, jitter_back: Span, rate: BitRate, overhead: Overhead) -> Headroom {
+    pub fn with_jitter(
+        mut self,
+        jitter: Span,
+        jitter_back: Span,
+        rate: BitRate,
+        overhead: Overhead,
+    ) -> Headroom {
         (self.jitter, self.jitter_back) = (jitter, jitter_back);
         self.count_arriving(rate, overhead);
         self

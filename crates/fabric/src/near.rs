@@ -1,10 +1,10 @@
 //! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the cell, the mail out, what
 //! is noted for those who watch, and the plan, which nobody writes.
 
+use crate::contention::Contention;
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId, PacketPool};
 use crate::hot::Hot;
-use crate::contention::Contention;
 use crate::order::{News, Report};
 use crate::plan::Plan;
 use crate::settings::Settings;

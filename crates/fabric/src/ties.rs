@@ -57,7 +57,10 @@ mod tests {
                 let fair = 20_000.0 / ports.len() as f64;
                 // Five standard deviations.
                 let most = 5.0 * (fair * (1.0 - 1.0 / ports.len() as f64)).sqrt();
-                assert!(wins.iter().all(|n| (f64::from(*n) - fair).abs() < most), "{every} {ports:?}: {wins:?}");
+                assert!(
+                    wins.iter().all(|n| (f64::from(*n) - fair).abs() < most),
+                    "{every} {ports:?}: {wins:?}"
+                );
             }
         }
     }

@@ -5,14 +5,14 @@ mod switches;
 use crate::recovery::recovery;
 use crate::resolve::Resolved;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
-    InitialWindow, JitterSpec, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
-    Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec,
-    WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
+    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, Per, PerPort, PfcSpec, QcnSpec,
+    ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared, SmallSegmentsName,
+    TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, IdealTime, Jitter, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
-    Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
+    BufferPolicy, DatagramSettings, IdealTime, Jitter, Network, Overhead, PfcSettings, QcnSettings,
+    ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -356,7 +356,13 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
     match spec {
-        JitterSpec::Auto => if auto { Jitter::Auto } else { Jitter::NONE },
+        JitterSpec::Auto => {
+            if auto {
+                Jitter::Auto
+            } else {
+                Jitter::NONE
+            }
+        }
         JitterSpec::UpTo(most) => Jitter::Always(most),
     }
 }

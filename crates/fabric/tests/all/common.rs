@@ -2,9 +2,9 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
-    PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step, Threshold, Transport,
-    Workload,
+    BufferPolicy, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead,
+    PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step,
+    Threshold, Transport, Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};

@@ -7,8 +7,8 @@ use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFrame, DatagramSettings, Failed, Failure, FlowRecord, FlowSpec, FlowStatus,
-    FrameContent, Jitter, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport,
-    VlanChoice, VlanRoutes, Workload,
+    FrameContent, Jitter, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings,
+    Transport, VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_topology::generate::leaf_spine;
 use pauseframe_topology::routing::verify::Tables;

@@ -4,8 +4,8 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, Jitter, MarkAt, Marker, Network, NotEct, Overhead,
-    PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings, Step, Threshold, Transport,
+    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, Jitter, MarkAt, Marker, Network, NotEct,
+    Overhead, PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings, Step, Threshold, Transport,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};

@@ -85,8 +85,11 @@ fn jitter_ends_phase_effects() {
         .collect();
     let share_of_less = |wire_jitter: Span| {
         let tcp = Config { initial_window: 10 * MSS, ..config() };
-        let settings =
-            Settings { wire_jitter: Jitter::Always(wire_jitter), buffer: BufferPolicy::PerPort(Bytes(150_000)), ..settings(tcp) };
+        let settings = Settings {
+            wire_jitter: Jitter::Always(wire_jitter),
+            buffer: BufferPolicy::PerPort(Bytes(150_000)),
+            ..settings(tcp)
+        };
         let (mut network, ending) = run_until(&topology, &settings, &flows, Time::ZERO + Span::from_ms(1500));
         let records = network.flow_records(ending.now);
         let of = |host: usize| records.iter().skip(host).step_by(2).map(|flow| flow.delivered).sum::<u64>();

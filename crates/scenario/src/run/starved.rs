@@ -48,7 +48,8 @@ pub(super) fn starved_flows(
     if !is_plain || records.len() > FLOWS_MAX {
         return None;
     }
-    let judged: Vec<usize> = (0..records.len()).filter(|flow| is_backlogged(scenario, ideal, &records[*flow])).collect();
+    let judged: Vec<usize> =
+        (0..records.len()).filter(|flow| is_backlogged(scenario, ideal, &records[*flow])).collect();
     if judged.is_empty() {
         return None;
     }
@@ -129,14 +130,19 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> Str
         JitterSpec::Auto => scenario.clocks == Clocks::Ideal,
         JitterSpec::UpTo(most) => most == Span::ZERO,
     };
-    if scenario.clocks == Clocks::Ideal || (steady(scenario.host.wire_jitter) && steady(scenario.host.tx_jitter)) {
-        return "without jitter flows lock in phase; set clocks = \"real\" and host.wire_jitter = \"auto\"".to_owned();
+    if scenario.clocks == Clocks::Ideal
+        || (steady(scenario.host.wire_jitter) && steady(scenario.host.tx_jitter))
+    {
+        return "without jitter flows lock in phase; set clocks = \"real\" and host.wire_jitter = \"auto\""
+            .to_owned();
     }
     if ports.iter().any(|port| port.pauses_received > 0) {
         return "pauses share links by port, not by flow; look at switch.marker and at the pauses in the ports table".to_owned();
     }
     match record.timeouts {
         0 => "look at switch.buffer and host.wire_jitter".to_owned(),
-        n => format!("it waited for {n} timeouts; look at switch.buffer, transport.rto_min and transport.sack"),
+        n => {
+            format!("it waited for {n} timeouts; look at switch.buffer, transport.rto_min and transport.sack")
+        }
     }
 }

@@ -25,8 +25,8 @@ pub(crate) mod switch;
 pub(crate) mod topology;
 pub(crate) mod transport;
 
-pub use clocks::Clocks;
 pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
+pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec};
 pub use host::{HostSpec, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
