@@ -233,7 +233,11 @@ def _pfc(rng: random.Random, chosen: set[str]) -> Table:
 
 def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     host: Table = {}
-    rare: list[Table] = [{"tx_delay": "2 us", "rx_delay": "3 us"}, {"tx_jitter": rng.choice(["0 s", "1 us"])}, {"ticks_apart": True}]
+    rare: list[Table] = [
+        {"tx_delay": "2 us", "rx_delay": "3 us"},
+        {"tx_jitter": rng.choice(["0 s", "1 us"])},
+        {"ticks_apart": True},
+    ]
     for habit in [*rare, {"wire_overhead": "none"}]:
         host |= habit if rng.random() < 0.15 else {}
     if rng.random() < 0.4:

@@ -13,7 +13,10 @@ KINDS = {
     "stack": "linux freebsd9 ns3",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
-    "host": "stack_delay jitter auto_jitter wire_jitter auto_wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo small_nic tso gro refusing silent slow_receiver",
+    "host": (
+        "stack_delay jitter auto_jitter wire_jitter auto_wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
+        "small_nic tso gro refusing silent slow_receiver"
+    ),
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets",
     "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward qcn",

@@ -70,7 +70,11 @@ fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
 #[test]
 fn wrong_jitter_gets_an_error_that_says_what_to_write() {
     let error = |value: &str| read(TWO, &[("host.wire_jitter", value)]).unwrap_err();
-    assert!(error("\"automatic\"").contains("\"auto\" or a time such as \"5 us\""), "{}", error("\"automatic\""));
+    assert!(
+        error("\"automatic\"").contains("\"auto\" or a time such as \"5 us\""),
+        "{}",
+        error("\"automatic\"")
+    );
     assert!(error("5").contains("has no unit"), "{}", error("5"));
     assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
 }

@@ -46,9 +46,18 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
             let all = [
                 settings(config.clone()),
                 Settings { buffer: BufferPolicy::PerPort(Bytes(30_000)), ..settings(config.clone()) },
-                Settings { tx_delay: Span::from_us(3), rx_delay: Span::from_us(2), spray: true, ..settings(config.clone()) },
+                Settings {
+                    tx_delay: Span::from_us(3),
+                    rx_delay: Span::from_us(2),
+                    spray: true,
+                    ..settings(config.clone())
+                },
                 Settings { marker: step(22_500), ..lossless(config.clone(), 225_000) },
-                Settings { tx_delay: Span::from_us(3), nic_buffer: 20_000, ..lossless(config.clone(), 80_000) },
+                Settings {
+                    tx_delay: Span::from_us(3),
+                    nic_buffer: 20_000,
+                    ..lossless(config.clone(), 80_000)
+                },
             ];
             for settings in all {
                 for size in [1, 5 * MSS, 300 * MSS + 17] {
@@ -61,12 +70,18 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
                     let ideal = records(topology, &settings, &flows);
                     let real = records(topology, &real_clocks(settings.clone()), &flows);
                     let facts = |records: &[FlowRecord]| {
-                        records.iter().map(|r| (r.end, r.delivered, r.retransmits, r.ce_packets)).collect::<Vec<_>>()
+                        records
+                            .iter()
+                            .map(|r| (r.end, r.delivered, r.retransmits, r.ce_packets))
+                            .collect::<Vec<_>>()
                     };
                     assert_eq!(facts(&ideal), facts(&real), "{settings:?} {size}");
                     let lone = [FlowSpec { start: Time::ZERO, ..flow(topology, ends[1].0, ends[1].1, size) }];
                     let ideal = records(topology, &settings, &lone);
-                    assert_eq!(facts(&ideal), facts(&records(topology, &real_clocks(settings.clone()), &lone)));
+                    assert_eq!(
+                        facts(&ideal),
+                        facts(&records(topology, &real_clocks(settings.clone()), &lone))
+                    );
                 }
             }
         }
@@ -159,7 +174,10 @@ fn the_headroom_covers_the_jitter_of_lossy_traffic() {
         let frame = TAGGED as u32;
         let plain = Headroom::of(wire, wire, frame, Overhead::ETHERNET, Span::ZERO, 1);
         assert_eq!(needed(&pure), plain);
-        assert_eq!(needed(&mixed), plain.with_jitter(Span(jitter), Span::ZERO, wire.rate, Overhead::ETHERNET));
+        assert_eq!(
+            needed(&mixed),
+            plain.with_jitter(Span(jitter), Span::ZERO, wire.rate, Overhead::ETHERNET)
+        );
         assert_eq!(needed(&mixed).time(), plain.time() + Span(jitter));
         let grows = wire.rate.bytes_in(Span(jitter)).0 * 1522 / 1542;
         assert!((needed(&mixed).total().0 - plain.total().0).abs_diff(grows) <= 2);
@@ -179,7 +197,8 @@ fn nothing_lossless_is_dropped_behind_late_lossy_frames() {
         let wire_jitter = if seed > 4 { Jitter::Always(Span::from_us(seed)) } else { Jitter::Auto };
         let settings = Settings { seed, transports, wire_jitter, ..base };
         let pairs = [("host0", 0), ("host0", 1), ("host1", 0), ("host1", 1), ("host2", 0), ("host2", 1)];
-        let flows = pairs.map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "host5", u64::MAX) });
+        let flows =
+            pairs.map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "host5", u64::MAX) });
         let (network, ending) = run_until(&topology, &settings, &flows, Time(2 * MS));
         let reports = network.port_reports(ending.now);
         let lossless: Vec<_> = reports.iter().filter(|port| port.priority == priority(LOSSLESS)).collect();
