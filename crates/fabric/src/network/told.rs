@@ -16,6 +16,11 @@ use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
 impl Network {
+    /// The most connection ends that were open together, of each cell, added up.
+    pub fn most_connection_ends(&self) -> usize {
+        self.rooms.iter().map(|room| room.cell.endpoints.most_ends()).sum()
+    }
+
     /// The run is over: what has changed or stopped since somebody looked last.
     pub fn look_at_end(&mut self, now: Time) {
         let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
