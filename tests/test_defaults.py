@@ -44,6 +44,20 @@ def test_syns_of_the_default_host_pass_markers():
     assert p99 > 1_000_000
 
 
+@pytest.mark.parametrize("preset", ["tcp_bolt", "tcp_dcb"])
+def test_bolt_starts_at_line_rate_on_the_default_stack(preset):
+    """Linux's first window of 64 KB would cut the start short: a path of 500 KB, alone, in one train."""
+    text = """
+    topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "100 us" } }
+    workload = [{ kind = "flows", flows = [{ src = "host0", dst = "host1", size = "400 KB" }] }]
+    """
+    settings = {"transport.preset": preset, "host.tx_jitter": "0 s"}
+    (row,) = pf.run(text, set=settings).flows.rows()
+    assert row["slowdown"] == pytest.approx(1.0, abs=1e-9)
+    (slow,) = pf.run(text, set=settings | {"transport.receive_buffer": "linux"}).flows.rows()
+    assert slow["slowdown"] > 1.5
+
+
 def test_a_shared_buffer_without_anything_to_share_is_refused():
     text = """
     topology = { kind = "star", hosts = 4 }
