@@ -15,12 +15,14 @@ KINDS = {
     "host": "stack_delay jitter wire_jitter mtu_576 mtu_9000 nic_fifo small_nic tso gro refusing silent slow_receiver",
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets by_port geometric",
-    "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward watchdog_alert "
-    "watchdog_poll headroom_pool one_way qcn",
+    "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
+    "watchdog_alert watchdog_poll headroom_pool one_way qcn",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp application",
-    "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized udp_ecn",
+    "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
+    "udp_ecn",
     "record": "deadlock_soon",
-    "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes pause_storm xon_storm",
+    "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes pause_storm "
+    "xon_storm",
 }
 """All there are, by what they are of."""
 

@@ -117,7 +117,7 @@ destinations = ["host2"]
 rate = "60 Gbps"
 ecn = true
 """
-"""sonic-mgmt's test of ECN accuracy: the instantaneous queue, marked as it leaves. Without `ecn` nothing could be marked."""
+"""sonic-mgmt's test of ECN accuracy: the instantaneous queue, marked as it leaves. Without `ecn` nothing is marked."""
 
 
 def closed_form(until_ns):
@@ -221,7 +221,7 @@ def test_other_actions(action, storms, tmp_path):
     assert result.summary["watchdog_storms"] == storms
     assert lost["t2"][1] == lost["bg"][1] == 0
     delivered = lost["t1"][0] - lost["t1"][1]
-    # A storm is forwarded from the poll at 400 ms on: 450 ms of 500 Mb/s. With an alert the queue waits, and the NIC is full.
+    # A storm is forwarded from the poll at 400 ms on: 450 ms of 500 Mb/s. With an alert the queue waits for its end.
     assert (delivered > 18_000) == (action == "forward")
 
 

@@ -88,10 +88,9 @@ def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequ
 
 
 def short_pool(speed: int, needs: Sequence[int], pool: int) -> Consequence:
-    """As many hosts as the pool has groups, at most 16, all paused at once: each fills what its group may take. `speed` in
-    Mb/s, bytes.
+    """As many hosts as the pool has groups, at most 16, all paused at once. `speed` in Mb/s, the others in bytes.
 
-    The reaction of the hosts is such that each sends as much after the pause as its group needs.
+    Hosts react so late that each sends after the pause what its group needs.
     """
     needs = needs[:16]
     burst = max(4_000_000, 20 * needs[0])

@@ -32,9 +32,9 @@ def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
     """Groups need more headroom together than the pool has that they share.
 
     `xoff` of a pool is the headroom of all its groups; `xoff` of a profile is what one of them may take. Sharing saves
-    memory as long as few groups fill at once; what arrives for the others after their pause is dropped. A *warning*: the
-    groups need more than twice the pool, or more than `over_subscribe_ratio` times where that is set and larger. The
-    finding says how many times, and for how many groups the pool suffices. An *error*: the pool shares none
+    memory as long as few groups fill at once; what arrives for the others after their pause is dropped. A *warning*:
+    the groups need more than twice the pool, or more than `over_subscribe_ratio` times where that is set and larger.
+    The finding says how many times, and for how many groups the pool suffices. An *error*: the pool shares none
     (`xoff` is 0 or missing), and the reserved `size` of the profile does not hold its `xoff` either. PF014 has the
     third case: the pool is smaller than what one group needs.
 
@@ -104,8 +104,8 @@ def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -
     yield Finding(
         "PF018",
         place,
-        f"{len(needs)} groups that need {total} B share {pool} B of headroom, over-subscribed {total / pool:.3g} times: "
-        f"it suffices for {groups} of them at once",
+        f"{len(needs)} groups that need {total} B share {pool} B of headroom, over-subscribed {total / pool:.3g} "
+        f"times: it suffices for {groups} of them at once",
         f"at least {enough} ({allowed} times), {total} for all groups at once",
         Severity.warning,
         patch=(PatchOperation(place.table, place.key, place.field, str(enough)),),
