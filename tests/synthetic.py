@@ -57,6 +57,7 @@ SCHEMAS = {
         "drops_buffer_full": pl.UInt64,
         "drops_headroom_exceeded": pl.UInt64,
         "drops_not_ect": pl.UInt64,
+        "drops_headroom_pool": pl.UInt64,
         "drops_link_down": pl.UInt64,
         "drops_corrupted": pl.UInt64,
         "drops_watchdog": pl.UInt64,
@@ -162,6 +163,7 @@ def port_row(rng, node, number, tier, lossless):
         "drops_buffer_full": 0 if lossless else int(rng.random() * 50 * use),
         "drops_headroom_exceeded": 0,
         "drops_not_ect": 0,
+        "drops_headroom_pool": 0,
         "drops_link_down": 0,
         "drops_corrupted": 0,
         "drops_watchdog": 0,
@@ -216,7 +218,7 @@ def statistics(values):
 def summary_of(frames, *, name, seed, status, warnings=()):
     flows, queries, ports = frames["flows"], frames["queries"], frames["ports"]
     slowdown = statistics(flows["slowdown"].drop_nulls())
-    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "link_down", "corrupted", "watchdog")
+    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "link_down", "corrupted", "watchdog")
     drops = {reason: int(ports[f"drops_{reason}"].sum()) for reason in reasons}
     return {
         "name": name,

@@ -279,6 +279,8 @@ def headroom_table(rows: list[HeadroomRow]) -> Table:
         "xoff_bytes": "XOFF B",
         "xon_bytes": "XON B",
     }
+    if any(row["pool_bytes"] for row in rows):
+        names |= {"pool_bytes": "pool B", "pool_suffices_for": "suffices for"}
     for name in names.values():
         table.add_column(name, justify="right")
     for row in rows:

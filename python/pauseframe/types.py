@@ -37,6 +37,7 @@ class DropsByReason(TypedDict):
     buffer_full: int
     headroom_exceeded: int
     not_ect: int
+    headroom_pool: int
     link_down: int
     corrupted: int
     watchdog: int
@@ -210,6 +211,8 @@ class HeadroomRow(TypedDict):
     crossing_bytes: int
     needed_bytes: int
     given_bytes: int
+    pool_bytes: int
+    pool_suffices_for: int
     xoff_bytes: int
     xon_bytes: int
 

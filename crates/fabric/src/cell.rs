@@ -181,6 +181,13 @@ impl Cell {
         SwitchNode::of(node, switching).on_watchdog(port, class, near);
     }
 
+    fn on_pause_storm(&mut self, number: u32) {
+        let storms = Arc::clone(&self.ports.storms);
+        let storm = &storms[number as usize];
+        let (mut node, port) = sender(&mut self.ports, storm.port, &self.near);
+        node.on_pause_storm(number, storm, port, &mut self.near);
+    }
+
     /// A host, whatever happens there.
     #[inline(always)]
     fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Near) {
@@ -240,6 +247,7 @@ impl Cell {
             Event::Order(address) => self.on_order(address),
             Event::DatagramDue(flow) => self.on_datagram_due(flow),
             Event::Watchdog(slot) => self.on_watchdog(slot),
+            Event::PauseStorm(number) => self.on_pause_storm(number),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }

@@ -40,6 +40,8 @@ pub(crate) enum Event {
     RateTimer(LimiterId),
     /// The watchdog of this (port, class) looks at it.
     Watchdog(SlotId),
+    /// The next frames of this storm of pause frames are due.
+    PauseStorm(u32),
 }
 
 /// A QCN limiter: its host and the number of the NIC queue that it limits.
@@ -89,6 +91,7 @@ impl Event {
             Event::RateRelease(limiter) => return 34 << KIND_SHIFT | limiter.index(),
             Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
             Event::Watchdog(slot) => (36, slot.0),
+            Event::PauseStorm(number) => (37, number),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -135,7 +138,8 @@ impl Event {
             33 => Event::DatagramDue(index),
             34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
-            _ => Event::Watchdog(SlotId(index)),
+            36 => Event::Watchdog(SlotId(index)),
+            _ => Event::PauseStorm(index),
         }
     }
 }
@@ -161,6 +165,7 @@ mod tests {
             Event::RateRelease(LimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
             Event::RateTimer(LimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
+            Event::PauseStorm(1),
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);

@@ -8,7 +8,7 @@
 
 use crate::ids::SlotId;
 use crate::plan::Plan;
-use crate::settings::{BufferPolicy, Overhead};
+use crate::settings::{BufferPolicy, HeadroomPool, Overhead};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
@@ -128,6 +128,21 @@ pub struct HeadroomReport {
     pub limits: Thresholds,
 }
 
+/// The headroom that the (port, priority) of a switch share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PooledHeadroom {
+    /// The switch.
+    pub switch: NodeId,
+    /// Bytes of the pool.
+    pub size: u64,
+    /// What all headrooms are together.
+    pub needed: u64,
+    /// How many (port, priority) share it.
+    pub groups: usize,
+    /// How many of them it suffices for at once, whichever they are.
+    pub suffices_for: usize,
+}
+
 /// What switches keep free, worked out from the plan alone.
 #[derive(Debug, Default)]
 pub(crate) struct Margins {
@@ -135,6 +150,10 @@ pub(crate) struct Margins {
     pub(crate) limits: IndexVec<SlotId, Thresholds>,
     /// By switch and pool: bytes to share.
     pub(crate) pools: Vec<[u64; 2]>,
+    /// By switch: bytes of the headroom that all share; `u64::MAX` where each (port, class) has its own.
+    pub(crate) headroom_pools: Vec<u64>,
+    /// The same with what the accounts need together, and how many they are.
+    pub(crate) pooled: Vec<PooledHeadroom>,
     /// Whether every headroom covers its link: then a drop there is our bug.
     pub(crate) covers: bool,
     warnings: Vec<String>,
@@ -151,11 +170,14 @@ impl Margins {
         let mut margins = Margins {
             limits: IndexVec::filled(Thresholds::default(), if limited { plan.slots() } else { 0 }),
             pools: vec![[0; 2]; plan.switches.len()],
+            headroom_pools: vec![u64::MAX; plan.switches.len()],
             covers: true,
             ..Margins::default()
         };
         let (mut short, mut late) = (Vec::new(), Vec::new());
         let mut taken = vec![[0u64; 2]; plan.switches.len()];
+        let shared = plan.headroom_pool();
+        let mut headrooms: Vec<Vec<u64>> = vec![Vec::new(); plan.switches.len()];
         for port in plan.ports().filter(|port| plan.has_ingress_account(*port)) {
             let switch = plan.switch(plan.topology.peer(port)).map(|switch| switch.0 as usize);
             for class in 0..plan.priorities.len() as u8 {
@@ -171,7 +193,10 @@ impl Margins {
                     if plan.lasts(port) / 2 < needed.renewal() {
                         late.push((port, needed.renewal()));
                     }
-                    take(limits.headroom);
+                    match (shared, switch) {
+                        (Some(_), Some(switch)) => headrooms[switch].push(limits.headroom),
+                        _ => drop(take(limits.headroom)),
+                    }
                     margins.limits[slot] = limits;
                 } else if let (BufferPolicy::IdealOutputQueued(size), Some(_)) =
                     (plan.settings.buffer, switch)
@@ -180,12 +205,66 @@ impl Margins {
                 }
             }
         }
+        if let Some(pool) = shared {
+            margins.pool_headroom(plan, pool, headrooms, &mut taken);
+        }
         if let BufferPolicy::Shared { size, .. } = plan.settings.buffer {
             margins.share(plan, size, &taken);
         }
         margins.warn_of_short_headroom(plan, &short);
         margins.warn_of_late_renewal(plan, &late);
         margins
+    }
+
+    /// One pool a switch for these headrooms of its accounts.
+    fn pool_headroom(
+        &mut self,
+        plan: &Plan,
+        pool: HeadroomPool,
+        headrooms: Vec<Vec<u64>>,
+        taken: &mut [[u64; 2]],
+    ) {
+        for (switch, mut needs) in headrooms.into_iter().enumerate().filter(|(_, needs)| !needs.is_empty()) {
+            needs.sort_unstable_by(|a, b| b.cmp(a));
+            let needed: u64 = needs.iter().sum();
+            let size = match pool {
+                HeadroomPool::Bytes(size) => size.0,
+                HeadroomPool::OverSubscription(ratio) => (needed as f64 / ratio).ceil() as u64,
+            };
+            // Those that need most come first: it suffices for so many, whichever they are.
+            let mut left = size;
+            let fit = needs.iter().take_while(|need| {
+                let fits = **need <= left;
+                left = left.saturating_sub(**need);
+                fits
+            });
+            let suffices_for = fit.count();
+            self.headroom_pools[switch] = size;
+            taken[switch][0] += size;
+            self.pooled.push(PooledHeadroom {
+                switch: plan.switches[switch],
+                size,
+                needed,
+                groups: needs.len(),
+                suffices_for,
+            });
+        }
+        self.warn_of_short_pool(plan);
+    }
+
+    fn warn_of_short_pool(&mut self, plan: &Plan) {
+        let short: Vec<&PooledHeadroom> = self.pooled.iter().filter(|pool| pool.size < pool.needed).collect();
+        let Some(worst) = short.iter().min_by_key(|pool| (pool.suffices_for, pool.switch)) else { return };
+        let PooledHeadroom { switch, size, needed, groups, suffices_for } = **worst;
+        self.warnings.push(format!(
+            "switch.pfc.headroom_pool: {} shares {} among {groups} (port, priority) that need {} ({:.3} times as much): it \
+             suffices for {suffices_for} at once, and what comes beyond is dropped ({} switches like this)",
+            plan.topology.nodes()[switch].name,
+            Bytes(size),
+            Bytes(needed),
+            needed as f64 / size.max(1) as f64,
+            short.len()
+        ));
     }
 
     /// The pools of a shared buffer of `size` bytes, of which headroom and reserved bytes have `taken` some, by switch
@@ -244,6 +323,17 @@ impl Plan {
     /// A switch whose headroom and reserved bytes leave nothing to share, and how many bytes these are.
     pub fn overcommitted(&self) -> Option<(NodeId, Bytes)> {
         self.margins.overcommitted
+    }
+
+    /// The pools of shared headroom, a switch each; none where each (port, priority) has its own.
+    pub fn pooled_headroom(&self) -> &[PooledHeadroom] {
+        &self.margins.pooled
+    }
+
+    /// The pool of the settings, where buffers are shared.
+    fn headroom_pool(&self) -> Option<HeadroomPool> {
+        let is_shared = matches!(self.settings.buffer, BufferPolicy::Shared { .. });
+        self.settings.pfc.as_ref().and_then(|pfc| pfc.headroom_pool).filter(|_| is_shared)
     }
 
     /// The headroom of every lossless ingress of a switch: what its link needs, and what it has.

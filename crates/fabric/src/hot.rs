@@ -131,7 +131,7 @@ impl Hot {
 
     pub(crate) fn new(plan: &Plan) -> Hot {
         let Plan { settings, policies, lossless, .. } = plan;
-        let (policies, lossless) = (*policies, *lossless);
+        let lossless = *lossless;
         let set = |of: &dyn Fn(&ClassPolicy) -> bool| {
             policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
@@ -143,7 +143,7 @@ impl Hot {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
-        let mark_above = policies.map(|policy| policy.mark_above());
+        let mark_above = policies.each_ref().map(ClassPolicy::mark_above);
         let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
         let calm = std::array::from_fn(|class| {
             let plain = (accounted | watched_arrivals) & 1 << class == 0;
@@ -164,7 +164,7 @@ impl Hot {
             direct: if pipelined || settings.qcn.is_some() {
                 0
             } else {
-                !set(&|policy| policy.marker.asked() == Asked::All)
+                !set(&|policy| matches!(policy.marker.asked(), Asked::All | Asked::AllDepartures))
             },
             accounted,
             watched_arrivals,

@@ -56,7 +56,7 @@ impl Near {
             notes: Notes::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
-            covers: plan.margins.covers,
+            covers: plan.margins.covers && !plan.breaks_flow_control(),
             settings: Arc::clone(settings),
             plan: Arc::clone(plan),
         }
@@ -95,7 +95,7 @@ impl Near {
 
     /// A packet will not arrive: a flow of datagrams learns of it. Segments are missed by their connections alone.
     pub(crate) fn give_up(&mut self, index: PacketId) {
-        if let Content::Datagram { to, len } = self.packets[index].content {
+        if let Content::Datagram { to, len, .. } = self.packets[index].content {
             self.report(to, News::Lost(u32::from(len)));
         }
     }

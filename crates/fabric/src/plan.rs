@@ -4,7 +4,7 @@
 use crate::class::ClassPolicy;
 use crate::headroom::Margins;
 use crate::ids::{HostId, Node, Owner, SlotId, SwitchId};
-use crate::settings::{Overhead, ReceiverSettings, Settings};
+use crate::settings::{Obeys, Overhead, PauseRule, ReceiverSettings, Settings};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub struct Plan {
     pub(crate) margins: Margins,
     /// The most by which segments are late in the stack of a host.
     pub(crate) tx_jitter: Span,
+    /// By port, if pause frames go one way only at any.
+    pause_rules: IndexVec<PortId, PauseRule>,
     /// The longest time that cells run for side by side: no node hears of another any sooner.
     pub(crate) window: Span,
 }
@@ -75,6 +77,7 @@ impl Plan {
             hosts,
             margins: Margins::default(),
             tx_jitter: Span::ZERO,
+            pause_rules: pause_rules(&topology, &settings),
             window: window(&topology, settings.overhead),
             topology,
             settings,
@@ -118,6 +121,30 @@ impl Plan {
 
     pub(crate) fn is_lossless(&self, class: u8) -> bool {
         self.lossless & 1 << class != 0
+    }
+
+    /// Whether any class of a port can be paused.
+    pub(crate) fn can_pause(&self) -> bool {
+        self.lossless != 0 || !self.pause_rules.is_empty()
+    }
+
+    /// Whether `port` sends pause frames.
+    pub(crate) fn sends_pauses(&self, port: PortId) -> bool {
+        self.pause_rules.get(port).is_none_or(|rule| rule.sends)
+    }
+
+    /// The classes, a bit each, in which pause frames stop `port`.
+    pub(crate) fn obeyed(&self, port: PortId) -> u8 {
+        match self.pause_rules.get(port).map_or(Obeys::Lossless, |rule| rule.obeys) {
+            Obeys::Lossless => self.lossless,
+            Obeys::All => u8::MAX,
+            Obeys::None => 0,
+        }
+    }
+
+    /// Whether some port does not send, or not obey, the pauses that lossless classes count on.
+    pub(crate) fn breaks_flow_control(&self) -> bool {
+        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == Obeys::None)
     }
 
     /// Which of a switch's pools a class shares in: lossy classes have one of their own if there are two.
@@ -213,6 +240,16 @@ impl Plan {
     pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
         self.switch(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
     }
+}
+
+fn pause_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PauseRule> {
+    let rules = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.rules);
+    if rules.is_empty() {
+        return IndexVec::new();
+    }
+    let mut by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
+    rules.iter().for_each(|(port, rule)| by_port[*port] = *rule);
+    by_port
 }
 
 /// So many ports (a 16-ary fat tree has 6,144, a 20-ary one 12,000).

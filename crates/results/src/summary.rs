@@ -295,7 +295,7 @@ mod tests {
     fn a_run_is_summed_up() {
         let flows =
             [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
-        let port = PortReport { drops: [1, 2, 4], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+        let port = PortReport { drops: [1, 2, 4, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (3, 2, 1));
         assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));

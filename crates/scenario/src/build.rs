@@ -4,15 +4,16 @@ mod switches;
 
 use crate::recovery::recovery;
 use crate::resolve::Resolved;
+use crate::spec::lookup::ports_matching;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
-    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, Per, PerPort, PfcSpec, QcnSpec,
-    ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared, SmallSegmentsName,
-    TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
+    InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec, QcnSpec, ReceiveBufferName,
+    RoutingKind, RtoFormName, Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec,
+    VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, IdealTime, Jitter, Network, Overhead, PfcSettings, QcnSettings,
-    ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
+    BufferPolicy, DatagramSettings, HeadroomPool, IdealTime, Jitter, Network, Obeys, Overhead, PauseRule,
+    PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -21,7 +22,7 @@ use pauseframe_transport::{
     CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
     RtoForm, SendBuffer, SmallSegments, Without,
 };
-use pauseframe_units::{BitRate, NodeId, Priority, Span, Time};
+use pauseframe_units::{BitRate, NodeId, PortId, Priority, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,10 +71,8 @@ fn build_on(
     only: Option<usize>,
 ) -> Result<Built, String> {
     let (topology, routes) = (Arc::clone(topology), Arc::clone(routes));
-    let mut transports = transports(scenario);
-    let connected = transports.len();
-    transports
-        .extend(udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &transports[0])).collect::<Vec<_>>());
+    let transports = all_transports(scenario);
+    let connected = scenario.transport_specs().count();
     let mut settings = settings(scenario, &topology, transports);
     for (index, spec) in scenario.transport_specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
@@ -125,6 +124,14 @@ pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
     scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
+/// The same, with those of datagrams behind them.
+pub(crate) fn all_transports(scenario: &Scenario) -> Vec<Transport> {
+    let mut all = transports(scenario);
+    let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
+    all.extend(of_datagrams);
+    all
+}
+
 /// The workloads without connections; each has a transport of its own in the network.
 fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
     scenario.workload.iter().filter_map(|spec| match &spec.kind {
@@ -135,7 +142,7 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
 
 /// The TCP settings of `like` stand there without a use.
 fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
-    let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32 };
+    let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams) }
 }
@@ -188,11 +195,11 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
             BufferSpec::Shared(Shared { egress_pool, .. }) => egress_pool,
             BufferSpec::PerPort(_) | BufferSpec::IdealOutputQueued(_) => None,
         },
-        marker: scenario.switch.marker,
+        marker: scenario.switch.marker.clone(),
         queue: scenario.switch.queue,
         scheduler: switches::scheduler(&scenario.switch.scheduler),
         classes: scenario.switch.classes.iter().map(|(_, class)| switches::class(class)).collect(),
-        pfc: scenario.switch.pfc.as_ref().map(pfc),
+        pfc: scenario.switch.pfc.as_ref().map(|spec| pfc(spec, topology)),
         qcn: scenario.qcn.as_ref().map(qcn),
         receivers: receivers.collect(),
         spray: scenario.routing.kind == RoutingKind::Spray,
@@ -237,7 +244,7 @@ fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTr
     demands.iter().zip(vlans).filter_map(|(d, vlan)| Some(((d.from, d.to), vlan?))).collect()
 }
 
-fn pfc(spec: &PfcSpec) -> PfcSettings {
+fn pfc(spec: &PfcSpec, topology: &Topology) -> PfcSettings {
     PfcSettings {
         priorities: priorities(&spec.priorities),
         whole_link: spec.whole_link,
@@ -246,7 +253,21 @@ fn pfc(spec: &PfcSpec) -> PfcSettings {
         headroom: spec.headroom,
         reaction: spec.reaction,
         quanta: spec.quanta,
+        headroom_pool: spec.headroom_pool.as_ref().map(|pool| {
+            pool.size.map_or(HeadroomPool::OverSubscription(pool.over_subscription), HeadroomPool::Bytes)
+        }),
+        rules: spec.ports.iter().flat_map(|row| pause_rules(row, topology)).collect(),
     }
+}
+
+fn pause_rules(row: &PfcPortsSpec, topology: &Topology) -> Vec<(PortId, PauseRule)> {
+    let obeys = match row.obeys {
+        ObeysName::Lossless => Obeys::Lossless,
+        ObeysName::All => Obeys::All,
+        ObeysName::None => Obeys::None,
+    };
+    let rule = PauseRule { sends: row.sends, obeys };
+    ports_matching(&row.ports, topology).into_iter().map(|port| (port, rule)).collect()
 }
 
 fn priorities(list: &[u8]) -> Vec<Priority> {

@@ -3,7 +3,7 @@
 use crate::build;
 use crate::resolve::Resolved;
 use crate::spec::Scenario;
-use pauseframe_fabric::{HeadroomReport, Plan};
+use pauseframe_fabric::{HeadroomReport, Plan, PooledHeadroom};
 use pauseframe_schema::error::Problem;
 use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::Bytes;
@@ -47,6 +47,10 @@ pub struct HeadroomRow {
     pub needed_bytes: u64,
     /// What the switch gives.
     pub given_bytes: u64,
+    /// The pool that the headroom of a switch comes from; 0 where each (port, priority) has its own. Of several switches the first.
+    pub pool_bytes: u64,
+    /// For how many (port, priority) of the switch the pool suffices at once.
+    pub pool_suffices_for: u64,
     /// Pause above; with a shared buffer at the latest.
     pub xoff_bytes: u64,
     /// Resume at or below.
@@ -69,7 +73,11 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
             None => kinds.push((report, channels, 1)),
         }
     }
-    kinds.iter().map(|(report, links, count)| row(topology, report, *links, *count)).collect()
+    let pool = |report: &HeadroomReport| {
+        let switch = topology.peer(report.port);
+        plan.pooled_headroom().iter().find(|pool| pool.switch == switch).copied()
+    };
+    kinds.iter().map(|(report, links, count)| row(topology, report, *links, (*count, pool(report)))).collect()
 }
 
 /// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
@@ -98,11 +106,16 @@ pub(crate) fn warnings(
 /// The plan of a scenario with PFC.
 fn plan(scenario: &Scenario, topology: &Arc<Topology>) -> Option<Plan> {
     scenario.switch.pfc.as_ref()?;
-    let settings = Arc::new(build::settings(scenario, topology, build::transports(scenario)));
+    let settings = Arc::new(build::settings(scenario, topology, build::all_transports(scenario)));
     Some(Plan::new(Arc::clone(topology), settings))
 }
 
-fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2], ports: u64) -> HeadroomRow {
+fn row(
+    topology: &Topology,
+    report: &HeadroomReport,
+    [data, back]: [Channel; 2],
+    (ports, pool): (u64, Option<PooledHeadroom>),
+) -> HeadroomRow {
     let needed = report.needed;
     let ns = |span: pauseframe_units::Span| span.0 as f64 / 1e3;
     HeadroomRow {
@@ -123,6 +136,8 @@ fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2],
         crossing_bytes: needed.crossing.0,
         needed_bytes: needed.total().0,
         given_bytes: report.limits.headroom,
+        pool_bytes: pool.map_or(0, |pool| pool.size),
+        pool_suffices_for: pool.map_or(0, |pool| pool.suffices_for as u64),
         xoff_bytes: report.limits.xoff,
         xon_bytes: report.limits.xon,
     }

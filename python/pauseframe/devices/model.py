@@ -266,6 +266,8 @@ class Switch:
     watchdog_poll: int | None = None
     lossless_mtu: int | None = None
     small_packets: int | None = None
+    over_subscribe_ratio: int | None = None
+    """How many times the headroom of all groups may exceed what they share (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
 

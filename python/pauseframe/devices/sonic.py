@@ -68,6 +68,8 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     for row in db.rows("LOSSLESS_TRAFFIC_PATTERN").values():
         switch.lossless_mtu = number_in(row.get("mtu"), 1, 9216)
         switch.small_packets = whole_number(row.get("small_packet_percentage"))
+    for row in db.rows("DEFAULT_LOSSLESS_BUFFER_PARAMETER").values():
+        switch.over_subscribe_ratio = number_in(row.get("over_subscribe_ratio"), 0, 65535)
     return switch
 
 

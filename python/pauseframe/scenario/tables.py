@@ -33,6 +33,7 @@ __all__ = [
     "Fixed",
     "Flow",
     "Flows",
+    "HeadroomPool",
     "Host",
     "Hotspot",
     "IdealOutputQueued",
@@ -49,10 +50,12 @@ __all__ = [
     "NToOne",
     "NoMarker",
     "Packets",
+    "PauseStorm",
     "PauseTree",
     "PerPort",
     "Permutation",
     "Pfc",
+    "PfcPorts",
     "Pgft",
     "Qcn",
     "Rate",
@@ -477,6 +480,22 @@ class Flows(Part):
 
 
 @dataclass(frozen=True)
+class HeadroomPool(Part):
+    """One pool of headroom a switch: (port, priority) take from it what arrives after XOFF, each at most its own
+    headroom.
+    """
+
+    size: str | None = None
+    """Bytes of the pool of each switch (1 B to 4 GB) (default: all headrooms over over_subscription) (SONiC: shared
+    headroom pool)
+    """
+    over_subscription: float | None = None
+    """How many times the headroom of all is more than the pool (1.0 to 1000000.0); default 2.0 (SONiC:
+    over_subscribe_ratio)
+    """
+
+
+@dataclass(frozen=True)
 class SlowReceiver(Part):
     """A host that takes frames out of its receive buffer at a rate of its own."""
 
@@ -771,6 +790,26 @@ class Packets(Part):
 
 
 @dataclass(frozen=True)
+class PauseStorm(Part):
+    """Pause frames that hosts or ports send although nothing asks for them, as a broken NIC does."""
+
+    senders: Sequence[str]
+    """Globs over names of nodes ("host1") or ports ("leaf0:3"): all their ports, or these, send."""
+    priorities: Sequence[int] | None = None
+    """The priorities, a frame each (each 0 to 7) (default: the lossless ones (switch.pfc.priorities))"""
+    frames_per_second: float | None = None
+    """Pause frames a second of each priority (above 0 to 1e9) (default: as many as keep the pause up: one each half of
+    its pause time)
+    """
+    quanta: int | None = None
+    """Pause time of a frame in quanta of 512 bit times; 0 resumes (XON) (0 to 65535); default 65535 (IEEE 802.1Qbb)"""
+    start: str | None = None
+    """The first frame (0 s to 24 h); default "0 s"."""
+    stop: str | None = None
+    """No frame from here on (1 ps to 24 h) (default: the end of the run (stop.time))"""
+
+
+@dataclass(frozen=True)
 class PauseTree(Part):
     """Every pause with what caused it, up to `limit` of them."""
 
@@ -805,6 +844,18 @@ class Permutation(Part):
 
 
 @dataclass(frozen=True)
+class PfcPorts(Part):
+    """Ports with pause frames in one direction: a later row for a port goes before an earlier one."""
+
+    ports: Sequence[str]
+    """Globs over port names ("leaf0:*", "host3:0")"""
+    sends: bool | None = None
+    """They send pause frames; default true."""
+    obeys: Literal["lossless", "all", "none"] | None = None
+    """In which priorities pause frames stop them; default "lossless"."""
+
+
+@dataclass(frozen=True)
 class Watchdog(Part):
     """A PFC watchdog, as SONiC's pfcwd: a queue that is paused for too long is taken out of flow control."""
 
@@ -812,12 +863,14 @@ class Watchdog(Part):
     """Paused for this long without a break, with packets waiting: a storm (1 us to 60 s); default "200 ms" (SONiC:
     pfcwd)
     """
-    action: Literal["drop", "forward"] | None = None
-    """In a storm what the queue holds and gets is dropped, or is sent in spite of pauses; default "drop" (SONiC:
-    pfcwd)
+    action: Literal["drop", "forward", "alert"] | None = None
+    """In a storm what the queue holds and gets is dropped, is sent in spite of pauses, or waits; default "drop"
+    (SONiC: pfcwd)
     """
     restoration: str | None = None
     """Without a pause frame for this long the storm is over (1 us to 60 s); default "200 ms" (SONiC: pfcwd)"""
+    poll: str | None = None
+    """It looks at multiples of this alone; 0: at any time (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -846,6 +899,10 @@ class Pfc(Part):
     """Bytes of each ingress (port, priority) for what arrives after XOFF (0 B to 4 GB) (default: automatic: computed
     for each link (802.1Qbb Annex O)) (IEEE 802.1Qbb Annex O)
     """
+    headroom_pool: HeadroomPool | bool | None = None
+    """The headroom of all ingress (port, priority) of a switch comes from one pool, or false: each has its own;
+    default false (SONiC: shared headroom pool)
+    """
     reaction: str | None = None
     """From the last bit of a pause frame to the stop; default: bound at 10 Gb/s (0 s to 1 ms); default "3.072 us"
     (IEEE 802.3 31B.3.7)
@@ -855,6 +912,10 @@ class Pfc(Part):
     watchdog: Watchdog | bool | None = None
     """Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false; default
     false (IEEE 802.1Qbb)
+    """
+    ports: Sequence[PfcPorts] | None = None
+    """Ports, of switches or hosts, that pause frames stop in other classes, or that send none (default: none) (SONiC:
+    pfc_asym)
     """
 
 
@@ -964,15 +1025,16 @@ class Record(Part):
     """Look for deadlocks when a class has been paused for this long (1 ns to 1 h); default "1 ms"."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Red(Part):
     """Random Early Detection (Floyd and Jacobson 1993): CE with a probability that grows with the average backlog."""
 
     _tag: ClassVar = ("kind", "red")
-    min: str | None = None
+    min: str | Mapping[str, str] | None = None
     """Below this average backlog nothing is marked (0 B to 4 GB); default "25.6 KB"."""
-    max: str | None = None
-    """From this average backlog on everything is marked (gentle: from twice this on) (1 B to 4 GB); default "76.8 KB".
+    max: str | Mapping[str, str] | None = None
+    """From this average backlog on everything is marked (gentle: from twice this on); min = max is a step (1 B to 4
+    GB); default "76.8 KB".
     """
     w_q: float | None = None
     """Weight of a new sample in the average (Floyd and Jacobson 1993) (above 0 to 1); default 0.002."""
@@ -984,8 +1046,12 @@ class Red(Part):
     """An idle period lowers the average as if so many packets of this size had met an empty queue (1 B to 4 GB);
     default "1 KB".
     """
+    at: Literal["enqueue", "dequeue"] | None = None
+    """When the backlog is looked at; as a packet leaves, it is the one behind it; default "enqueue"."""
+    spacing: Literal["uniform", "geometric"] | None = None
+    """How far apart marks are (default: "uniform"; "geometric" with at = "dequeue")"""
     not_ect: Literal["drop", "queue"] | None = None
-    """What happens there to lossy packets that are not ECN-capable; default "drop"."""
+    """What happens there to lossy packets that are not ECN-capable; at dequeue they go on; default "drop"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1164,7 +1230,7 @@ class Step(Part):
     """CE when the backlog exceeds `k`."""
 
     _tag: ClassVar = ("kind", "step")
-    k: str | None = None
+    k: str | Mapping[str, str] | None = None
     """Mark while the backlog of the queue exceeds this: a size, or "20 packets"; default "22.5 KB" (DCTCP (Alizadeh et
     al. 2010) §3.1; bolt §IV-A2)
     """
@@ -1460,6 +1526,10 @@ class Udp(Part):
     """
     datagram: str | None = None
     """Application bytes of a datagram (1 B to 9188 B); default "1472 B"."""
+    ecn: bool | None = None
+    """Datagrams are ECN-capable (ECT(0)): markers mark them, and the source does not react; default false (RFC 8085
+    §3.1.7)
+    """
     priority: int | None = None
     """The 802.1p priority of the datagrams (0 to 7); default 0."""
     burst: Burst | bool | None = None
@@ -1551,5 +1621,9 @@ class ScenarioKeys(Part):
     """Links and nodes that fail: each with link, port or node, down and up (default: none)"""
     corruption: Sequence[Corruption] | None = None
     """Wires that damage frames: each with ports and ber or fer (default: none)"""
+    pause_storm: Sequence[PauseStorm] | None = None
+    """Storms of pause frames: each with senders, and priorities, frames_per_second, quanta, start, stop (default:
+    none)
+    """
     record: Record | None = None
     """What is written down."""

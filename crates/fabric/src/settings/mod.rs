@@ -2,6 +2,7 @@
 
 mod class;
 mod jitter;
+mod pause;
 mod qcn;
 mod scheduler;
 mod vlan;
@@ -11,6 +12,7 @@ use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use class::ClassSettings;
 pub use jitter::Jitter;
+pub use pause::{HeadroomPool, Obeys, PauseRule, PauseStorm};
 pub(crate) use qcn::FB_MAX;
 pub use qcn::QcnSettings;
 pub use scheduler::{EtsGroup, Scheduler};
@@ -18,7 +20,7 @@ pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{Watchdog, WatchdogAction};
 
 use pauseframe_transport::Config;
-use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -183,6 +185,10 @@ pub struct PfcSettings {
     pub reaction: Span,
     /// Pause time asked for, in quanta of 512 bit times.
     pub quanta: u16,
+    /// The headroom of a switch with a shared buffer comes from one pool; `None`: each (port, priority) has its own.
+    pub headroom_pool: Option<HeadroomPool>,
+    /// Ports that do not send and obey pause frames both ways; a later rule for a port goes before an earlier one.
+    pub rules: Vec<(PortId, PauseRule)>,
 }
 
 /// A host that drains slowly.
@@ -205,4 +211,6 @@ pub struct DatagramSettings {
     pub rate: BitRate,
     /// Application bytes of a datagram.
     pub payload: u32,
+    /// Datagrams are ECN-capable: ECT(0).
+    pub ecn: bool,
 }

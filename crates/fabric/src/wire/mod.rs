@@ -21,6 +21,7 @@ pub(crate) mod sent;
 mod service;
 pub(crate) mod slot;
 mod special;
+mod storm;
 mod turn;
 pub(crate) mod watched;
 
@@ -41,9 +42,11 @@ use crate::frame::{Content, Fifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
+use crate::settings::PauseStorm;
 use pauseframe_engine::memory::arena;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The ports of a cell. Arenas have the numbers of the whole network; a cell touches those of its nodes alone, and what is off has none.
 #[derive(Debug)]
@@ -52,7 +55,7 @@ pub(crate) struct Ports {
     pub(crate) ports: IndexVec<PortId, Port>,
     pub(crate) slots: IndexVec<SlotId, Slot>,
     pub(crate) counters: AllCounters,
-    /// What each slot was asked, where any class is lossless.
+    /// What each slot was asked, where any class can be paused.
     pub(crate) pauses: IndexVec<SlotId, PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
     /// Pause frames that wait for the frame in service, there too.
@@ -65,6 +68,8 @@ pub(crate) struct Ports {
     /// With ETS.
     turns: IndexVec<PortId, Turns>,
     pub(crate) watchdogs: Watchdogs,
+    /// Ports that send pause frames unasked; those of the whole network.
+    pub(crate) storms: Arc<[PauseStorm]>,
     /// How unsteady the links of hosts are, where any is.
     unsteady: Jitter,
     pub(crate) capture: Capture,
@@ -79,7 +84,7 @@ impl Ports {
     pub(crate) fn of(plan: &Plan, accounted: bool) -> Ports {
         let (slots, ports) = (plan.slots(), plan.topology.port_count());
         let unsteady = Jitter::of(plan);
-        let [paused_slots, paused_ports] = if plan.lossless == 0 { [0, 0] } else { [slots, ports] };
+        let [paused_slots, paused_ports] = if plan.can_pause() { [slots, ports] } else { [0, 0] };
         Ports {
             ports: idle_ports(plan, &unsteady),
             slots: idle_slots(plan),
@@ -92,6 +97,7 @@ impl Ports {
             ets: Ets::of(&plan.settings, &plan.priorities),
             turns: Turns::of(&plan.settings, ports),
             watchdogs: Watchdogs::default(),
+            storms: Arc::default(),
             unsteady,
             capture: Capture::default(),
             errors: Errors::default(),

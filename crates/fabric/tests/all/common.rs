@@ -2,7 +2,7 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead,
+    BufferPolicy, ByPort, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead,
     PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step,
     Threshold, Transport, Workload,
 };
@@ -81,7 +81,11 @@ pub(crate) fn dctcp(initial_window: u64) -> Config {
 }
 
 pub(crate) fn step(k: u64) -> Marker {
-    Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Enqueue, not_ect: NotEct::Queue })
+    Marker::Step(Step {
+        k: ByPort::All(Threshold::Bytes(Bytes(k))),
+        at: MarkAt::Enqueue,
+        not_ect: NotEct::Queue,
+    })
 }
 
 /// The same with what scenarios have unless they ask for ideal clocks.
@@ -134,6 +138,8 @@ pub(crate) fn pfc() -> PfcSettings {
         headroom: None,
         reaction: Span::ZERO,
         quanta: u16::MAX,
+        headroom_pool: None,
+        rules: Vec::new(),
     }
 }
 
@@ -241,11 +247,11 @@ pub(crate) fn report(network: &Network, ending: &Ending, port: PortId) -> PortRe
 }
 
 /// Drops of all ports, by reason.
-pub(crate) fn drops(network: &Network, ending: &Ending) -> [u64; 3] {
+pub(crate) fn drops(network: &Network, ending: &Ending) -> [u64; 4] {
     let reports = network.port_reports(ending.now);
     reports
         .iter()
-        .fold([0; 3], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
+        .fold([0; 4], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
 }
 
 /// Goodput of each flow in Gb/s, in intervals of `every` up to `until`: `[interval][flow]`.

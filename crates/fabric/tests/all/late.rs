@@ -198,7 +198,7 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
     let hosts: Vec<_> = topology.hosts().collect();
     let one = |rng: &mut Rng| hosts[rng.below(hosts.len() as u64) as usize];
     if rng.below(3) == 0 {
-        let datagrams = Some(DatagramSettings { rate: BitRate::gbps(5), payload: 700 });
+        let datagrams = Some(DatagramSettings { rate: BitRate::gbps(5), payload: 700, ecn: false });
         let transport = settings.transports[0].clone();
         settings.transports.push(Transport { datagrams, ..transport });
     }

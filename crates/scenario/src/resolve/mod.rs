@@ -61,6 +61,7 @@ const ORDER: &[&str] = &[
     "workload",
     "failure",
     "corruption",
+    "pause_storm",
     "record",
 ];
 
@@ -71,6 +72,7 @@ const SHORTS: &[(&str, Short)] = &[
     ("switch.marker", Short::Key("kind")),
     ("switch.pfc", Short::True),
     ("switch.pfc.watchdog", Short::True),
+    ("switch.pfc.headroom_pool", Short::True),
     ("switch.scheduler", Short::Key("kind")),
     ("switch.classes.*.marker", Short::Key("kind")),
     ("qcn", Short::TextOrTrue("preset")),
@@ -204,6 +206,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let record = t.section("record", RecordSpec::read);
     let failure = faults::failures(t);
     let corruption = faults::corruption(t);
+    let pause_storm = faults::pause_storms(t);
     root.finish();
 
     if ledger.documentation.is_some() {
@@ -227,7 +230,9 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
         faults::check(ledger, graph, &failure, &corruption, &stop);
+        faults::check_pauses(ledger, graph, &pause_storm, switch.pfc.as_ref(), &stop);
         checks::places(ledger, graph, &workloads, seed);
+        checks::markers(ledger, &switch, graph);
     }
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
@@ -237,6 +242,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::classes(ledger, &switch);
     routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
+    checks::marks_of_datagrams(ledger, &switch, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
@@ -255,6 +261,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         workload: workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
         failure,
         corruption,
+        pause_storm,
         record,
     };
     let graph = graph?;
