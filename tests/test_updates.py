@@ -225,7 +225,7 @@ def check_steps(old_plan, made):
     differ = (made / "diff.csv").read_text().splitlines()[1:]
     assert len(differ) == summary["rows_added"] + summary["rows_removed"] + summary["rows_changed"]
     if not summary["renumbered"]:
-        assert differ == []
+        assert summary["rows_changed"] == 0
 
 
 FILES = ("1-add-rows.csv", "2-senders.csv", "3-remove-rows.csv", "diff.csv", "during.csv", "update.json")
