@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import shutil
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -97,7 +98,10 @@ def deployed(root: Path, name: str, topology: str, engine: str, lanes: int, vlan
     fabric = pf.load_topology(topology)
     routes = pf.plan_routes(fabric, engine, lanes=lanes, vlans=vlans, first_vlan=100)
     pf.write_plan(routes, fabric, root / f"{name}-plan")
-    write_deployment(root / f"{name}-plan", root / name, Settings())
+    write_deployment(root / f"{name}-plan", root / name, Settings(sonic_release="next"))
+    write_deployment(root / f"{name}-plan", root / f"{name}-old", Settings())
+    for file in (root / f"{name}-old").rglob("fdb.json"):  # both forms, so that they can disagree
+        shutil.copy(file, root / name / file.relative_to(root / f"{name}-old"))
     return root / name
 
 

@@ -6,6 +6,7 @@ from typing import final
 from pauseframe.types import (
     FlowSummary,
     HeadroomRow,
+    PlannedUpdate,
     Problem,
     RouteReport,
     RunProgress,
@@ -14,7 +15,6 @@ from pauseframe.types import (
     Summary,
     TableUse,
     TopologyStatistics,
-    Update,
 )
 
 __all__ = [
@@ -316,7 +316,7 @@ def update_routes(
     lanes: int | None = None,
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
-) -> Update:
+) -> PlannedUpdate:
     """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
 
     topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new),

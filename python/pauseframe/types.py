@@ -416,8 +416,8 @@ RowChange = tuple[str, str, tuple[int, str] | None, tuple[int, str] | None]
 """Switch, destination, and VLAN and port before and after."""
 
 
-class Update(TypedDict):
-    """Tables for another topology near those in use (`pauseframe.update_routes`)."""
+class PlannedUpdate(TypedDict):
+    """Tables for another topology near those in use, as the core plans them."""
 
     topology: Topology
     routes: Routes
@@ -431,6 +431,13 @@ class Update(TypedDict):
     during: Routes
     after: Routes
     union: Topology
+
+
+class Update(PlannedUpdate):
+    """Tables for another topology near those in use (`pauseframe.routing.update_routes`)."""
+
+    old: Routes
+    """Those in use."""
 
 
 class Step(TypedDict):

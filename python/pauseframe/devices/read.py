@@ -36,6 +36,7 @@ class Reading:
     _wires: list[wiring.Wire] = field(default_factory=list)
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
+    _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
     """Name by file or folder to the name that the device gives itself."""
 
@@ -109,6 +110,8 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         reading._wires += wires
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
+    elif (loaded := sonic.no_flooding(value)) is not None:
+        reading._loaded.append((name, loaded))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
             if not _joined(document, path, reading):
@@ -183,5 +186,8 @@ def _put_together(reading: Reading) -> None:
         else:
             owner.loaded_fdb = fdb
             owner.fdb = list(dict.fromkeys([*owner.fdb, *fdb]))
+    for name, loaded in reading._loaded:
+        if (owner := fabric.switches.get(reading._names.get(name, name))) is not None:
+            loaded.apply(owner)
     wires = [(reading._names.get(a, a), p, reading._names.get(b, b), q) for a, p, b, q in reading._wires]
     wiring.connect(fabric, wires)

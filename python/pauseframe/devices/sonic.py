@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
@@ -276,6 +276,42 @@ def static_fdb(value: Json) -> list[FdbRow] | None:
     return rows if seen else None
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file for `swssconfig` turns off: learning at ports, and forwarding of what has no row."""
+
+    silent: frozenset[str]
+    """Ports that do not learn."""
+    drops: bool
+    """The switch drops unknown unicast, multicast and broadcast."""
+
+    def apply(self, switch: Switch) -> None:
+        """Marks the VLANs of which CONFIG_DB says nothing."""
+        for vlan in switch.vlans.values():
+            if vlan.learning is None and set(vlan.members) & set(switch.ports) <= self.silent:
+                vlan.learning = False
+            if vlan.flood is None and self.drops:
+                vlan.flood = False
+
+
+MISSES = ("fdb_unicast_miss_packet_action", "fdb_multicast_miss_packet_action", "fdb_broadcast_miss_packet_action")
+
+
+def no_flooding(value: Json) -> Loaded | None:
+    """What a file for `swssconfig` says of learning and flooding; None if it is no such file."""
+    silent, drops, seen = set[str](), False, False
+    for item in as_list(value):
+        for key, fields in as_rows(item).items():
+            row = as_rows(fields)
+            if key == "SWITCH_TABLE:switch":
+                seen, drops = True, all(as_text(row.get(name)) == "drop" for name in MISSES)
+            elif key.startswith("PORT_TABLE:") and "learn_mode" in row:
+                seen = True
+                if as_text(row["learn_mode"]) in {"disable", "drop"}:
+                    silent.add(key.removeprefix("PORT_TABLE:"))
+    return Loaded(frozenset(silent), drops) if seen else None
+
+
 def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
     """Rows of a `pg_profile_lookup.ini`, and what is wrong with its other lines."""
     rows, wrong = [], []
@@ -297,5 +333,15 @@ def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
 def name_of_file(path: Path) -> str:
     """The device that a file is about, if nothing in it says so: its name, or its folder's if that is a usual one."""
     stem = path.name.partition(".")[0] if path.stem.endswith((".lldp", ".fdb", ".config_db")) else path.stem
-    usual = {"config_db", "lldp", "lldpctl", "minigraph", "fdb", "pg_profile_lookup", "config", "port_config"}
+    usual = {
+        "config_db",
+        "lldp",
+        "lldpctl",
+        "minigraph",
+        "fdb",
+        "pg_profile_lookup",
+        "config",
+        "port_config",
+        "no-flooding",
+    }
     return path.resolve().parent.name if stem.lower() in usual else stem

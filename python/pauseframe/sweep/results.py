@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import RunError
-from pauseframe._results_folder import open_results
+from pauseframe._results_folder import DamagedResultsError, open_results
 from pauseframe.results import Run, load
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
@@ -104,7 +104,7 @@ class Sweep:
         files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
         for file in files:
             if (damage := file_flaw(file, sealed_files(file.parent).get(file.name))) is not None:
-                raise RunError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
+                raise DamagedResultsError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
         typed = self._typed_axes()
         texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
         frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)
@@ -146,7 +146,7 @@ class Sweep:
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """Reads a sweep's folder. Raises FileNotFoundError if it is none, RunError if it is damaged.
+    """Reads a sweep's folder. Raises FileNotFoundError if it is none, DamagedResultsError if its list is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load_sweep("results/load-sweep").flows  # doctest: +SKIP
@@ -155,9 +155,34 @@ def load_sweep(folder: str | Path) -> Sweep:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a sweep: it has no {MANIFEST}")
     try:
-        return Sweep(Path(folder), json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        wrong = _wrong(manifest)
+    except (ValueError, RecursionError, OSError) as error:
+        wrong = f"it is not JSON: {error}"
+    if wrong:
+        raise DamagedResultsError(f"{path} is damaged: {wrong}; copy the folder again, or run the sweep again")
+    return Sweep(Path(folder), manifest)
+
+
+def _wrong(manifest: Any) -> str | None:
+    """What a sweep's list of runs lacks; None if it is whole."""
+    if not isinstance(manifest, dict):
+        return "it is not a JSON object"
+    kinds = {"name": str, "axes": dict, "seeds": list, "runs": list}
+    of_row = {"path": str, "key": str, "axes": dict, "seed": int}
+    for name, kind in kinds.items():
+        if not isinstance(manifest.get(name), kind):
+            return f"{name} is missing or of another type"
+    axes = manifest["axes"]
+    if not all(isinstance(values, list) for values in axes.values()):
+        return "the values of an axis are not a list"
+    for number, row in enumerate(manifest["runs"]):
+        for name, kind in of_row.items():
+            if not isinstance(row, dict) or not isinstance(row.get(name), kind):
+                return f"runs, entry {number}: {name} is missing or of another type"
+        if set(axes) != set(row["axes"]):
+            return f"runs, entry {number}: it has other axes than the sweep"
+    return None
 
 
 def read_plan(folder: Path) -> SweepManifest | None:

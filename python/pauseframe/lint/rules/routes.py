@@ -336,8 +336,8 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     """A VLAN with static rows learns, floods, or has spanning tree on.
 
     A flooded frame takes every link, those that the proof of deadlock freedom leaves out among them; a learned row
-    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 have `config
-    mac ...` and STP off instead.
+    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 take learn
+    modes of ports and miss actions of the switch by `swssconfig` instead (`no-flooding.json` of `pauseframe deploy`).
 
     No incident behind it: it follows from the proof of a plan, which holds for its rows alone. SONiC#2468 proposes the
     fields.
