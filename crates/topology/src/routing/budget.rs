@@ -16,11 +16,13 @@ pub(crate) struct Ledger<'w> {
     done: u64,
     /// From this many steps on nothing is begun that can be left out.
     cut: u64,
+    /// The least mean detour so far.
+    best: f64,
 }
 
 impl<'w> Ledger<'w> {
     pub(crate) fn new(budget: u64, cut: Option<u64>, watch: &'w mut dyn Watch) -> Ledger<'w> {
-        Ledger { watch, budget, done: 0, cut: cut.unwrap_or(u64::MAX) }
+        Ledger { watch, budget, done: 0, cut: cut.unwrap_or(u64::MAX), best: f64::INFINITY }
     }
 
     /// All the time in the world.
@@ -42,6 +44,11 @@ impl<'w> Ledger<'w> {
     pub(crate) fn before(&self, needed: u64) -> u64 {
         let rest = self.budget.saturating_sub(needed + self.budget / 4);
         rest.max(self.done + self.budget / 10)
+    }
+
+    /// Where the first of so many equal rounds up to `end` ends.
+    pub(crate) fn round(&self, rounds: usize, end: u64) -> u64 {
+        self.done + end.saturating_sub(self.done) / rounds as u64
     }
 
     /// Steps until `end`.
@@ -83,6 +90,9 @@ impl<'w> Ledger<'w> {
 
     /// Tells the mean detour of the best orders so far.
     pub(crate) fn best(&mut self, detour: f64) {
-        self.watch.best(detour);
+        if detour < self.best {
+            self.best = detour;
+            self.watch.best(detour);
+        }
     }
 }

@@ -231,6 +231,8 @@ impl OrderPair {
         let end = ledger.before(self.needed(graph));
         loop {
             let cost;
+            let rounds = 1 + self.lanes.saturating_sub(ranks.len()).div_ceil(2);
+            let end = ledger.round(rounds, end);
             (ranks, cost) = self.searched(graph, &ranks, fixed, ledger, end)?;
             if cost == 0 || ranks.len() >= self.lanes {
                 return Ok(Orders { ranks, down_first: fixed > 0 });
@@ -368,7 +370,7 @@ impl OrderPair {
         if backups.is_empty() {
             return Ok(());
         }
-        let end = ledger.part(16);
+        let end = ledger.part(8);
         let mut cuts = Cuts::of(tables, backups.start, &self.protect, ledger, end)?;
         if cuts.unknown() > 0 {
             let (unknown, all) = (cuts.unknown(), tables.graph().attachments().len());
