@@ -19,5 +19,6 @@ pub mod row;
 pub mod shape;
 pub mod short;
 pub mod table;
+mod terms;
 pub mod text;
 pub mod value;

@@ -419,7 +419,7 @@ impl<'a, 'd> Table<'a, 'd> {
 
     fn within<T>(&mut self, key: &str, value: &T, bounds: &impl Bounds<T>) {
         if let Some(complaint) = bounds.complaint(value) {
-            self.check(false, key, || complaint, bounds.hint());
+            self.check(false, key, || complaint, &bounds.hint(value));
         }
     }
 

@@ -25,7 +25,7 @@ impl FlowsSpec {
     pub(crate) fn read(t: &mut Table, context: &Context) -> Option<FlowsSpec> {
         t.about("Flows", "Flows as listed, or read from `file` (CSV or Parquet)");
         let listed = t.rows("flows", "none: see file", "The flows themselves", |t| FlowEntry::read(t, context));
-        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted";
+        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a flow file of the HPCC simulator (.txt)";
         let file = t.source::<String>("file", "none: see flows", doc);
         let flows = match file {
             Some(file) if !t.has("flows") => from_file(t, &file, context)?,
@@ -77,6 +77,9 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
             return None;
         }
     };
+    for note in &list.notes {
+        t.ledger.warn(format!("{file}: {note}"));
+    }
     let mut mistakes: Vec<(u64, String, String)> =
         list.mistakes.iter().map(|(place, message)| (*place, message.clone(), String::new())).collect();
     for (index, flow) in list.flows.iter().enumerate() {

@@ -366,8 +366,8 @@ fn a_flood_of_mistakes_is_cut_short() {
         writeln!(text, "key{number} = 1").unwrap();
     }
     let found = errors(&text, &[]);
-    assert_eq!(found.lines().count(), 101);
-    assert!(found.ends_with("s.toml: 900 further mistakes are not listed"), "{found}");
+    assert_eq!(found.lines().count(), 21);
+    assert!(found.ends_with("s.toml: 980 further mistakes are not listed"), "{found}");
 }
 
 #[test]
