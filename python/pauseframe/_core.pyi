@@ -219,7 +219,7 @@ class Topology:
     def levels(self) -> dict[str, int] | None:
         """The level of every node, hosts at 0: as named, or by distance from the hosts if that is consistent."""
     def with_single_ports(self) -> Topology:
-        """The topology with every port of a host that has several links as a host of its own, "NAME.PORT"."""
+        """The topology with every further port of a host that has several links as a host of its own, "NAME.PORT"."""
     def with_hosts(self, per_switch: int, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
         """The topology with hosts "SWITCH-host1" ... at every switch, if it has none. Raises FabricError."""
 

@@ -4,6 +4,7 @@
 //! so that the readers see one document. Left out: comments and layout.
 
 use crate::error::Problem;
+use crate::foreign;
 use crate::short::{self, Short};
 use crate::value::quoted;
 use std::path::Path;
@@ -194,6 +195,10 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
     match DeTable::parse(text) {
         Ok(table) => Ok(convert_table(table.get_ref(), Place::Nowhere, &|at| Place::Line(line_of(at)))),
         Err(first) => {
+            if let Some((message, hint)) = foreign::recognise(text, file_name) {
+                let (path, place, value) = (String::new(), file_name.to_owned(), String::new());
+                return Err(vec![Problem { path, place, line: None, value, message, hint }]);
+            }
             // With recovery a long binary text would make an error for every byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
