@@ -46,7 +46,11 @@ FILES = {
     "a.goal": (GOAL, with_trace),
     "a.simgrid": (SIMGRID, with_trace),
     "a.pmpi": (PMPI, with_trace),
-    **{path.name: (path.read_text(), with_fabric) for path in DATA.iterdir() if path.is_file() and path.suffix != ".lft"},
+    **{
+        path.name: (path.read_text(), with_fabric)
+        for path in DATA.iterdir()
+        if path.is_file() and path.suffix != ".lft"
+    },
 }
 
 

@@ -161,6 +161,9 @@ def run(
     (`Resolved.too_large`) and `force_large` is false.
     """
 
+def term_hint(word: str, known: list[str]) -> str | None:
+    """What to say of a term of the field that is none of `known`; None for any other word."""
+
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if it is none, or damaged."""
 

@@ -56,9 +56,12 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
     >>> none_of("bolt", ["dctcp", "tcp_bolt"])
     "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
     """
+    from pauseframe._core import term_hint
+
     names = list(known)
-    meant = nearest(wrong, names)
-    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+    term = term_hint(wrong, names)
+    meant = [] if term else nearest(wrong, names)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else f"; {term}" if term else ""
     return f"{wrong!r} is not one of {', '.join(names)}{hint}"
 
 

@@ -326,6 +326,12 @@ fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
+/// What to say of a term of the field that is none of `known`.
+#[pyfunction]
+fn term_hint(word: &str, known: Vec<String>) -> Option<String> {
+    pauseframe_scenario::term_hint(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// Reads a Parquet file.
 #[pyfunction]
 fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
@@ -435,6 +441,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(term_hint, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;

@@ -21,6 +21,6 @@ pub mod row;
 pub mod shape;
 pub mod short;
 pub mod table;
-mod terms;
+pub mod terms;
 pub mod text;
 pub mod value;

@@ -7,6 +7,7 @@ use crate::document::{Item, Place, Value, parse_word};
 use crate::ledger::{Ledger, Origin};
 use crate::row::Row;
 use crate::shape::Shape;
+use crate::terms;
 use crate::value::{Setting, choose, did_you_mean, misspelt, names, quoted};
 
 /// A table that is being read.
@@ -492,7 +493,8 @@ impl<'a, 'd> Table<'a, 'd> {
         if !of_other_kinds.is_empty() {
             return of_other_kinds;
         }
-        let near = misspelt(key, self.known.iter().copied());
+        let term = terms::key_hint(key, &self.known);
+        let near = if term.is_empty() { misspelt(key, self.known.iter().copied()) } else { term };
         if near.is_empty() { language.home_of(key) } else { near }
     }
 

@@ -49,8 +49,35 @@ const OTHER_NAMES: [(&str, &[&str]); 9] = [
     ("shuffle", &["all_to_all", "permutation"]),
 ];
 
+/// What others call keys of ours.
+const KEYS: [(&str, &[&str]); 14] = [
+    ("bandwidth", &["rate"]),
+    ("speed", &["rate"]),
+    ("capacity", &["rate"]),
+    ("latency", &["delay"]),
+    ("propagationdelay", &["delay"]),
+    ("duration", &["stop"]),
+    ("simtime", &["stop"]),
+    ("time", &["stop"]),
+    ("buffersize", &["buffer"]),
+    ("nodes", &["hosts"]),
+    ("numhosts", &["hosts"]),
+    ("flowsize", &["size"]),
+    ("protocol", &["preset"]),
+    ("congestioncontrol", &["preset", "cc"]),
+];
+
+/// The key of ours that a word stands for in the field, as a question, or "".
+pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
+    let plain: String =
+        word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let names = KEYS.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);
+    let meant = names.iter().find(|name| known.contains(name));
+    meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
+}
+
 /// What to say of a word that is a term of the field; `None` for any other word.
-pub(crate) fn hint(word: &str, known: &[&str]) -> Option<String> {
+pub fn hint(word: &str, known: &[&str]) -> Option<String> {
     let plain: String =
         word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let names = OTHER_NAMES.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);

@@ -292,6 +292,11 @@ impl Setting for String {
     fn read(item: &Item) -> Result<String, Mistake> {
         match &item.value {
             Value::Text(text) => Ok(text.clone()),
+            // Such as the name of a host in an HPCC file.
+            Value::Integer(number) => Err(Mistake {
+                message: format!("{number} is a number; expected text in quotes"),
+                hint: format!("write \"{number}\""),
+            }),
             _ => wrong_sort(item, "text in quotes"),
         }
     }
