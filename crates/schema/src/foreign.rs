@@ -26,6 +26,10 @@ pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)>
     if first == "---" || matches!(extension.as_str(), "yaml" | "yml") || 2 * of_yaml > lines().count() {
         return is("YAML");
     }
+    if lines().all(|line| line.split_whitespace().take(2).all(|word| word.parse::<f64>().is_ok())) {
+        let hint = "a scenario names such files: kind = \"file\" and path in [topology], kind = \"flows\" and file in [[workload]]";
+        return Some(("this is a list of numbers, not a scenario in TOML".to_owned(), hint.to_owned()));
+    }
     let commas = first.matches(',').count();
     let is_csv =
         commas > 0 && !first.contains(['=', '[']) && lines().all(|line| line.matches(',').count() == commas);
@@ -78,6 +82,7 @@ mod tests {
         assert_eq!(told("{\"name\": ", "a.json"), "this is JSON, not TOML");
         assert_eq!(told("<graphml/>", "a.graphml"), "this is XML, not TOML");
         assert!(told("src,dst,size_bytes,start_us\nh0,h1,1,0\n", "flows.csv").starts_with("this is CSV"));
+        assert!(told("1\n0 1 3 100 1000 2\n", "flow.txt").starts_with("this is a list of numbers"));
         assert!(told("import pauseframe as pf\n", "a.py").starts_with("this is Python"));
         for toml in [
             "stop = 50 ms\n[topology\n",

@@ -2,7 +2,7 @@
 //! "dctcp"), so a term gets an answer of its own instead of a suggestion.
 
 /// Terms that are not modelled, and what they are.
-const NOT_MODELLED: [(&str, &str); 31] = [
+const NOT_MODELLED: [(&str, &str); 30] = [
     ("dcqcn", "rate-based congestion control of RoCEv2 NICs"),
     ("timely", "delay-based congestion control for RDMA"),
     ("swift", "delay-based congestion control of Google"),
@@ -24,7 +24,6 @@ const NOT_MODELLED: [(&str, &str); 31] = [
     ("ndp", "a receiver-driven transport with trimming"),
     ("phost", "a receiver-driven transport"),
     ("expresspass", "a credit-based transport"),
-    ("pfabric", "scheduling by remaining size"),
     ("quic", "a transport over UDP"),
     ("mptcp", "TCP over several paths"),
     ("rdma", "remote memory access"),
@@ -37,7 +36,7 @@ const NOT_MODELLED: [(&str, &str); 31] = [
 ];
 
 /// Terms with another name here.
-const OTHER_NAMES: [(&str, &[&str]); 9] = [
+const OTHER_NAMES: [(&str, &[&str]); 15] = [
     ("tcp", &["cubic", "newreno"]),
     ("reno", &["newreno"]),
     ("clos", &["leaf_spine", "fat_tree"]),
@@ -46,7 +45,13 @@ const OTHER_NAMES: [(&str, &[&str]); 9] = [
     ("singlerack", &["star"]),
     ("tree", &["fat_tree", "leaf_spine"]),
     ("manytoone", &["n_to_1", "incast"]),
-    ("shuffle", &["all_to_all", "permutation"]),
+    ("shuffle", &["permutation", "application"]),
+    ("poisson", &["background"]),
+    ("alltoall", &["application"]),
+    ("allreduce", &["application"]),
+    ("mpi", &["application"]),
+    ("rpc", &["requests"]),
+    ("iperf", &["long_flows"]),
 ];
 
 /// What others call keys of ours.
@@ -92,7 +97,6 @@ pub fn hint(word: &str, known: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::value::did_you_mean;
 
     #[test]

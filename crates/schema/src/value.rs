@@ -311,7 +311,14 @@ impl<T: Setting> Setting for Vec<T> {
     }
     fn read(item: &Item) -> Result<Vec<T>, Mistake> {
         let Value::Array(items) = &item.value else {
-            return wrong_sort(item, &format!("a list in brackets ({})", Self::type_name()));
+            let message = format!(
+                "{} is {}; expected a list in brackets ({})",
+                item.show(),
+                item.sort(),
+                Self::type_name()
+            );
+            let hint = if T::read(item).is_ok() { format!("write [{}]", item.show()) } else { String::new() };
+            return Err(Mistake { message, hint });
         };
         let element = |(index, item): (usize, &Item)| {
             T::read(item).map_err(|e| Mistake { message: format!("element {index}: {}", e.message), ..e })

@@ -330,7 +330,8 @@ fn parse<T: Quantity>(text: &str) -> Result<u64, ParseError> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = (&text[..split], text[split..].trim());
     if number.is_empty() {
-        return fail(format!("{text:?} does not begin with a number (negative values are not allowed)"));
+        let hint = if text.starts_with('-') { "it cannot be negative" } else { "" };
+        return fail_with(format!("{text:?} does not begin with a number"), hint.to_owned());
     }
     let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         let known = units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

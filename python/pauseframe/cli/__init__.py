@@ -6,9 +6,11 @@ What a command needs is imported when it runs, so that `--help` is quick. Exit c
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from click import UsageError
 from typer.core import TyperGroup
 
 from pauseframe import _interrupt
@@ -29,6 +31,24 @@ class Commands(TyperGroup):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: typer.Context) -> object:
+        """Runs a command; says what a word too many was meant for."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                error.message += _meant_by_extra(sys.argv[1:], error.message)
+            raise
+
+
+def _meant_by_extra(given: list[str], message: str) -> str:
+    if any(word == "--set" and "=" not in following for word, following in pairwise(given)):
+        return "; write --set PATH=VALUE, with = and no space"
+    if "(s)" in message and any(word.endswith(".toml") for word in given):
+        command = given[0] if given else "run"
+        return f"; a command takes the file, and changes as options: pauseframe {command} FILE.toml --set KEY=VALUE"
+    return ""
 
 
 def _command_for(word: str, known: list[str]) -> str:

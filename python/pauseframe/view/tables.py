@@ -29,7 +29,7 @@ def export_tables(
     read_manifest(folder)
     known = sorted(path.stem for path in folder.glob("*.parquet"))
     if unknown := [name for name in names if name not in known]:
-        raise InputError(f"{folder}: there is no table {none_of(unknown[0], known)}")
+        raise InputError(f"{folder}: table {none_of(unknown[0], known)}")
     files = {name: out / f"{name}.{ending}" for name in (names or known)}
     if not force and (taken := [file for file in files.values() if file.exists()]):
         raise InputError(f"{taken[0]} exists: name another folder with --out, or overwrite it with --force")
