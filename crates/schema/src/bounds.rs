@@ -57,9 +57,10 @@ impl Bounds<f64> for Above {
 }
 
 /// The share that somebody may have meant who wrote a percentage: "" where no more than 1 is allowed and `value` is none.
+/// 1.5 is taken for a wrong share, not for 1.5 %.
 fn percentage(value: Option<f64>, most: Option<f64>) -> String {
     match (value, most) {
-        (Some(value), Some(1.0)) if value > 1.0 && value <= 100.0 => {
+        (Some(value), Some(1.0)) if (2.0..=100.0).contains(&value) => {
             format!("this is a share, not a percentage: for {value} % write {}", value / 100.0)
         }
         _ => String::new(),

@@ -66,7 +66,7 @@ table! {
     #[derive(Copy)]
     pub struct Load {
         /// Offered load: share of its link rate that a host sends on average
-        load: f64 = required_in(Above(0.0, 1.0, "a share, not per cent: 0.4 is 40 %"));
+        load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
 }

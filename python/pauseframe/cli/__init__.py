@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from click import UsageError
 from typer.core import TyperGroup
 
 from pauseframe import _interrupt
@@ -21,6 +20,9 @@ from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 
 if TYPE_CHECKING:
     from click import Command
+
+UsageError = typer.BadParameter.__base__ or Exception
+"""Of the Click that Typer uses: since 0.26 one of its own."""
 
 
 class Commands(TyperGroup):

@@ -170,7 +170,7 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
         table = Table(box=None, pad_edge=False)
         table.add_column("key", style="dim", no_wrap=True)
         for name in names:
-            table.add_column(name, no_wrap=True)
+            table.add_column(name, max_width=VALUE_WIDTH, overflow="fold")
         for key in keys:
             table.add_row(key, *(rows[name].get(key, "") for name in names), style="bold" if key in differs else None)
         print_table(table)
@@ -179,6 +179,8 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
 
 PRESETS_WIDTH = 100
 """Columns of a terminal that a table of presets takes at most."""
+VALUE_WIDTH = 20
+"""Longer values are continued on the next line."""
 
 
 def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
@@ -187,7 +189,7 @@ def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list
     first = max(map(len, keys), default=0)
     room = 0
     for name, row in rows.items():
-        width = 2 + max(len(name), *(len(row.get(key, "")) for key in keys))
+        width = 2 + min(VALUE_WIDTH, max(len(name), *(len(row.get(key, "")) for key in keys)))
         if not groups or width > room:
             groups.append([])
             room = PRESETS_WIDTH - first

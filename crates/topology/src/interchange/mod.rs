@@ -68,7 +68,9 @@ impl Format {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension.as_str()));
         let fabric = ["switchguid=", "vendid=", "Topology file:"].iter().any(|mark| text.contains(mark));
-        let lab = text.contains("\"clab\"");
+        // An export of containerlab says "type": "clab".
+        let is_lab = |rest: &str| rest.trim_start_matches([':', ' ', '\n']).starts_with("\"clab\"");
+        let lab = text.split("\"type\"").skip(1).any(is_lab);
         found.map(|(format, ..)| match format {
             Format::Hpcc if fabric => Format::IbNetDiscover,
             Format::NodeLink if lab => Format::Containerlab,
