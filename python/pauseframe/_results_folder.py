@@ -156,8 +156,7 @@ def open_results(folder: Path) -> ResultsFolder:
     """
     path = folder / MANIFEST
     if not _is_there(path):
-        what = f"it has no {MANIFEST}" if folder.is_dir() else "there is no such folder"
-        raise FileNotFoundError(f"{folder} is not a results folder: {what}")
+        raise FileNotFoundError(_not_results(folder))
 
     def damaged(_: str, why: str) -> NoReturn:
         raise DamagedResultsError(f"{path} is damaged: {why}; {CURE}")
@@ -177,6 +176,36 @@ def open_results(folder: Path) -> ResultsFolder:
         version = f" (pauseframe {value['version']} wrote it)" if isinstance(value.get("version"), str) else ""
         damaged(MANIFEST, found[0].lstrip(".: ") + version)
     return ResultsFolder(folder, cast("Manifest", value))
+
+
+def is_flow_level(folder: Path) -> bool:
+    """Whether a folder holds a run at flow level, whose tables are others."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("kind") == "flow_level"
+
+
+def _not_results(path: Path) -> str:
+    """What stands in the place of a results folder, and what to do."""
+    if path.suffix == ".toml" and path.is_file():
+        return f"{path} is a scenario, not a results folder: run it with pauseframe run {path}, then name its folder"
+    if path.is_file():
+        inside = f": did you mean its folder {path.parent}?" if (path.parent / MANIFEST).is_file() else ""
+        return f"{path} is a file, not a results folder{inside}"
+    if path.is_dir():
+        return f"{path} is not a results folder: it has no {MANIFEST}{_runs_near(path)}"
+    return f"{path} is not a results folder: there is no such folder{_runs_near(path.parent, path.name)}"
+
+
+def _runs_near(folder: Path, like: str = "") -> str:
+    """'; did you mean results/incast-1?', of the results folders in `folder`."""
+    from pauseframe._text import nearest
+
+    found = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    meant = nearest(like, found) if like else found[:3]
+    return f"; did you mean {' or '.join(str(folder / name) for name in meant)}?" if meant else ""
 
 
 def digest_of(path: Path) -> str:
