@@ -151,13 +151,22 @@ impl<T: Setting + Copy> Setting for ByPort<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct EachPort<T>(pub(crate) RangeInclusive<T>);
 
+/// All values, whichever port they are for.
+fn values<T>(by_port: &ByPort<T>) -> impl Iterator<Item = &T> {
+    let (one, rows) = match by_port {
+        ByPort::All(value) => (Some(value), &[][..]),
+        ByPort::Rows(rows) => (None, &rows[..]),
+    };
+    one.into_iter().chain(rows.iter().map(|(_, value)| value))
+}
+
 impl<T: Setting + Copy + PartialOrd> Bounds<ByPort<T>> for EachPort<T> {
-    fn complaint(&self, values: &ByPort<T>) -> Option<String> {
-        let (one, rows) = match values {
-            ByPort::All(value) => (Some(value), &[][..]),
-            ByPort::Rows(rows) => (None, &rows[..]),
-        };
-        one.into_iter().chain(rows.iter().map(|(_, value)| value)).find_map(|value| self.0.complaint(value))
+    fn complaint(&self, by_port: &ByPort<T>) -> Option<String> {
+        values(by_port).find_map(|value| self.0.complaint(value))
+    }
+    fn hint(&self, by_port: &ByPort<T>) -> String {
+        let wrong = values(by_port).find(|value| self.0.complaint(value).is_some());
+        wrong.map_or(String::new(), |value| self.0.hint(value))
     }
     fn text(&self) -> String {
         self.0.text()
