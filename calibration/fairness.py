@@ -4,9 +4,9 @@
 
 `linux/shares.csv`: N flows of N hosts over one switch to one 1 Gb/s port, 3 s, on Linux 6.1 in virtual time; shares
 count from 0.5 s on. Its modes: a no noise, b rates that differ by some 82.6 ppm, c 1 us and d 10 us of uniform jitter
-in order behind the NIC's queue, e = b + 1 us. Real hosts have noise, so a cell is compared with the kernel's median over
-c, d and e. A cell agrees if neither side is locked (a flow with less than a tenth of its fair share) or both are, and the
-medians of the least share are no more than 15 points of the fair share apart.
+in order behind the NIC's queue, e = b + 1 us. Real hosts have noise, so a cell is compared with the kernel's median
+over c, d and e. A cell agrees if neither side is locked (a flow with less than a tenth of its fair share) or both are,
+and the medians of the least share are no more than 15 points of the fair share apart.
 """
 
 import argparse

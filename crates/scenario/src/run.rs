@@ -1,7 +1,7 @@
 //! From a complete scenario to results: build, run, record, write.
 
 mod outcome;
-mod starved;
+mod suspicious;
 mod warnings;
 
 use self::outcome::{tabulate, write};

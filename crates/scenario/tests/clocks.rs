@@ -79,14 +79,14 @@ fn wrong_jitter_gets_an_error_that_says_what_to_write() {
     assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
 }
 
-/// One request whose last segment waits for a delayed ACK.
+/// Transfers whose first segment, alone, waits for a delayed ACK.
 const HELD: &str = r#"
 stop = "300 ms"
 topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "1 us" } }
-transport = { preset = "newreno", rto_min = "2 ms", rto_form = "rfc", delayed_ack_timeout = "100 ms" }
+transport = { preset = "newreno", initial_window = "1 segment", rto_min = "2 ms", rto_form = "rfc", delayed_ack_timeout = "100 ms" }
 [[workload]]
 kind = "permutation"
-size = "1000 B"
+size = "10 KB"
 "#;
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::spec::lookup::all_ports;
 use crate::spec::{
     BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
-    RoutingSpec, RtoFormName, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
+    RoutingSpec, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
@@ -208,23 +208,6 @@ pub(crate) fn transports(
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
         ledger.warn(format!("{why}: nothing is ever marked"));
-    }
-}
-
-/// A receiver may hold an ACK for longer than the sender waits: the last segment of a message then looks lost.
-pub(crate) fn timers(ledger: &mut Ledger, transports: &[Named]) {
-    for Named { name, path, spec, is_used, .. } in transports {
-        let least = match spec.rto_form {
-            RtoFormName::Freebsd => spec.rto_min.max(spec.rto_slop),
-            RtoFormName::Rfc | RtoFormName::Linux => spec.rto_min,
-        };
-        let held = spec.delayed_ack_timeout;
-        if *is_used && spec.delayed_ack_segments > 1 && held > least {
-            ledger.warn(format!(
-                "{path}.delayed_ack_timeout: transport {name:?} holds an ACK for up to {held}, longer than its smallest RTO ({least}): \
-                 timeouts without a loss; lower it below, or raise rto_min"
-            ));
-        }
     }
 }
 

@@ -238,7 +238,6 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::room_for_frames(ledger, &host, &switch, &transports);
     checks::thresholds(ledger, &switch, graph.as_ref());
     checks::transports(ledger, &switch, &transports, &workloads);
-    checks::timers(ledger, &transports);
     checks::classes(ledger, &switch);
     routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);

@@ -5,7 +5,7 @@ use crate::jobs;
 use crate::spec::Scenario;
 use crate::spec::lookup::ports_matching;
 use crate::volume::SERIES_ROWS_MAX;
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network, PortReport};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
@@ -40,27 +40,6 @@ pub(super) fn dropped_syns(network: &Network) -> Option<String> {
         format!(
             "transport.ect_on_syn: {count} SYNs were dropped by a marker because they are not ECN-capable, and each is sent \
              again only after transport.rto_initial; set ect_on_syn = true, or switch.marker.not_ect = \"queue\""
-        )
-    })
-}
-
-/// Timeouts in a run that has lost no packet: all of them were needless.
-pub(super) fn needless_timeouts(
-    scenario: &Scenario,
-    network: &mut Network,
-    ports: &[PortReport],
-    now: Time,
-) -> Option<String> {
-    let is_mute = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
-    let losses: u64 = ports.iter().flat_map(|port| port.drops.iter().chain(&port.lost)).sum();
-    if is_mute || losses > 0 {
-        return None;
-    }
-    let count: u64 = network.flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
-    (count > 0).then(|| {
-        format!(
-            "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
-             transport.delayed_ack_timeout and the delay in queues and pauses"
         )
     })
 }

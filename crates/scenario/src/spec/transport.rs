@@ -156,7 +156,12 @@ table! {
         delayed_ack_segments: u32 = or_in(2, 1..=1000);
         /// ... or after this time
         #[source = "Linux: HZ/25"]
-        delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES);
+        delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES) => {
+            let least = if rto_form == RtoFormName::Freebsd { rto_min.max(rto_slop) } else { rto_min };
+            if delayed_ack_segments > 1 && delayed_ack_timeout > least {
+                warn_of_held_acks(t, delayed_ack_timeout, least);
+            }
+        };
         // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
         /// Receive window where it is fixed
         #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
@@ -398,6 +403,15 @@ fn all_ect(
     let all = stack == "linux" && matches!(control, CongestionControlConfig::Dctcp(_));
     let origin = if all { Origin::Computed("DCTCP of the linux stack".to_owned()) } else { Origin::Default };
     t.or_because(key, all, origin, "false; true for DCTCP of stack = \"linux\"", doc)
+}
+
+// Linux 6.7 and later (tcp_delack_max) holds no ACK as long as its own smallest RTO, for this reason.
+fn warn_of_held_acks(t: &mut Table, held: Span, least: Span) {
+    let key = t.at("delayed_ack_timeout");
+    t.ledger.warn(format!(
+        "{key}: an ACK is held for up to {held}, longer than the smallest RTO ({least}): timeouts without a loss; lower it \
+         below that, or raise rto_min"
+    ));
 }
 
 fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnName) {

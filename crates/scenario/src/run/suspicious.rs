@@ -1,6 +1,7 @@
-//! Long flows that got next to nothing: fewer than a tenth of what max-min fairness gives them.
+//! Results that no real network is likely to give: timeouts without a loss, and long flows that got less than a tenth of what max-min fairness
+//! gives them.
 //!
-//! Left out: where a flow may get nothing for good reasons (failures, hosts that are slow or mute, queues that rank packets, a higher
+//! Left out of shares: where a flow may get nothing for good reasons (failures, hosts that are slow or mute, queues that rank packets, a higher
 //! priority in use), and where no path is known (spraying, tables of VLANs).
 
 use crate::spec::{Clocks, JitterSpec, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
@@ -29,6 +30,28 @@ struct Starved {
     time: Span,
 }
 
+/// Timeouts in a run that has lost no packet: all of them were needless.
+pub(super) fn needless_timeouts(
+    scenario: &Scenario,
+    network: &mut Network,
+    ports: &[PortReport],
+    now: Time,
+) -> Option<String> {
+    let is_mute = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
+    let losses: u64 = ports.iter().flat_map(|port| port.drops.iter().chain(&port.lost)).sum();
+    if is_mute || losses > 0 {
+        return None;
+    }
+    let count: u64 = network.flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
+    (count > 0).then(|| {
+        format!(
+            "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
+             transport.delayed_ack_timeout and the delay in queues and pauses"
+        )
+    })
+}
+
+/// Flows that are starved.
 pub(super) fn starved_flows(
     scenario: &Scenario,
     (network, ideal): (&mut Network, &IdealTime),
