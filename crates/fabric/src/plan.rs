@@ -248,7 +248,9 @@ fn pause_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, Pau
         return IndexVec::new();
     }
     let mut by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
-    rules.iter().for_each(|(port, rule)| by_port[*port] = *rule);
+    for (port, rule) in rules {
+        by_port[*port] = *rule;
+    }
     by_port
 }
 

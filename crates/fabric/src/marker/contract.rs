@@ -75,7 +75,7 @@ fn what_it_is_not_asked_about_it_would_not_mark() {
             match marker.asked() {
                 Asked::Backlog(bytes) => assert_eq!(marked, arrival.backlog > bytes, "{}", marker.name()),
                 Asked::Departures | Asked::CountedDepartures | Asked::AllDepartures => {
-                    assert!(!marked, "{}", marker.name())
+                    assert!(!marked, "{}", marker.name());
                 }
                 Asked::Waiting | Asked::All => {}
             }
