@@ -39,7 +39,8 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "pauseframe lint configs/ --fix": (None, "files of real switches: tests/test_lint.py has some"),
     "pauseframe lint collected/ --export back/": (None, "files of real switches: tests/test_deploy.py has some"),
     "pauseframe route check back/topology.graphml back/tables.json": (None, "what the command before would write"),
-    'pauseframe deploy plan/ --target sonic --inventory macs.csv --inventory configs/ --cable 10m --buffer "32 MB" -o rollout/': (
+    "pauseframe deploy plan/ --target sonic --inventory macs.csv --inventory configs/ "
+    '--cable 10m --buffer "32 MB" -o rollout/': (
         'pauseframe deploy plan/ --target sonic --cable 10m --buffer "32 MB" -o rollout/',
         "macs.csv is the reader's",
     ),

@@ -1,4 +1,4 @@
-"""500 single faults in ten generated fabrics: found, and by the right rule; nothing found in the fabrics without."""
+"""500 single faults in twelve generated fabrics: found, and by the right rule; nothing found in the fabrics without."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 SEED = 20261122
 CLOS = {  # name: (leaves, spines, servers of a leaf, faults)
     "clos-10": (8, 2, 4, 80),
-    "clos-20": (16, 4, 4, 70),
-    "clos-40": (36, 4, 2, 40),
-    "clos-80": (74, 6, 2, 20),
-    "clos-200": (192, 8, 1, 10),
+    "clos-20": (16, 4, 4, 60),
+    "clos-40": (36, 4, 2, 20),
+    "clos-80": (74, 6, 2, 10),
+    "clos-200": (192, 8, 1, 5),
 }
 PLANS = {  # name: (topology, engine, lanes, VLANs, faults)
     "jellyfish-10": ("jellyfish:switches=10,network_ports=4,hosts_per_switch=2", "order_pair", 2, 4, 80),
     "jellyfish-16": ("jellyfish:switches=16,network_ports=5,hosts_per_switch=1", "order_pair", 2, 4, 60),
-    "leaf-spine-12": ("leaf_spine:leaves=8,spines=4,hosts_per_leaf=2", "up_down", 1, 4, 60),
-    "fat-tree-20": ("fat_tree:k=4", "up_down", 1, 2, 40),
-    "torus-27": ("torus:lengths=3x3x3,hosts_per_switch=1", "edst", 2, None, 40),
+    "leaf-spine-12": ("leaf_spine:leaves=8,spines=4,hosts_per_leaf=2", "up_down", 1, 4, 40),
+    "fat-tree-20": ("fat_tree:k=4", "up_down", 1, 2, 20),
+    "torus-27": ("torus:lengths=3x3x3,hosts_per_switch=1", "edst", 2, None, 25),
 }
 
 
-BUNDLED = {"bundled-8": (6, 2, 2, 60), "bundled-16": (12, 4, 4, 60)}
+BUNDLED = {"bundled-8": (6, 2, 2, 60), "bundled-16": (12, 4, 4, 40)}
 """Fabrics with port channels and addresses. name: (leaves, spines, servers of a leaf, faults)"""
 
 
@@ -115,15 +115,16 @@ def test_single_faults_are_found_by_the_right_rule(fabrics):
     tried, missed, by_rule = 0, [], Counter[str]()
     for name, (base, faults, count) in fabrics.items():
         draw = random.Random(f"{SEED} {name}")
+        mixed = draw.sample(faults, len(faults))
         for number in range(count):
             devices = Touched(tables_of(base))
-            what, codes = faults[number % len(faults)](devices, draw)
+            what, codes = mixed[number % len(mixed)](devices, draw)
             got = {finding.code for finding in judge(with_faults(base, devices)).findings}
             tried += 1
             by_rule.update(got & codes)
             if not got & codes:
                 missed.append((name, what, sorted(codes), sorted(got)))
     sys.stdout.write(f"seed {SEED}: {tried} faults, {len(missed)} missed: {missed}; {dict(by_rule)}\n")
-    assert tried == 620
-    assert len(missed) <= 31, missed
+    assert tried == 500
+    assert len(missed) <= 25, missed
     assert len(by_rule) >= 35

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 import polars as pl
 
 from pauseframe._core import InputError
-from pauseframe._results_folder import ResultsFolder, open_results
+from pauseframe._results_folder import SCENARIO, ResultsFolder, open_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,9 +104,9 @@ def from_folder(folder: Path) -> Playback:
             f"{folder} has no log to play back: run the scenario with record = {{ states = true }}, or with "
             "--set record.states=true"
         )
-    fabric = _fabric(results.scenario_toml, folder)
+    fabric = _fabric(results)
     number = {name: port for port, name in enumerate(fabric.port_names)}
-    every_us = _every_us(results.scenario_toml, folder)
+    every_us = _every_us(results)
     events, slots = _events(_states(results, number), number, every_us)
     flows, total = flows_of(results)
     summary = results.summary
@@ -130,11 +130,15 @@ def has_log(folder: Path) -> bool:
     return open_results(folder).has_table("states")
 
 
-def _fabric(text: str, folder: Path) -> Fabric:
-    from pauseframe._core import Topology
+def _fabric(results: ResultsFolder) -> Fabric:
+    from pauseframe._core import ScenarioError, Topology
     from pauseframe.scenario import resolve_text
 
-    resolved = resolve_text(text, base_dir=str(folder), file_name=str(folder / "scenario.resolved.toml"))
+    file = str(results.path / SCENARIO)
+    try:
+        resolved = resolve_text(results.scenario_toml, base_dir=str(results.path), file_name=file)
+    except ScenarioError as error:
+        results.damaged(SCENARIO, str(error).splitlines()[0].removeprefix(f"{file}:"))
     topology = Topology.of_scenario(resolved)
     nodes, links = topology.nodes(), topology.links()
     number = {name: node for node, (name, _, _) in enumerate(nodes)}
@@ -146,13 +150,14 @@ def _fabric(text: str, folder: Path) -> Fabric:
     )
 
 
-def _every_us(text: str, folder: Path) -> float:
+def _every_us(results: ResultsFolder) -> float:
     """The interval of the log. Resolved scenarios write times as a number and a unit."""
-    states = tomllib.loads(text).get("record", {}).get("states")
-    if not isinstance(states, dict):
-        raise InputError(f"{folder}/scenario.resolved.toml does not say how often states were recorded")
-    value, unit = str(states["every"]).split()
-    return float(value) * {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[unit]
+    states = tomllib.loads(results.scenario_toml).get("record", {}).get("states")
+    value, _, unit = str(states.get("every") if isinstance(states, dict) else "").partition(" ")
+    units = {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+    if not value or unit not in units:
+        results.damaged(SCENARIO, "it does not say how often states were recorded")
+    return float(value) * units[unit]
 
 
 def _events(
