@@ -51,9 +51,9 @@ impl<'w> Ledger<'w> {
         self.done + end.saturating_sub(self.done) / rounds as u64
     }
 
-    /// Steps until `end`.
+    /// Steps until `end`. A cut is none of it: how a search cools must not depend on where it is cut short.
     pub(crate) fn left(&self, end: u64) -> u64 {
-        end.min(self.cut).saturating_sub(self.done)
+        end.saturating_sub(self.done)
     }
 
     /// Whether what can be left out may go on, up to `end`. Whoever looks on may say that it is enough.
