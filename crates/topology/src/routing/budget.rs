@@ -39,10 +39,10 @@ impl<'w> Ledger<'w> {
         self.done + self.budget / parts
     }
 
-    /// Where work that can be left out ends if `needed` steps come after it, a quarter of the budget for backups and other
+    /// Where work that can be left out ends if `needed` steps come after it, a third of the budget for backups and other
     /// engines beside them; it gets a tenth in any case.
     pub(crate) fn before(&self, needed: u64) -> u64 {
-        let rest = self.budget.saturating_sub(needed + self.budget / 4);
+        let rest = self.budget.saturating_sub(needed + self.budget / 3);
         rest.max(self.done + self.budget / 10)
     }
 
