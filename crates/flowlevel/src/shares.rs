@@ -321,7 +321,7 @@ impl Shares {
         if flow.state == FlowState::Rising {
             flow.state = FlowState::Fixed;
             flow.level = if near(level, flow.before, TIE) { flow.before } else { level };
-            }
+        }
     }
 
     /// A flow is held below its former level.

@@ -71,7 +71,11 @@ impl Network {
 
 #[derive(Clone, Debug)]
 enum Change {
-    Add { ports: Vec<u32>, weight: f64, cap: Option<f64> },
+    Add {
+        ports: Vec<u32>,
+        weight: f64,
+        cap: Option<f64>,
+    },
     /// The flow at this place among those under way, counted around.
     Remove(usize),
     Settle,
@@ -127,9 +131,8 @@ fn nothing_drifts_over_many_changes() {
     let (hosts, leaves, spines) = (64_u32, 8, 3);
     let up = |host: u32| host;
     let down = |host: u32| hosts + host;
-    let fabric = |leaf: u32, spine: u32, is_up: bool| {
-        2 * hosts + 2 * (leaf * spines + spine) + u32::from(is_up)
-    };
+    let fabric =
+        |leaf: u32, spine: u32, is_up: bool| 2 * hosts + 2 * (leaf * spines + spine) + u32::from(is_up);
     let mut network = Network::new(vec![10e9; (2 * hosts + 2 * leaves * spines) as usize]);
     let mut rng = Pcg64::seed_from_u64(1);
     let mut slots = Vec::new();

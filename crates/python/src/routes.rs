@@ -9,7 +9,8 @@ use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::update::{RowChange, Update, UpdateSettings};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
-    ENGINES, Effort, EngineSettings, GET_BETTER, Protect, RoutingError, SwitchGraph, TableUse, engine, plannable,
+    ENGINES, Effort, EngineSettings, GET_BETTER, Protect, RoutingError, SwitchGraph, TableUse, engine,
+    plannable,
 };
 use pauseframe_topology::watch::Watch;
 use pauseframe_units::{Id, LinkId};
@@ -245,7 +246,14 @@ fn read_routes(
         let missing = |vlan| wrong(format!("VLAN {vlan} has no lane: name one for each VLAN of the tables"));
         import.tables.assign_lanes(&lanes).map_err(missing)?;
     }
-    Ok(Routes { graph, labels, tables: Arc::new(import.tables), notes: import.notes, steps: None, interrupted: false })
+    Ok(Routes {
+        graph,
+        labels,
+        tables: Arc::new(import.tables),
+        notes: import.notes,
+        steps: None,
+        interrupted: false,
+    })
 }
 
 /// Plans an update.
@@ -276,8 +284,17 @@ fn update_routes<'py>(
     let notes = topology.notes.clone();
     result
         .set_item("topology", Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes })?;
-    result
-        .set_item("routes", Routes { graph, labels, tables: Arc::new(after), notes: update.notes.clone(), steps: None, interrupted: false })?;
+    result.set_item(
+        "routes",
+        Routes {
+            graph,
+            labels,
+            tables: Arc::new(after),
+            notes: update.notes.clone(),
+            steps: None,
+            interrupted: false,
+        },
+    )?;
     result.set_item("mixes", mixes)?;
     result.set_item("kept", &update.kept)?;
     result.set_item("renumbered", &update.renumbered)?;

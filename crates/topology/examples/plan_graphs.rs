@@ -91,7 +91,8 @@ fn detours(plan: &ForwardingTables) -> (u64, f64) {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (options, names): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|one| one.starts_with('-'));
+    let (options, names): (Vec<&String>, Vec<&String>) =
+        arguments.iter().partition(|one| one.starts_with('-'));
     println!("graph,effort,plan s,with proof s,steps 1e9,lanes,clean,unserved,detour");
     for name in GRAPHS {
         if !names.is_empty() && !names.iter().any(|part| name.contains(part.as_str())) {
@@ -100,7 +101,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let topology = generate::named(name)?;
         let graph = SwitchGraph::new(&topology)?;
         for effort in ["fast", "normal"] {
-            let settings = EngineSettings { effort: Some(effort.parse()?), seed: 1, ..EngineSettings::default() };
+            let settings =
+                EngineSettings { effort: Some(effort.parse()?), seed: 1, ..EngineSettings::default() };
             let (mut stages, start) = (Stages::default(), processor_seconds());
             let plan = engine("auto", &settings)?.plan_watched(&topology, &graph, &mut stages)?;
             stages.step("end", 0, 0)?;

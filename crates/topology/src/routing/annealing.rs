@@ -8,7 +8,7 @@
 //! Where nothing is left to shorten, as much work goes into even loads ([`even`]).
 //!
 //! Trees grow level by level in bits ([`super::reach`]), and a move is dropped at the level where its cost is too high.
-//! Work is counted in words, two of them a step of the budget ([`super::budget`]), so a seed gives the same orders everywhere.
+//! Work is counted in words, and by these in steps of the budget ([`super::budget`]), so a seed gives the same orders everywhere.
 
 mod even;
 
@@ -65,8 +65,8 @@ const SAMPLE: usize = 256;
 /// That many where the graph is so deep that the levels of a lane would take more bytes than [`LEVELS_MAX`].
 const SAMPLE_OF_DEEP: usize = 64;
 const LEVELS_MAX: usize = 1 << 24;
-/// Words in a step of the budget.
-const WORDS_A_STEP: u64 = 2;
+/// Up to this many switches the words of a graph are near the processor.
+const NEAR: usize = 256;
 /// How often the sample is drawn anew.
 const SAMPLES: u64 = 8;
 /// The temperature at the start, as a part of the mean distance over all pairs of the sample.
@@ -142,12 +142,27 @@ impl<'a> Search<'a> {
         self.keys.iter().map(|keys| ranks_of(keys)).collect()
     }
 
+    /// Words, and the steps of the budget that so many take.
+    fn words_in_steps(&self) -> (u64, u64) {
+        if self.graph.len() > NEAR { (2, 3) } else { (2, 1) }
+    }
+
+    fn steps(&self, words: u64) -> u64 {
+        let (so_many, steps) = self.words_in_steps();
+        words * steps / so_many
+    }
+
+    fn words(&self, steps: u64) -> u64 {
+        let (words, so_many) = self.words_in_steps();
+        steps / so_many * words
+    }
+
     /// The steps that it took to look at all lanes once.
     pub(crate) fn steps_of_a_look(&self) -> u64 {
         let levels: usize = self.lanes.iter().map(Reach::levels).sum();
         let links = self.graph.edges().len() * 2;
         let measured = self.sample.destinations.len() * (links + self.graph.len());
-        ((levels * links * (self.sample.words + 2) + measured) as u64) / WORDS_A_STEP
+        self.steps((levels * links * (self.sample.words + 2) + measured) as u64)
     }
 
     /// Improves until nothing is left to win, the work is done or the budget is at `end`.
@@ -164,7 +179,7 @@ impl<'a> Search<'a> {
         if self.fixed == self.keys.len() || self.graph.len() < 2 {
             return Ok(());
         }
-        let work = effort.work(self.graph.len()).min(ledger.left(end).saturating_mul(WORDS_A_STEP));
+        let work = effort.work(self.graph.len()).min(self.words(ledger.left(end)));
         let heat = HEAT * self.sample.distance() as f64;
         let (mut done, mut samples) = (0_u64, 0);
         let mut best = (self.cost, self.keys.clone());
@@ -179,7 +194,7 @@ impl<'a> Search<'a> {
             let cold = 1.0 - done as f64 / work as f64;
             let words = self.step(heat * cold * cold);
             done += words;
-            ledger.spend(words / WORDS_A_STEP);
+            ledger.spend(self.steps(words));
             if self.cost < best.0 {
                 best = (self.cost, self.keys.clone());
                 ledger.best(best.0 as f64 / self.sample.distance().max(1) as f64);

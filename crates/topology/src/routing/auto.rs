@@ -75,7 +75,9 @@ impl Auto {
         let end = ledger.part(10);
         match lash.plan_within(topology, graph, self.orders.lanes, ledger, end) {
             Ok(None) => {
-                plan.note(format!("auto chose order_pair: {orders}, and the budget ended before lash had placed all routes"));
+                plan.note(format!(
+                    "auto chose order_pair: {orders}, and the budget ended before lash had placed all routes"
+                ));
                 Ok(plan)
             }
             Ok(Some(mut lash)) => {

@@ -39,10 +39,10 @@ impl<'w> Ledger<'w> {
         self.done + self.budget / parts
     }
 
-    /// Where work that can be left out ends if `needed` steps come after it, a quarter of the budget for backups and other
+    /// Where work that can be left out ends if `needed` steps come after it, a third of the budget for backups and other
     /// engines beside them; it gets a tenth in any case.
     pub(crate) fn before(&self, needed: u64) -> u64 {
-        let rest = self.budget.saturating_sub(needed + self.budget / 4);
+        let rest = self.budget.saturating_sub(needed + self.budget / 3);
         rest.max(self.done + self.budget / 10)
     }
 
@@ -51,9 +51,9 @@ impl<'w> Ledger<'w> {
         self.done + end.saturating_sub(self.done) / rounds as u64
     }
 
-    /// Steps until `end`.
+    /// Steps until `end`. A cut is none of it: how a search cools must not depend on where it is cut short.
     pub(crate) fn left(&self, end: u64) -> u64 {
-        end.min(self.cut).saturating_sub(self.done)
+        end.saturating_sub(self.done)
     }
 
     /// Whether what can be left out may go on, up to `end`. Whoever looks on may say that it is enough.

@@ -128,6 +128,8 @@ fn usual_budget(effort: Effort) -> f64 {
 /// Steps that it takes to grow a tree, by directed link, and to prove a tree, by switch.
 const STEPS_TO_GROW: u64 = 8;
 const STEPS_TO_PROVE: u64 = 15;
+/// Steps that it takes to find out which links a backup does without, by directed link.
+const STEPS_TO_AVOID: u64 = 100;
 
 impl OrderPair {
     /// Draws orders that fit `graph`.
@@ -263,7 +265,8 @@ impl OrderPair {
         }
         let slow = improved(self.effort, ledger)?;
         let (known, other) = (detours(graph, &slow.ranks()), detours(graph, &fast.ranks()));
-        let is_worse = other < known || (known == (0, 0) && other == known && fast.squares() < slow.squares());
+        let is_worse =
+            other < known || (known == (0, 0) && other == known && fast.squares() < slow.squares());
         let best = if is_worse { fast } else { slow };
         Ok((best.ranks(), best.cost()))
     }
@@ -387,6 +390,9 @@ impl OrderPair {
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
                 ledger.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
+                if cuts.any(row) {
+                    ledger.spend(graph.port_count() as u64 * STEPS_TO_AVOID);
+                }
                 cuts.avoid(&graph, row, vlan - ruled.start > rules.len(), rng, &mut avoided);
                 let (to, rule) = (graph.attachments()[row as usize], &rules[vlan % rules.len()]);
                 let may_use = |port: PortId| !avoided[port.0 as usize];

@@ -121,7 +121,8 @@ pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usi
         let size = graph.len() * words;
         reach.start(graph, destinations, words);
         for level in 0_u16.. {
-            let (here, before) = (reach.by_level(usize::MAX, size), (level > 0).then(|| reach.by_level(0, size)));
+            let (here, before) =
+                (reach.by_level(usize::MAX, size), (level > 0).then(|| reach.by_level(0, size)));
             for (place, word) in here.iter().enumerate() {
                 let mut new = word & !before.map_or(0, |before| before[place]);
                 while new != 0 {

@@ -21,8 +21,8 @@ pub(crate) struct UsedTurns {
 }
 
 /// Steps that a link takes in a search, and a node of the order.
-const STEPS_A_LINK: u64 = 6;
-const STEPS_A_NODE: u64 = 12;
+const STEPS_A_LINK: u64 = 16;
+const STEPS_A_NODE: u64 = 32;
 
 impl UsedTurns {
     /// From the turns of routes that have no cycle.

@@ -4,8 +4,8 @@ use crate::common::connected;
 use pauseframe_topology::generate::{Jellyfish, families, jellyfish, leaf_spine, named};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
-    ENGINES, Effort, EngineSettings, ForwardingTables, NextHops, OrderPair, RoutingEngine, RoutingError, STEPS_A_SECOND,
-    SwitchGraph, TableUse, engine,
+    ENGINES, Effort, EngineSettings, ForwardingTables, NextHops, OrderPair, RoutingEngine, RoutingError,
+    STEPS_A_SECOND, SwitchGraph, TableUse, engine,
 };
 use pauseframe_topology::watch::{Stopped, Unwatched, Watch};
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology};
@@ -271,23 +271,26 @@ fn a_search_that_was_ended_can_be_ended_there_again() {
     let settings = EngineSettings { budget: Some(0.3), ..EngineSettings::default() };
     let whole = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
     assert!(!whole.was_cut());
-    let mut watch = Content { looks: 400.into(), best: Vec::new() };
+    let mut watch = Content { looks: 3000.into(), best: Vec::new() };
     let ended = engine("auto", &settings).unwrap().plan_watched(&topology, &graph, &mut watch).unwrap();
     assert!(ended.was_cut() && ended.steps() < whole.steps());
     assert!(ended.notes().iter().any(|note| note.contains(&format!("--steps {}", ended.steps().unwrap()))));
     assert!(watch.best.len() > 1, "{:?}", watch.best);
     let again = EngineSettings { stop_at: ended.steps(), ..settings.clone() };
     let again = engine("auto", &again).unwrap().plan(&topology, &graph).unwrap();
-    assert_eq!((again.steps(), rows(&again)), (ended.steps(), rows(&ended)));
-    assert_ne!(rows(&whole), rows(&ended));
+    assert_eq!(again.steps(), ended.steps());
+    assert!(rows(&again) == rows(&ended));
+    assert!(rows(&whole) != rows(&ended));
     for plan in [&whole, &ended] {
-        let report = verify_watched(&topology, &Tables::of_plan(plan, 1), &Options::default(), &mut Unwatched);
+        let report =
+            verify_watched(&topology, &Tables::of_plan(plan, 1), &Options::default(), &mut Unwatched);
         assert!(report.unwrap().is_clean());
     }
     // The same once more, and all that was left out once there is time.
     let settings = EngineSettings { stop_at: whole.steps(), ..settings };
     let same = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
-    assert_eq!((same.steps(), rows(&same)), (whole.steps(), rows(&whole)));
+    assert_eq!(same.steps(), whole.steps());
+    assert!(rows(&same) == rows(&whole));
 }
 
 #[test]
