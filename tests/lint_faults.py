@@ -601,7 +601,8 @@ LAYER2_FAULTS += [untagged_end, other_static_row]
 def _member(devices: Devices, draw: random.Random) -> tuple[str, Tables, str, str]:
     name, tables = _switch(devices, draw)
     key = draw.choice(sorted(tables["PORTCHANNEL_MEMBER"]))
-    return (name, tables, *key.split("|"))
+    channel, _, port = key.partition("|")
+    return name, tables, channel, port
 
 
 def _of_member(table: str, field: str, value: str | None, codes: set[str]) -> Fault:

@@ -146,9 +146,9 @@ def other_json(file: Path, draw: random.Random) -> str:
     at, key = value, draw.choice(sorted(value))
     while isinstance(at[key], dict) and at[key] and draw.random() < 0.7:
         at, key = at[key], draw.choice(sorted(at[key]))
+    what: object = "removed"
     if draw.random() < 0.2:
         del at[key]
-        what = "removed"
     else:
         what = draw.choice([None, True, -1, 10**400, 1e308, float("nan"), float("inf"), "x", [], {}, [1], {"a": {}}, 0])
         at[key] = what
@@ -237,17 +237,17 @@ def write_run(out: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("results") / "whole")
 
 
-def test_every_damage_is_named(run):
+def test_every_damage_is_named(run: Path) -> None:
     codes = attempts(run, 150, sealed_share=0.8)
     assert codes[2] > 75, codes
 
 
 @pytest.mark.parametrize("damage", [truncate, flip, append, delete, other_text, folder, loop, fifo, other_columns])
-def test_tables_are_checked_against_the_manifest(run, tmp_path, damage):
+def test_tables_are_checked_against_the_manifest(run: Path, tmp_path: Path, damage: Damage) -> None:
     copy = Path(shutil.copytree(run, tmp_path / "copy"))
     damage(copy / "flows.parquet", random.Random(1))
     with pytest.raises(DamagedResultsError, match=r"flows\.parquet is damaged: .*copy the folder again"):
@@ -256,7 +256,7 @@ def test_tables_are_checked_against_the_manifest(run, tmp_path, damage):
         open_results(copy).scan("flows")
 
 
-def test_the_digest_is_that_of_the_file(run):
+def test_the_digest_is_that_of_the_file(run: Path) -> None:
     import hashlib
 
     files = json.loads((run / "manifest.json").read_text())["files"]
@@ -266,7 +266,7 @@ def test_the_digest_is_that_of_the_file(run):
         assert seal == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def test_a_whole_folder_is_read(run):
+def test_a_whole_folder_is_read(run: Path) -> None:
     results = open_results(run)
     assert results.summary["seed"] == 5
     assert len(results.frame("flows")) == results.summary["flows_total"]

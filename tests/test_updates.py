@@ -190,7 +190,8 @@ def one_update(old, routes_before, new, failed, folder, draw):
 
 def host_rows(rows, wires):
     """Rows by host: (switch, VLAN, host, port) for each host of a switch that a row names."""
-    hosts, own = {}, {}
+    hosts: dict[str, list[str]] = {}
+    own: dict[str, str] = {}
     for (switch, port), host in wires.uplink.items():
         hosts.setdefault(switch, []).append(host)
         own[host] = port

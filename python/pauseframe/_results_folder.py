@@ -135,7 +135,7 @@ class ResultsFolder:
             self.damaged(file, f"it cannot be read ({error.strerror})")
         return path
 
-    def _check_columns(self, name: str, table: object) -> None:
+    def _check_columns(self, name: str, table: pl.DataFrame | _core.Table) -> None:
         """Refuses a table that lacks columns of this version, or has them in other types."""
         import polars as pl
 

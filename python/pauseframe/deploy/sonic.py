@@ -173,7 +173,9 @@ def no_flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
     The miss actions are the switch's, so they hold for its other VLANs too.
     """
     misses = dict.fromkeys(MISSES, "drop")
-    ports = [{f"PORT_TABLE:{port}": {"learn_mode": "disable"}, "OP": "SET"} for port in plan.ports(switch)]
+    ports: list[dict[str, object]] = [
+        {f"PORT_TABLE:{port}": {"learn_mode": "disable"}, "OP": "SET"} for port in plan.ports(switch)
+    ]
     return [{"SWITCH_TABLE:switch": misses, "OP": "SET"}, *ports]
 
 

@@ -168,8 +168,8 @@ def _wrong(manifest: Any) -> str | None:
     """What a sweep's list of runs lacks; None if it is whole."""
     if not isinstance(manifest, dict):
         return "it is not a JSON object"
-    kinds = {"name": str, "axes": dict, "seeds": list, "runs": list}
-    of_row = {"path": str, "key": str, "axes": dict, "seed": int}
+    kinds: dict[str, type] = {"name": str, "axes": dict, "seeds": list, "runs": list}
+    of_row: dict[str, type] = {"path": str, "key": str, "axes": dict, "seed": int}
     for name, kind in kinds.items():
         if not isinstance(manifest.get(name), kind):
             return f"{name} is missing or of another type"

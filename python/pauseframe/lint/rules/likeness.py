@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ODD = 1
 """How many may differ: two that agree with each other may be meant so."""
+MOST_FIELDS = 2
+"""In how many fields an edited port differs at most."""
 FEWEST = 4
 """How many there are at least, the odd one included."""
 _NAMED = (
@@ -58,8 +60,10 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
     for name, database in reading.databases.items():
         switch = reading.fabric.switches[name]
         for ports in _kinds_of_ports(switch, reading).values():
-            if len(ports) >= FEWEST:
-                yield from _among_ports(switch, database, ports)
+            found = list(_among_ports(switch, database, ports)) if len(ports) >= FEWEST else []
+            changed = Counter(finding.place.key.partition("|")[0] for finding in found)
+            # A port with several fields of its own has another role, which no table names.
+            yield from (finding for finding in found if changed[finding.place.key.partition("|")[0]] <= MOST_FIELDS)
 
 
 def _among_switches(reading: Reading) -> Iterator[Finding]:
@@ -113,7 +117,7 @@ def _odd(rows: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str 
     for field in sorted({field for row in rows.values() for field in row} - _ITS_OWN):
         values = Counter(row.get(field) for row in rows.values())
         usual, count = values.most_common(1)[0]
-        if count == len(rows) - MOST_ODD:
+        if count == len(rows) - MOST_ODD and usual is not None:
             who = next(name for name, row in rows.items() if row.get(field) != usual)
             yield who, field, rows[who].get(field), usual
 

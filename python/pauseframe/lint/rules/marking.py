@@ -181,7 +181,7 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
             for field in ("wred", "scheduler"):
                 named = [name for port in ports if (name := getattr(port.queues.get(number), field, None))]
                 lacking = [port for port in ports if getattr(port.queues.get(number), field, None) is None]
-                for port in lacking if len(named) > len(lacking) else ():
+                for port in lacking if len(lacking) == 1 < len(named) else ():
                     name = "wred_profile" if field == "wred" else field
                     yield Finding(
                         "PF034",

@@ -102,7 +102,9 @@ impl Tables {
         let mut place = vec![0; vlans.len()];
         order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
         trees.iter_mut().for_each(|tree| tree.vlan = place[tree.vlan]);
-        trees.sort_by(|one, other| (one.vlan, one.row, &one.hosts).cmp(&(other.vlan, other.row, &other.hosts)));
+        trees.sort_by(|one, other| {
+            (one.vlan, one.row, &one.hosts).cmp(&(other.vlan, other.row, &other.hosts))
+        });
         let vlans = order.iter().map(|old| vlans[*old].clone()).collect();
         Tables::new(graph, nodes, vlans, trees)
     }
