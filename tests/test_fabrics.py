@@ -66,8 +66,8 @@ def test_what_is_no_topology_or_no_table_ends_with_what_to_do(tmp_path):
         (tmp_path / name).write_text(text)
     fabric = "ring:switches=4,hosts_per_switch=1"
     for command, expected in {
-        ("plan", "empty.graphml", "-o", "out"): "the file is empty: export the topology anew, or name another file",
-        ("plan", "empty.json", "-o", "out"): "the file is empty: export the topology anew, or name another file",
+        ("plan", "empty.graphml", "-o", "out"): "the file is empty: export the topology again, or name another file",
+        ("plan", "empty.json", "-o", "out"): "the file is empty: export the topology again, or name another file",
         ("plan", "bare.json", "-o", "out"): "give every switch some (--hosts-per-switch 4",
         ("plan", "hosts.json", "-o", "out"): "hosts back to back need no tables",
         ("plan", "fabric.xyz", "-o", "out"): "name one of graphml .graphml",
