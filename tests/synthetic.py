@@ -241,6 +241,7 @@ def summary_of(frames, *, name, seed, status, warnings=()):
         "fullest_switch": "edge0" if len(ports) else None,
         "switch_held_max_bytes": int(ports["backlog_max_bytes"].max() or 0),
         "nic_queue": "per_destination",
+        "series_full_at_s": None,
         "deadlocks": 0,
         "pfc_pauses": int(ports["pauses_received"].sum()),
         "retransmits": int(flows["retransmits"].sum()),

@@ -74,6 +74,8 @@ class Summary(TypedDict):
     fullest_switch: str | None
     switch_held_max_bytes: int
     nic_queue: str
+    series_full_at_s: float | None
+    """When the series met its row limit: later samples are missing."""
     datagrams_sent: int
     datagrams_lost: int
     fct_us: CompletionTimes

@@ -52,6 +52,7 @@ pub(super) fn tabulate(
         syn_drops_not_ect: built.network.syn_drops_not_ect(),
         fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
         nic_queue: scenario.host.nic_queue.name(),
+        series_full: series.full(),
         status: match (ending.interrupted || watch.stopped, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,
