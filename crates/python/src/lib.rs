@@ -13,7 +13,7 @@ use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
 use pauseframe_scenario::resolve::{Explained, expanded, explained};
 use pauseframe_scenario::results::{self, RunStatus};
-use pauseframe_scenario::{Control, presets as preset_table};
+use pauseframe_scenario::{Control, presets as preset_table, printable};
 use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
@@ -114,7 +114,7 @@ impl Resolved {
 
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.inner.warnings.clone()
+        self.inner.warnings.iter().map(|warning| printable(warning)).collect()
     }
 
     #[getter]
@@ -211,7 +211,7 @@ impl Run {
 }
 
 fn scenario_error(py: Python<'_>, error: &pauseframe_scenario::ScenarioError) -> PyErr {
-    let raised = ScenarioError::new_err(error.to_string());
+    let raised = ScenarioError::new_err(printable(&error.to_string()));
     let problems =
         error.problems.iter().map(|problem| problem_dict(py, problem)).collect::<PyResult<Vec<_>>>();
     match problems.and_then(|list| raised.value(py).setattr("problems", PyList::new(py, list)?)) {
@@ -222,11 +222,11 @@ fn scenario_error(py: Python<'_>, error: &pauseframe_scenario::ScenarioError) ->
 
 fn problem_dict<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("path", &problem.path)?;
-    dict.set_item("place", &problem.place)?;
-    dict.set_item("value", &problem.value)?;
-    dict.set_item("message", &problem.message)?;
-    dict.set_item("hint", &problem.hint)?;
+    dict.set_item("path", printable(&problem.path))?;
+    dict.set_item("place", printable(&problem.place))?;
+    dict.set_item("value", printable(&problem.value))?;
+    dict.set_item("message", printable(&problem.message))?;
+    dict.set_item("hint", printable(&problem.hint))?;
     Ok(dict)
 }
 
@@ -298,9 +298,9 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
         }
         results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
         results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {
-            InputError::new_err(error.to_string())
+            InputError::new_err(printable(&error.to_string()))
         }
-        other => RunError::new_err(other.to_string()),
+        other => RunError::new_err(printable(&other.to_string())),
     }
 }
 
@@ -326,11 +326,17 @@ fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
+/// What to say of a term of the field that is none of `known`.
+#[pyfunction]
+fn term_hint(word: &str, known: Vec<String>) -> Option<String> {
+    pauseframe_scenario::term_hint(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// Reads a Parquet file.
 #[pyfunction]
 fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     let batch = compute_or_stop(py, None, move |_| results::read_table(&path))?;
-    let batch = batch.map_err(|error| RunError::new_err(error.to_string()))?;
+    let batch = batch.map_err(|error| RunError::new_err(printable(&error.to_string())))?;
     Ok(Table { batch })
 }
 
@@ -435,6 +441,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(term_hint, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
