@@ -161,6 +161,9 @@ def run(
     (`Resolved.too_large`) and `force_large` is false.
     """
 
+def term_hint(word: str, known: list[str]) -> str | None:
+    """What to say of a term of the field that is none of `known`; None for any other word."""
+
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if it is none, or damaged."""
 
@@ -219,7 +222,7 @@ class Topology:
     def levels(self) -> dict[str, int] | None:
         """The level of every node, hosts at 0: as named, or by distance from the hosts if that is consistent."""
     def with_single_ports(self) -> Topology:
-        """The topology with every port of a host that has several links as a host of its own, "NAME.PORT"."""
+        """The topology with every further port of a host that has several links as a host of its own, "NAME.PORT"."""
     def with_hosts(self, per_switch: int, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
         """The topology with hosts "SWITCH-host1" ... at every switch, if it has none. Raises FabricError."""
 

@@ -6,9 +6,11 @@ What a command needs is imported when it runs, so that `--help` is quick. Exit c
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from pauseframe import _interrupt
 from pauseframe._core import __version__
@@ -16,7 +18,56 @@ from pauseframe.cli import devices, look, reproduce, route, scenarios, simulate,
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 
+# Newer versions of Typer bring a Click of their own, so its types are not named here.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Commands(TyperGroup):
+    """The commands. Whoever names a file or a folder first learns which command it is for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As Click does, with a hint for what is no command."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; says what a word too many was meant for."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                error.message += _meant_by_extra(sys.argv[1:], error.message)
+            raise
+
+
+def _meant_by_extra(given: list[str], message: str) -> str:
+    if any(word == "--set" and "=" not in following for word, following in pairwise(given)):
+        return "; write --set PATH=VALUE, with = and no space"
+    if "(s)" in message and any(word.endswith(".toml") for word in given):
+        command = given[0] if given else "run"
+        return f"; a command takes the file, and changes as options: pauseframe {command} FILE.toml --set KEY=VALUE"
+    return ""
+
+
+def _command_for(word: str, known: list[str]) -> str:
+    from pathlib import Path
+
+    from pauseframe._text import nearest
+
+    path = Path(word)
+    if path.suffix == ".toml":
+        return f"; did you mean pauseframe run {word}?"
+    if (path / "manifest.json").is_file():
+        return f"; did you mean pauseframe report {word}?"
+    if (instead := {"simulate": "run", "plot": "report", "check": "validate", "play": "view"}.get(word)) is not None:
+        return f"; did you mean {instead}?"
+    meant = nearest(word, known, 1)
+    return f"; did you mean {meant[0]}?" if meant else "; pauseframe --help lists the commands"
+
+
 app = typer.Typer(
+    cls=Commands,
     name="pauseframe",
     no_args_is_help=True,
     add_completion=True,

@@ -19,7 +19,7 @@ def reproduce(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for runs, verdicts and reports.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for runs, verdicts and reports.")] = Path(
         "results/reproduce"
     ),
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 1,

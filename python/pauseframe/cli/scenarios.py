@@ -164,14 +164,38 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
         return
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("key", style="dim", no_wrap=True)
-    for name in rows:
-        table.add_column(name)
-    for key in dict.fromkeys(key for row in rows.values() for key in row):
-        values = [row.get(key, "") for row in rows.values()]
-        table.add_row(key, *values, style="bold" if len(set(values)) > 1 else None)
-    print_table(table)
+    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
+    differs = {key for key in keys if len({row.get(key, "") for row in rows.values()}) > 1}
+    for names in _side_by_side(rows, keys):
+        table = Table(box=None, pad_edge=False)
+        table.add_column("key", style="dim", no_wrap=True)
+        for name in names:
+            table.add_column(name, max_width=VALUE_WIDTH, overflow="fold")
+        for key in keys:
+            table.add_row(key, *(rows[name].get(key, "") for name in names), style="bold" if key in differs else None)
+        print_table(table)
+        print()
+
+
+PRESETS_WIDTH = 100
+"""Columns of a terminal that a table of presets takes at most."""
+VALUE_WIDTH = 20
+"""Longer values are continued on the next line."""
+
+
+def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
+    """The presets in groups that fit beside each other."""
+    groups: list[list[str]] = []
+    first = max(map(len, keys), default=0)
+    room = 0
+    for name, row in rows.items():
+        width = 2 + min(VALUE_WIDTH, max(len(name), *(len(row.get(key, "")) for key in keys)))
+        if not groups or width > room:
+            groups.append([])
+            room = PRESETS_WIDTH - first
+        groups[-1].append(name)
+        room -= width
+    return groups
 
 
 def _show_sources(name: str, stack: str, as_json: bool) -> None:

@@ -34,7 +34,7 @@ def sweep(
         str | None, typer.Option("--seeds", metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the sweep [default: results/NAME-sweep].")
+        Path | None, typer.Option("--out", "-o", help="Folder of the sweep [default: results/NAME-sweep].")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a sweep that was begun: do the runs that are missing.")
@@ -66,6 +66,11 @@ def sweep(
     plan = _plan(file, set_ or [], seeds)
     for warning in plan.warnings:
         say(f"warning: {warning}")
+    if len(plan.runs) == 1:
+        say(
+            "warning: nothing is varied, so this sweep has one run: vary a key with --set PATH=V1,V2 or [sweep.axes], "
+            "or the seed with --seeds N (pauseframe run does a single run)"
+        )
     result = carry_out(
         plan, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), progress=not quiet
     )
