@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -18,23 +18,20 @@ from pauseframe.cli import devices, look, reproduce, route, scenarios, simulate,
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 
-if TYPE_CHECKING:
-    from click import Command
-
-UsageError = typer.BadParameter.__base__ or Exception
-"""Of the Click that Typer uses: since 0.26 one of its own."""
+# Newer versions of Typer bring a Click of their own, so its types are not named here.
+UsageError: Any = typer.BadParameter.__base__
 
 
 class Commands(TyperGroup):
     """The commands. Whoever names a file or a folder first learns which command it is for."""
 
-    def resolve_command(self, ctx: typer.Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As Click does, with a hint for what is no command."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: typer.Context) -> object:
+    def invoke(self, ctx: Any) -> Any:
         """Runs a command; says what a word too many was meant for."""
         try:
             return super().invoke(ctx)

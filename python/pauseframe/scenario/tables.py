@@ -470,8 +470,8 @@ class Flows(Part):
     flows: Sequence[Flow] | None = None
     """The flows themselves (default: none: see file)"""
     file: str | None = None
-    """CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted
-    (default: none: see flows)
+    """CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a
+    flow file of the HPCC simulator (.txt) (default: none: see flows)
     """
     name: str | None = field(default=None, kw_only=True)
     """Its name in the tables (default: the kind, numbered if it occurs again)"""

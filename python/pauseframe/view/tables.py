@@ -58,13 +58,9 @@ def _csv(frame: pl.DataFrame) -> bytes:
 def _arrow(frame: pl.DataFrame) -> bytes:
     from io import BytesIO
 
-    buffer = BytesIO()
-    # What pandas, R and older readers know: no string views.
-    frame.write_ipc(buffer, compat_level=_oldest())
-    return buffer.getvalue()
-
-
-def _oldest() -> object:
     import polars as pl
 
-    return pl.CompatLevel.oldest()
+    buffer = BytesIO()
+    # What pandas, R and older readers know: no string views.
+    frame.write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
+    return buffer.getvalue()

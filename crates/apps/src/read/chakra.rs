@@ -5,6 +5,9 @@
 //! the block of one rank, of all-to-all and reduce-scatter what one rank has for all. Compute nodes take their
 //! duration; those with `is_cpu_op` occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
 //!
+//! In traces of PyTorch a control dependency names the caller of a node. Where control dependencies make a cycle that data
+//! dependencies alone do not, they are left out, as ASTRA-sim's feeder leaves out all of them.
+//!
 //! Point-to-point nodes as in ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and complete when its data has
 //! left (`PacketSent`), a receive takes a message of its source and tag (`PacketReceived`). A collective node without
 //! `comm_type` has its kind in its name ("c10d::broadcast_"); one without `comm_size` is the call on the host whose
@@ -14,6 +17,7 @@ use super::text::{ReadError, at_file};
 use super::{Source, rank_in_name};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Dependences, Op, Program};
+use crate::check::first_in_cycle;
 use pauseframe_units::Span;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -128,6 +132,7 @@ struct Notes {
     unknown_length: u64,
     kinds_of_names: u64,
     without_size: u64,
+    callers: u64,
 }
 
 pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
@@ -151,6 +156,10 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
         }
     };
     note(notes.dangling, "control dependencies name nodes that are not there; they are left out");
+    note(
+        notes.callers,
+        "control dependencies name callers, which end after what they call; they are left out",
+    );
     note(notes.durations, "compute nodes take their duration_micros");
     note(notes.unknown_length, "compute nodes have no duration and take no time");
     note(notes.kinds_of_names, "collective nodes have no comm_type; their names say what they do");
@@ -254,6 +263,7 @@ fn program(
     }
     let mut program = Program::default();
     let mut order = Dependences { asynchronous_sends: true, ..Dependences::default() };
+    let mut control = Vec::new();
     let mut collectives: Vec<(u64, usize)> = Vec::new();
     for (step, node) in (0..).zip(nodes) {
         let (op, unit) = operation(rank, node, notes)?;
@@ -265,23 +275,27 @@ fn program(
             program.push_call(call, None, 0);
         }
         order.units.push(unit);
-        for (needed, data) in node
-            .data_dependencies
-            .iter()
-            .map(|needed| (needed, true))
-            .chain(node.control_dependencies.iter().map(|needed| (needed, false)))
-        {
+        for needed in &node.data_dependencies {
+            let earlier = steps
+                .get(needed)
+                .ok_or_else(|| node.error(&format!("needs data of node {needed}, which is not there")))?;
+            if !order.after_end.ends_with(&[(*earlier, step)]) {
+                order.after_end.push((*earlier, step));
+            }
+        }
+        for needed in &node.control_dependencies {
             match steps.get(needed) {
-                Some(&earlier) if !order.after_end.ends_with(&[(earlier, step)]) => {
-                    order.after_end.push((earlier, step));
-                }
-                Some(_) => {}
-                None if data => {
-                    return Err(node.error(&format!("needs data of node {needed}, which is not there")));
-                }
+                Some(&earlier) => control.push((earlier, step)),
                 None => notes.dangling += 1,
             }
         }
+    }
+    let data = order.after_end.len();
+    order.after_end.extend(&control);
+    let in_cycle = |pairs: &[(u32, u32)]| first_in_cycle(nodes.len(), pairs.iter()).is_some();
+    if in_cycle(&order.after_end) && !in_cycle(&order.after_end[..data]) {
+        order.after_end.truncate(data);
+        notes.callers += control.len() as u64;
     }
     // Ranks may become ready for them in another order; their numbers say which belong together.
     collectives.sort_unstable();
@@ -531,6 +545,33 @@ mod tests {
             order.asynchronous_sends = false;
         }
         assert!(run(Arc::new(blocking), options, NETWORK).is_err());
+    }
+
+    /// As PyTorch traces have it: a caller waits for the data of what it calls.
+    #[test]
+    fn control_dependencies_on_callers_are_left_out() {
+        let mut called = node(2, COMPUTE, &[], Vec::new());
+        called.control_dependencies = vec![1];
+        called.duration_micros = 3;
+        let mut caller = node(1, COMPUTE, &[2], Vec::new());
+        caller.duration_micros = 4;
+        let application =
+            parse("a", &[encode("a.0.et", &[caller, called.clone()])], None, ReadOptions::default()).unwrap();
+        assert!(
+            application.notes[0].starts_with("1 control dependencies name callers"),
+            "{:?}",
+            application.notes
+        );
+        let replay = run(Arc::new(application), Options::default(), NETWORK).unwrap();
+        assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(7)));
+        // Without a cycle they hold.
+        let application = parse(
+            "a",
+            &[encode("a.0.et", &[node(1, COMPUTE, &[], Vec::new()), called])],
+            None,
+            ReadOptions::default(),
+        );
+        assert_eq!(application.unwrap().programs[0].order.as_ref().unwrap().after_end, [(0, 1)]);
     }
 
     /// A node that needs a send begins when the data has left, not when it has arrived and not when it was handed over.
