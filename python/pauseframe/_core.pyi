@@ -47,6 +47,7 @@ __all__ = [
     "schema",
     "shortest_path_cycle",
     "stacks",
+    "term_hint",
     "update_routes",
 ]
 
