@@ -230,7 +230,7 @@ def _pfc(rng: random.Random, chosen: set[str], policy: str) -> Table:
             "restoration": "300 us",
             "action": rng.choice(["drop", "forward", "alert"]),
         }
-        pfc["watchdog"] |= {"poll": "100 us"} if rng.random() < 0.3 else {}
+        pfc["watchdog"] |= {"poll": "100 us"} if rng.random() < 0.6 else {}
     if policy == "shared" and rng.random() < 0.3:
         pfc["headroom_pool"] = rng.choice([{"over_subscription": 1.0}, {"over_subscription": 4.0}, {"size": "20 KB"}])
     if "one way" in chosen:

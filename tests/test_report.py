@@ -228,7 +228,8 @@ def test_throughput_stays_within_the_link():
     """One receiver at 10 Gb/s, losses and holes that are filled late: no interval shows more than the link."""
     text = """
     topology = { kind = "star", hosts = 6, link = { rate = "10 Gbps", delay = "1 us" } }
-    transport = { preset = "newreno", rto_min = "2 ms" }
+    clocks = "ideal"
+    transport = { stack = "none", preset = "newreno", rto_min = "2 ms" }
     switch = { buffer = "60 KB" }
     workload = [{ kind = "n_to_1", size = "400 KB" }]
     """

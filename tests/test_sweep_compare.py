@@ -90,7 +90,9 @@ def test_unfinished_flows_are_told(done, tmp_path):
 
 def test_syns_that_markers_dropped_are_told(tmp_path):
     """Their flows wait for a timer of a second, which no table of FCTs explains."""
-    base = 'stop = "5 ms"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
+    base = (
+        'stop = "5 ms"\nclocks = "ideal"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
+    )
     base += 'transport.preset = "dctcp"\ntransport.ect_on_syn = false\nswitch.marker.k = "5 KB"\n'
     base += 'workload = [{ kind = "n_to_1", size = "1 MB", senders = 2 }, '
     base += '{ kind = "n_to_1", size = "1 MB", start = "1 ms" }]\n'
@@ -251,6 +253,7 @@ def test_differences_in_words():
 
 def test_no_interval_where_the_seed_changes_nothing(tmp_path):
     fixed = """
+    clocks = "ideal"
     workload = [{ kind = "n_to_1", senders = 2, size = "100 KB" }]
     topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
     """

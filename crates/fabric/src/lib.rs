@@ -58,9 +58,9 @@ pub use network::{Failed as RunFailed, Network};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, Jitter, Obeys, Overhead, PauseRule,
-    PauseStorm, PfcSettings, QcnSettings, ReceiverSettings, Scheduler, Settings, Transport, VlanChoice,
-    VlanRoutes, Watchdog, WatchdogAction, WireJitter,
+    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, Jitter, Obeys, Overhead,
+    PauseRule, PauseStorm, PfcSettings, QcnSettings, ReceiverSettings, Scheduler, Settings, Transport,
+    VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
 };
 pub use watch::deadlock::{Deadlock, DeadlockedQueue};
 pub use watch::pause_tree::PauseInterval;

@@ -6,10 +6,11 @@ use crate::recovery::recovery;
 use crate::resolve::Resolved;
 use crate::spec::lookup::ports_matching;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
-    InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec, QcnSpec, ReceiveBufferName,
-    RoutingKind, RtoFormName, Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec,
-    VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
+    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec,
+    QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared,
+    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
+    WorkloadSpec,
 };
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, HeadroomPool, IdealTime, Jitter, Network, Obeys, Overhead, PauseRule,

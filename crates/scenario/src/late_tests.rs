@@ -42,6 +42,7 @@ fn misrouted(text: &str) -> (usize, usize) {
 fn repeated_syns_come_to_their_own_host() {
     let text = r#"
 stop = "100 s"
+clocks = "ideal"
 topology = { kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2, link = { rate = "1 Kbps", delay = "1 us" } }
 transport = { stack = "none", preset = "newreno", rto_min = "1 ms", rto_initial = "10 ms" }
 [[workload]]

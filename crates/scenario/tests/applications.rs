@@ -12,6 +12,7 @@ use std::path::Path;
 /// Four hosts at a switch; no handshake, no window in the way, nothing but payload and headers of 40 bytes.
 const NETWORK: &str = r#"
 name = "test"
+clocks = "ideal"
 stop = "1 s"
 [topology]
 kind = "star"
@@ -175,7 +176,7 @@ fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) ->
     let text = format!(
         "name = \"exact\"\nstop = \"100 ms\"\n[topology]\n{topology}\nlink = {{ rate = \"{rate}\", delay = \"{delay}\" }}\n\
          [host]\nwire_overhead = \"none\"\ntx_jitter = \"0 s\"\nwire_jitter = \"0 s\"\n{host}\n[switch]\nlatency = \"0 s\"\n\
-         [transport]\npreset = \"newreno\"\nhandshake = false\ntimestamps = false\ninitial_window = \"10 segments\"\n\
+         [transport]\nstack = \"none\"\npreset = \"newreno\"\nhandshake = false\ntimestamps = false\ninitial_window = \"10 segments\"\n\
          receive_window = \"100 KB\"\ndelayed_ack_form = \"fixed\"\ndelayed_ack_segments = 1000\ndelayed_ack_timeout = \"40 ms\"\n\
          [[workload]]\n{workload}\n"
     );

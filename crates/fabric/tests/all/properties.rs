@@ -4,9 +4,9 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt, Marker,
-    Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings, Spacing,
-    Step, Threshold, Transport,
+    BufferPolicy, ByPort, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt,
+    Marker, Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings,
+    Spacing, Step, Threshold, Transport,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};

@@ -384,10 +384,7 @@ fn problems_have_their_parts() {
     assert_eq!((problem.path.as_str(), problem.line, problem.value.as_str()), ("host.mtu", Some(11), "9000"));
     assert_eq!(
         (problem.place.as_str(), problem.hint.as_str()),
-        (
-            "dir/s.toml:11",
-            "if 9000 is in bytes, write \"9000 B\"; units are B, KB, MB, GB, TB, KiB, MiB, GiB"
-        )
+        ("dir/s.toml:11", "if 9000 is in bytes, write \"9 KB\"; units are B, KB, MB, GB, TB, KiB, MiB, GiB")
     );
 }
 

@@ -149,12 +149,12 @@ impl<'a> Search<'a> {
 
     fn steps(&self, words: u64) -> u64 {
         let (so_many, steps) = self.words_in_steps();
-        words * steps / so_many
+        words.saturating_mul(steps) / so_many
     }
 
     fn words(&self, steps: u64) -> u64 {
         let (words, so_many) = self.words_in_steps();
-        steps / so_many * words
+        (steps / so_many).saturating_mul(words)
     }
 
     /// The steps that it took to look at all lanes once.

@@ -397,7 +397,7 @@ fn mistakes_are_named_with_their_place() {
             "Switch 4 \"S-01\" # \"s\"\n[1] \"H-02\"",
             "ibnetdiscover, line 2: a port looks like",
         ),
-        (Format::IbNetDiscover, "hello", "ibnetdiscover: there is no line"),
+        (Format::IbNetDiscover, "hello", "ibnetdiscover, line 1: \"hello\" begins no node"),
     ];
     for (format, text, expected) in cases {
         let error = read(text, format, DEFAULTS).unwrap_err().to_string();
