@@ -15,8 +15,10 @@ from pauseframe._core import __version__
 from pauseframe.cli import devices, look, reproduce, route, scenarios, simulate, sweeps, topo
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
+from pauseframe.cli._options import PlainGroup
 
 app = typer.Typer(
+    cls=PlainGroup,
     name="pauseframe",
     no_args_is_help=True,
     add_completion=True,

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from pauseframe.cli._common import AsJson, Open, name_file
+from pauseframe.cli._options import Commands
 
-commands = typer.Typer()
+commands = Commands()
 export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers.")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]

@@ -25,8 +25,9 @@ from pauseframe.cli._fabric import (
     Source,
     prepared,
 )
+from pauseframe.cli._options import Commands
 
-commands = typer.Typer()
+commands = Commands()
 route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
 commands.add_typer(route, name="route")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._core import InputError
 from pauseframe._manifest import FINISHED, read_manifest
 from pauseframe._text import buffers, lossless_caution, none_of
+from pauseframe.results import load
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pauseframe._plain import Settings
-    from pauseframe.types import Manifest, Summary
+    from pauseframe.results import Run
+    from pauseframe.types import Summary
 
 SIZES = {
     "fct_us.p99.to_10KB": "< 10 KB",
@@ -51,7 +53,7 @@ METRICS = {
 }
 SOURCE = "results"
 """What stands for an axis when several folders are compared."""
-VOLATILE = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "seed"}
+VOLATILE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "seed"}
 
 
 @dataclass(frozen=True)
@@ -214,20 +216,18 @@ def _read(folder: Path) -> list[Observation]:
         manifest = read_manifest(folder)
         if manifest["status"] not in FINISHED:
             raise InputError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
-        return [_observation(folder, folder, {}, manifest)]
+        return [_observation(folder, {}, load(folder))]
     sweep = load_sweep(folder)
     return [
-        _observation(folder, place, {axis: row["axes"][axis] for axis in sweep.axes}, read_manifest(place))
+        _observation(folder, {axis: row["axes"][axis] for axis in sweep.axes}, sweep.load(row))
         for row in sweep.finished
-        for place in [folder / row["path"]]
     ]
 
 
-def _observation(source: Path, place: Path, axes: Settings, manifest: Manifest) -> Observation:
-    summary = manifest["summary"]
-    memory = buffers((place / "scenario.resolved.toml").read_text(encoding="utf-8"))
-    values = _values(summary) | _by_size(place / "flows.parquet")
-    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *memory)
+def _observation(source: Path, axes: Settings, run: Run) -> Observation:
+    summary = run.summary
+    values = _values(summary) | _by_size(run)
+    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *buffers(run.scenario_toml))
 
 
 def _values(summary: Summary) -> dict[str, float]:
@@ -239,16 +239,16 @@ def _values(summary: Summary) -> dict[str, float]:
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
 
 
-def _by_size(flows: Path) -> dict[str, float]:
+def _by_size(run: Run) -> dict[str, float]:
     """The 99th percentile of completion times of each bin of flow sizes, where flows are of several."""
     import polars as pl
 
     from pauseframe.report.data import size_bin
 
-    if not flows.is_file():
+    if run.folder is not None and not (run.folder / "flows.parquet").is_file():
         return {}
     size = size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
-    done = pl.scan_parquet(flows).filter(pl.col("fct_us").is_not_null())
+    done = run.flows.to_polars().lazy().filter(pl.col("fct_us").is_not_null())
     bins = done.group_by(size).agg(pl.col("fct_us").quantile(0.99, "linear")).sort("bin").collect().rows()
     names = list(SIZES)
     return {names[index]: p99 for index, p99 in bins} if len(bins) > 1 else {}

@@ -17,12 +17,13 @@ from urllib.parse import quote
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, toml_value
 from pauseframe._problems import failure
-from pauseframe.scenario import Scenario, read_scenario_file, resolve_text
+from pauseframe._scenario_text import is_scenario, read_scenario_file, resolve_text
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pauseframe.scenario import Scenario
     from pauseframe.sweep.spec import Values
     from pauseframe.types import Problem
 
@@ -107,7 +108,7 @@ class Source:
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
         """From whatever `pauseframe.run` accepts; a `[sweep]` table in it is read."""
-        if isinstance(scenario, Scenario):
+        if is_scenario(scenario):
             return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
         if isinstance(scenario, _core.Resolved):
             return cls(scenario.toml, ".", "scenario", Spec(), {})

@@ -7,22 +7,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pauseframe._core import RunError
+from pauseframe._core import ParquetWriter, RunError, table_of, unpack_tables
+from pauseframe._files import whole_file
 from pauseframe._manifest import read_manifest
-from pauseframe.results import Run, load
+from pauseframe.results import Run, has_deadlock, load
+from pauseframe.sweep.batch import BATCHES, Batches, Record
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import polars as pl
 
+    from pauseframe import _core
     from pauseframe._plain import Settings, Value
     from pauseframe.results import TableName
     from pauseframe.sweep.plan import PlannedRow, SweepManifest
+    from pauseframe.types import Manifest
 
 MANIFEST = "sweep.json"
+AGAIN = "pauseframe sweep --resume computes its run again"
+PART_BYTES = 1 << 23
+"""So much of packed tables is decoded at a time."""
+TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
+"""The tables that a finished sweep has as files: a row per run, and what runs have at their end. What is recorded over
+time (series, throughput, states) stays in the batches, since it may be much larger."""
 
 
 class Failure(FailureEntry):
@@ -47,9 +57,31 @@ class Sweep:
         """All runs: path of the folder, key, axes, seed."""
 
     @cached_property
+    def batches(self) -> Batches:
+        """The runs that are kept in batches."""
+        return Batches(self.folder / BATCHES)
+
+    @cached_property
     def finished(self) -> list[PlannedRow]:
         """Those of `planned` that are finished."""
-        return [row for row in self.planned if is_whole(self.folder / row["path"], row["key"])]
+        runs = self.batches.runs
+        return [row for row in self.planned if row["key"] in runs or is_whole(self.folder / row["path"], row["key"])]
+
+    @cached_property
+    def manifests(self) -> list[Manifest]:
+        """What the manifests of `finished` say."""
+        return [self._manifest(row) for row in self.finished]
+
+    def _manifest(self, row: PlannedRow) -> Manifest:
+        if row["key"] in self.batches.runs:
+            return self._record(row).manifest
+        return read_manifest(self.folder / row["path"])
+
+    def _record(self, row: PlannedRow) -> Record:
+        try:
+            return self.batches.read(row["key"])
+        except RunError as error:
+            raise RunError(f"{error}: {AGAIN}") from None
 
     @cached_property
     def failures(self) -> list[Failure]:
@@ -60,7 +92,8 @@ class Sweep:
     @cached_property
     def deadlocked(self) -> list[str]:
         """The paths of finished runs that have a deadlock."""
-        return [row["path"] for row in self.finished if load(self.folder / row["path"]).deadlocked]
+        pairs = zip(self.finished, self.manifests, strict=True)
+        return [row["path"] for row, manifest in pairs if has_deadlock(manifest["summary"])]
 
     @property
     def flows(self) -> pl.LazyFrame:
@@ -87,13 +120,20 @@ class Sweep:
         """One row per run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
         import polars as pl
 
-        typed = self._typed_axes()
-        rows = []
-        for row in self.finished:
-            values = {axis: _column_value(row["axes"][axis], kind) for axis, kind in typed.items()}
-            numbers = flat(read_manifest(self.folder / row["path"])["summary"])
-            rows.append(values | {"seed": row["seed"]} | {k: v for k, v in numbers.items() if k not in values})
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return pl.DataFrame(table_of(list(self.summary_columns().items())))
+
+    def summary_columns(self) -> dict[str, list[Any]]:
+        """The columns of `summaries`."""
+        columns = self._axis_columns(self.finished)
+        for number, manifest in enumerate(self.manifests):
+            for name, value in flat(manifest["summary"]).items():
+                if name not in self.axes and name != "seed":
+                    column = columns.setdefault(name, [])
+                    column += [None] * (number - len(column))
+                    column.append(value)
+        for column in columns.values():
+            column += [None] * (len(self.finished) - len(column))
+        return columns
 
     def table(self, name: TableName) -> pl.LazyFrame:
         """A table of all finished runs, read when it is collected."""
@@ -101,10 +141,22 @@ class Sweep:
 
         if not self.finished:
             raise RunError(f"{self.folder}: no run has finished")
-        files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
+        in_batches = [row for row in self.finished if row["key"] in self.batches.runs]
+        in_folders = [row for row in self.finished if row["key"] not in self.batches.runs]
+        frames = []
+        if in_folders:
+            frames.append(self._scan_folders(name, in_folders))
+        if in_batches:
+            frames.append(self._scan_batches(name, in_batches))
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+    def _scan_folders(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
+        import polars as pl
+
+        files = [self.folder / row["path"] / f"{name}.parquet" for row in rows]
         for file in files:
             if (damage := file_flaw(file, sealed_files(file.parent).get(file.name))) is not None:
-                raise RunError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
+                raise RunError(f"{file} {damage}: {AGAIN}")
         typed = self._typed_axes()
         texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
         frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)
@@ -112,13 +164,86 @@ class Sweep:
         columns = [casts[kind](pl.col(axis)).alias(axis) for axis, kind in typed.items() if kind in casts]
         return frame.with_columns(columns)
 
+    def _scan_batches(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
+        """Decodes some runs at a time, when the frame is collected."""
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        texts = [axis for axis, kind in self._typed_axes().items() if kind is str]
+
+        def frame(part: _core.Table) -> pl.DataFrame:
+            return pl.DataFrame(part).with_columns(pl.col(texts).cast(pl.String()))
+
+        def read(
+            columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for part in self.parts(name, rows):
+                piece = frame(part)
+                if predicate is not None:
+                    piece = piece.filter(predicate)
+                if columns is not None:
+                    piece = piece.select(columns)
+                if n_rows is not None:
+                    piece = piece.head(n_rows)
+                    n_rows -= piece.height
+                yield piece
+                if n_rows == 0:
+                    return
+
+        schema = frame(self._part(name, [], [])).schema
+        return register_io_source(read, schema=schema)
+
+    def parts(self, name: TableName, rows: Sequence[PlannedRow]) -> Iterator[_core.Table]:
+        """A table of runs in batches, as many runs at a time as fit well into memory; the axes are columns."""
+        packed: list[bytes] = []
+        having: list[PlannedRow] = []
+        size = 0
+        for row in rows:
+            part = self._record(row).section(name)
+            if part is None:  # it has no rows
+                continue
+            packed.append(part)
+            having.append(row)
+            size += len(part)
+            if size > PART_BYTES:
+                yield self._part(name, packed, having)
+                packed, having, size = [], [], 0
+        if packed:
+            yield self._part(name, packed, having)
+
+    def _part(self, name: TableName, packed: list[bytes], rows: Sequence[PlannedRow]) -> _core.Table:
+        columns = self._axis_columns(rows)
+        if not rows:  # a value each, which stands for no row: the types
+            first = self._axis_columns(self.planned[:1])
+            columns = {axis: first[axis] for axis in columns}
+        return unpack_tables(name, packed, list(columns.items()))
+
+    def _axis_columns(self, rows: Sequence[PlannedRow]) -> dict[str, list[Any]]:
+        typed = self._typed_axes()
+        columns = {axis: [_column_value(row["axes"][axis], kind) for row in rows] for axis, kind in typed.items()}
+        return columns | {"seed": [row["seed"] for row in rows]}
+
     def run(self, seed: int | None = None, **axes: Any) -> Run:
         """The run with this seed and these values: `sweep.run(1, **{"transport.preset": "dctcp"})`."""
         wanted = axes | ({} if seed is None else {"seed": seed})
         rows = [row for row in self.finished if wanted.items() <= (row["axes"] | {"seed": row["seed"]}).items()]
         if len(rows) != 1:
             raise KeyError(f"{len(rows)} finished runs have {wanted}")
-        return load(self.folder / rows[0]["path"])
+        return self.load(rows[0])
+
+    def load(self, row: PlannedRow) -> Run:
+        """A finished run."""
+        if row["key"] not in self.batches.runs:
+            return load(self.folder / row["path"])
+        record = self._record(row)
+        manifest = record.manifest
+        return Run(
+            manifest["summary"],
+            lambda name: unpack_tables(name, [] if (part := record.section(name)) is None else [part], []),
+            status=manifest["status"],
+            scenario_toml=self.batches.toml(record),
+            folder=None,
+        )
 
     def report(self, out: str | Path) -> Path:
         """Writes the HTML report of this sweep to the file `out`."""
@@ -158,6 +283,39 @@ def load_sweep(folder: str | Path) -> Sweep:
         return Sweep(Path(folder), json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path} is damaged: {error}") from error
+
+
+def write_tables(sweep: Sweep) -> Sweep:
+    """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep as it is then.
+
+    Begins anew where another process, with another share of the runs, has finished some meanwhile.
+    """
+    while sweep.finished:
+        rows = [row for row in sweep.finished if row["key"] in sweep.batches.runs]
+        _write_table(sweep.folder / TABLES[0], [table_of(list(sweep.summary_columns().items()))])
+        for file in TABLES[1:]:  # where there are folders, the tables are theirs
+            whole = rows if len(rows) == len(sweep.finished) else []
+            _write_table(sweep.folder / file, sweep.parts(cast("TableName", file.removesuffix(".parquet")), whole))
+        now = load_sweep(sweep.folder)
+        if len(now.finished) == len(sweep.finished):
+            return sweep
+        sweep = now
+    return sweep
+
+
+def _write_table(path: Path, parts: Iterable[_core.Table]) -> None:
+    """Writes a table; one without rows has no file."""
+    pieces = iter(parts)
+    first = next(pieces, None)
+    if first is None:
+        path.unlink(missing_ok=True)
+        return
+    with whole_file(path) as partial:
+        writer = ParquetWriter(str(partial))
+        writer.write(first)
+        for piece in pieces:
+            writer.write(piece)
+        writer.close()
 
 
 def read_plan(folder: Path) -> SweepManifest | None:

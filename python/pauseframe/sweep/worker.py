@@ -13,7 +13,7 @@ import sys
 from queue import SimpleQueue
 from threading import Thread
 
-from pauseframe.sweep.task import compute
+from pauseframe.sweep.task import Answer, Computer
 
 
 def serve() -> None:
@@ -23,9 +23,12 @@ def serve() -> None:
     os.dup2(2, 1)  # nothing else may reach the sweep
     tasks: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(tasks,), daemon=True).start()
+    computer = Computer()
+    answer = Answer(ready=True)
     while True:
-        answers.write(json.dumps(compute(json.loads(tasks.get()))) + "\n")
+        answers.write(json.dumps(answer) + "\n")
         answers.flush()
+        answer = computer.compute(json.loads(tasks.get()))
 
 
 def _read(tasks: SimpleQueue[str]) -> None:

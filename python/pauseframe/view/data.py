@@ -130,7 +130,7 @@ def has_log(folder: Path) -> bool:
 
 def _fabric(text: str, folder: Path) -> Fabric:
     from pauseframe._core import Topology
-    from pauseframe.scenario import resolve_text
+    from pauseframe._scenario_text import resolve_text
 
     resolved = resolve_text(text, base_dir=str(folder), file_name=str(folder / "scenario.resolved.toml"))
     topology = Topology.of_scenario(resolved)
