@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pauseframe as pf
+import pytest
+from test_cli import cli
 
 # Two switches with hosts.
 DUMBBELL = """
@@ -26,6 +28,34 @@ def test_a_small_network_takes_one_thread_and_says_so() -> None:
     assert run.summary["threads"] == 1
     assert _said(run) == ["threads: 2 were asked for, 1 taken: no more pay off in a network of this size"]
     assert _said(pf.run(DUMBBELL)) == _said(pf.run(DUMBBELL, threads=1)) == [], "nobody asked for more"
+
+
+def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
+    reason = pf.run(DUMBBELL, out=tmp_path / "auto", threads="auto").summary["threads_reason"]
+    assert reason.startswith("auto: ")
+    assert pf.load(tmp_path / "auto").summary["threads_reason"] == reason, "the manifest has it"
+    assert pf.run(DUMBBELL, threads=2, divide=True).summary["threads_reason"] == "as asked for"
+    file = tmp_path / "dumbbell.toml"
+    file.write_text(DUMBBELL)
+    for arguments, line in (
+        (["--threads", "auto"], f"threads: 1 ({reason})"),
+        (["--threads", "1"], "threads: 1 (as asked for)"),
+    ):
+        done = cli("run", file, *arguments, "--out", tmp_path / "out", "--force")
+        assert line in done.stdout.splitlines()
+    for wrong in ("0", "many", "-1", "1.5"):
+        done = cli("run", file, "--threads", wrong, "--out", tmp_path / "out")
+        assert done.returncode == 2
+        assert f"'{wrong}' must be a whole number from 1 on, or auto" in done.stderr
+    with pytest.raises(ValueError, match="neither"):
+        pf.run(DUMBBELL, threads=0)
+
+
+def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -> None:
+    one = pf.sweep(DUMBBELL, out=tmp_path / "one").summaries
+    assert (one["threads"][0], one["threads_reason"][0]) == (1, "as asked for")
+    two = pf.sweep(DUMBBELL, out=tmp_path / "two", store=tmp_path / "store", threads=2)
+    assert two.summaries["threads_reason"][0] == "no more pay off in a network of this size", "two were asked for"
 
 
 def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:

@@ -171,9 +171,9 @@ def run(
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
     No more than `threads` share the network (0: no more than there are idle cores), and no more than pay off, unless
-    `divide`: all of them, one for each switch with hosts at most. `progress` is called about ten times a second with sim_time_s,
-    stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is
-    released in between. Raises RunError; ScenarioError if it would record more than is sensible
+    `divide`: all of them, one for each switch with hosts at most. `progress` is called about ten times a second with
+    sim_time_s, stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is released
+    in between. Raises RunError; ScenarioError if it would record more than is sensible
     (`Resolved.too_large`) and `force_large` is false.
     """
 

@@ -69,7 +69,7 @@ class TerminalDisplay:
 
 
 class LateDisplay:
-    """A bar on stderr that appears with the first progress: a run of less than 0.1 s shows none and loads no library."""
+    """A bar on stderr that appears with the first progress: a run of less than 0.1 s shows none."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -8,14 +8,12 @@ Typer's own adapter, so messages stay the same. Versions of Typer without `get_r
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOT_PLAIN = object()
 """A value that is for Typer's adapter."""
@@ -83,17 +81,21 @@ def _plain(value: Any, param: Any, descriptor: Any) -> Any:
 def _one(value: Any, annotation: Any, info: Any) -> Any:
     if isinstance(annotation, type) and isinstance(value, annotation) and info.parser is None:
         return value  # a default, or a text
-    if not isinstance(value, str):
+    read = info.parser or READERS.get(annotation)
+    if read is None or not isinstance(value, str):
         return NOT_PLAIN
     try:
-        if info.parser is not None:
-            return info.parser(value)
-        if annotation is Path and (not os.path.exists(value) or os.access(value, os.R_OK)):  # noqa: PTH110 (quicker)
-            return Path(value)
-        if annotation in (int, float):
-            number = annotation(value)
-            low, high = info.min, info.max
-            return number if (low is None or number >= low) and (high is None or number <= high) else NOT_PLAIN
+        plain = read(value)
+        within = (info.min is None or plain >= info.min) and (info.max is None or plain <= info.max)
     except Exception:  # noqa: BLE001 (Typer says what is wrong)
         return NOT_PLAIN
-    return NOT_PLAIN
+    return plain if within else NOT_PLAIN
+
+
+def _path(text: str) -> Path:
+    if os.path.exists(text) and not os.access(text, os.R_OK):  # noqa: PTH110 (quicker)
+        raise PermissionError(text)
+    return Path(text)
+
+
+READERS: dict[Any, Callable[[str], Any]] = {Path: _path, int: int, float: float}

@@ -38,8 +38,8 @@ def sweep(
 
     `scenario` is what `pauseframe.run` takes; a `[sweep]` table in a file holds the same as the arguments, which
     go before it. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names
-    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep), many to a
-    file; `keep_runs` makes each a results folder instead, as `pauseframe.run` writes it.
+    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep), many
+    to a file; `keep_runs` makes each a results folder instead, as `pauseframe.run` writes it.
 
     What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
     has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (at most one per core), on

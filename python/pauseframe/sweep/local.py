@@ -73,7 +73,7 @@ class _Worker:
         package_root = str(Path(__file__).parents[2])
         paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pauseframe.sweep.worker"],
+            [sys.executable, "-SP", "-m", "pauseframe.sweep.worker"],  # it needs no other package
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
@@ -228,7 +228,7 @@ class _Pool:
             if "ready" in answer:
                 worker.ready, self._next_start = True, time.monotonic() + FIRST_STARTS_S
                 continue
-            self._spent_s += answer.get("wall_s", 0.0)
+            self._spent_s += answer.get("cpu_s", 0.0)
             self._largest = max(self._largest, answer.get("peak_rss_bytes") or 0)
             self._ended += 1
             yield Outcome(worker.runs.popleft(), answer.get("error"))

@@ -131,9 +131,8 @@ class Sweep:
                     column = columns.setdefault(name, [])
                     column += [None] * (number - len(column))
                     column.append(value)
-        for column in columns.values():
-            column += [None] * (len(self.finished) - len(column))
-        return columns
+        count = len(self.finished)
+        return {name: column + [None] * (count - len(column)) for name, column in columns.items()}
 
     def table(self, name: TableName) -> pl.LazyFrame:
         """A table of all finished runs, read when it is collected."""
