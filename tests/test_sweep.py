@@ -18,6 +18,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.sweep import local
+from pauseframe.sweep import results as sweep_results
 from pauseframe.sweep import store as storing
 from pauseframe.sweep.batch import BATCHES, RUN, Batches, batch_files
 from pauseframe.sweep.local import fits
@@ -260,7 +261,7 @@ def test_both_forms_have_the_same_tables(done, kept):
 def test_tables_are_read_in_parts(done, monkeypatch):
     """Projections, predicates and limits reach the reader, whatever fits into memory at a time."""
     whole = done.flows.collect()
-    monkeypatch.setattr("pauseframe.sweep.results.PART_BYTES", 1)
+    monkeypatch.setattr(sweep_results, "PART_BYTES", 1)
     assert done.flows.collect().equals(whole)
     assert done.flows.head(3).collect().equals(whole.head(3))
     wanted = pl.col("switch.pfc") & (pl.col("seed") == 2)
@@ -539,7 +540,7 @@ def test_damaged_records_are_not_read(tmp_path):
     (path,) = batch_files(sweep.folder / BATCHES)
     flip(path, path.stat().st_size - 1)
     sweep = pf.load_sweep(sweep.folder)
-    with pytest.raises(pl.exceptions.ComputeError, match=r"is not what was written.*--resume"):
+    with pytest.raises(pf.RunError, match=r"is not what was written.*--resume"):
         sweep.flows.collect()
     with pytest.raises(pf.RunError, match=r"is not what was written.*--resume"):
         sweep.run(1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
+from pauseframe.sweep.local import cores_of_quota
 from test_cli import cli
 
 # Two switches with hosts.
@@ -30,7 +31,7 @@ def test_a_small_network_takes_one_thread_and_says_so() -> None:
     assert _said(pf.run(DUMBBELL)) == _said(pf.run(DUMBBELL, threads=1)) == [], "nobody asked for more"
 
 
-def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
+def test_the_choice_of_threads_is_said(tmp_path):
     reason = pf.run(DUMBBELL, out=tmp_path / "auto", threads="auto").summary["threads_reason"]
     assert reason.startswith("auto: ")
     assert pf.load(tmp_path / "auto").summary["threads_reason"] == reason, "the manifest has it"
@@ -56,6 +57,24 @@ def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -
     assert (one["threads"][0], one["threads_reason"][0]) == (1, "as asked for")
     two = pf.sweep(DUMBBELL, out=tmp_path / "two", store=tmp_path / "store", threads=2)
     assert two.summaries["threads_reason"][0] == "no more pay off in a network of this size", "two were asked for"
+
+
+def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path):
+    """Version 2 (cgroups(7)): quota and period in microseconds, of the group or of one above it."""
+    inner = tmp_path / "batch" / "job"
+    inner.mkdir(parents=True)
+
+    def cores(own, above="max 100000"):
+        (inner / "cpu.max").write_text(own + "\n")
+        (inner.parent / "cpu.max").write_text(above + "\n")
+        return cores_of_quota("0::/batch/job\n", tmp_path)
+
+    assert cores("max 100000") is None
+    assert cores("250000 100000") == 2
+    assert cores("50000 100000") == 1, "less than one core is one"
+    assert cores("800000 100000", above="300000 100000") == 3
+    assert cores_of_quota("5:cpu:/batch\n", tmp_path) is None
+    assert cores_of_quota("0::/nowhere\n", tmp_path) is None
 
 
 def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:

@@ -17,12 +17,12 @@ from pauseframe._plain import toml_value
 from pauseframe._problems import failure, problem
 
 if TYPE_CHECKING:
-    from typing import TypeGuard
+    from typing_extensions import TypeIs
 
     from pauseframe.scenario import Scenario
 
 
-def is_scenario(value: object) -> TypeGuard[Scenario]:
+def is_scenario(value: object) -> TypeIs[Scenario]:
     """Whether it is a `Scenario`; the module of that class is loaded where there is one."""
     module = sys.modules.get("pauseframe.scenario")
     return module is not None and isinstance(value, module.Scenario)

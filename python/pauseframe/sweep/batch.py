@@ -122,13 +122,11 @@ class BatchWriter:
         self._synced = time.monotonic()
         self._scenarios: set[str] = set()
 
-    def add_scenario(self, toml: str) -> str:
-        """Adds a scenario, unless it is there, and returns its key."""
-        key = scenario_key(toml)
+    def add_scenario(self, toml: str, key: str) -> None:
+        """Adds a scenario with this key, unless it is there."""
         if key not in self._scenarios:
             self._scenarios.add(key)
             self.append(scenario_record(toml))
-        return key
 
     def append(self, record: bytes) -> None:
         """Adds a record."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pauseframe._core import RunError, __version__
-from pauseframe.sweep.batch import BatchWriter
+from pauseframe.sweep.batch import BatchWriter, scenario_key
 from pauseframe.sweep.store import Store
 from pauseframe.sweep.task import Answer, Outcome, Target, Task, compute, task_for
 
@@ -70,8 +70,7 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterat
         receiver: _Folders | _Batch = _Batch(target)
     else:
         receiver = _Folders(target.store)
-    version = {"token": receiver.token, "version": __version__}
-    tasks = [TaskThere(**task_for(run, receiver.target), **version) for run in runs]
+    tasks = [TaskThere(**task_for(run, receiver.target), token=receiver.token, version=__version__) for run in runs]
     futures = client.map(compute_there, tasks, key=f"pauseframe-{uuid.uuid4().hex}", pure=False)
     by_key = {future.key: run for future, run in zip(futures, runs, strict=True)}
     finished = iter(_distributed().as_completed(futures, loop=client.loop))
@@ -97,7 +96,7 @@ class _Batch:
     def take(self, run: PlannedRun, answer: Answer) -> str | None:
         """What a worker has computed."""
         if "record" in answer:
-            self._writer.add_scenario(run.toml)
+            self._writer.add_scenario(run.toml, scenario_key(run.toml))
             self._writer.append(answer["record"])
         return answer.get("error")
 

@@ -49,8 +49,30 @@ WORKER_PAYS_S = 0.2
 
 
 def core_count() -> int:
-    """The cores this process may use; batch systems grant fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores this process may use; batch systems and containers grant fewer than the machine has."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota = cores_of_quota(Path("/proc/self/cgroup").read_text(), Path("/sys/fs/cgroup"))
+    except OSError:
+        return cores
+    return cores if quota is None else min(cores, quota)
+
+
+def cores_of_quota(groups: str, root: Path) -> int | None:
+    """The cores that the quotas of control groups (version 2) amount to, by /proc/self/cgroup; None without a quota."""
+    path = next((line.removeprefix("0::/") for line in groups.splitlines() if line.startswith("0::/")), None)
+    if path is None:
+        return None
+    cores = []
+    for folder in (root / path, *(root / path).parents):
+        if not folder.is_relative_to(root):
+            break
+        try:
+            quota, _, period = (folder / "cpu.max").read_text().partition(" ")
+            cores.append(max(int(quota) // int(period), 1))
+        except (OSError, ValueError):  # no file in the root, and "max" where there is no quota
+            continue
+    return min(cores, default=None)
 
 
 def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,7 @@ from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import polars as pl
 
@@ -70,14 +71,16 @@ class Sweep:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """What the manifests of `finished` say."""
-        return [self._manifest(row) for row in self.finished]
+        return [self.manifest(row) for row in self.finished]
 
-    def _manifest(self, row: PlannedRow) -> Manifest:
+    def manifest(self, row: PlannedRow) -> Manifest:
+        """What the manifest of a finished run says."""
         if row["key"] in self.batches.runs:
-            return self._record(row).manifest
+            return self.record(row).manifest
         return read_manifest(self.folder / row["path"])
 
-    def _record(self, row: PlannedRow) -> Record:
+    def record(self, row: PlannedRow) -> Record:
+        """The record of a run that is in a batch. Raises RunError if it is damaged."""
         try:
             return self.batches.read(row["key"])
         except RunError as error:
@@ -189,7 +192,7 @@ class Sweep:
                 if n_rows == 0:
                     return
 
-        schema = frame(self._part(name, [], [])).schema
+        schema = frame(self.unpacked(name, [], [])).schema
         return register_io_source(read, schema=schema)
 
     def parts(self, name: TableName, rows: Sequence[PlannedRow]) -> Iterator[_core.Table]:
@@ -198,19 +201,20 @@ class Sweep:
         having: list[PlannedRow] = []
         size = 0
         for row in rows:
-            part = self._record(row).section(name)
+            part = self.record(row).section(name)
             if part is None:  # it has no rows
                 continue
             packed.append(part)
             having.append(row)
             size += len(part)
             if size > PART_BYTES:
-                yield self._part(name, packed, having)
+                yield self.unpacked(name, packed, having)
                 packed, having, size = [], [], 0
         if packed:
-            yield self._part(name, packed, having)
+            yield self.unpacked(name, packed, having)
 
-    def _part(self, name: TableName, packed: list[bytes], rows: Sequence[PlannedRow]) -> _core.Table:
+    def unpacked(self, name: TableName, packed: list[bytes], rows: Sequence[PlannedRow]) -> _core.Table:
+        """A table of some runs, with the axes as columns."""
         columns = self._axis_columns(rows)
         if not rows:  # a value each, which stands for no row: the types
             first = self._axis_columns(self.planned[:1])
@@ -234,7 +238,7 @@ class Sweep:
         """A finished run."""
         if row["key"] not in self.batches.runs:
             return load(self.folder / row["path"])
-        record = self._record(row)
+        record = self.record(row)
         manifest = record.manifest
         return Run(
             manifest["summary"],
@@ -290,11 +294,8 @@ def write_tables(sweep: Sweep) -> Sweep:
     Begins anew where another process, with another share of the runs, has finished some meanwhile.
     """
     while sweep.finished:
-        rows = [row for row in sweep.finished if row["key"] in sweep.batches.runs]
-        _write_table(sweep.folder / TABLES[0], [table_of(list(sweep.summary_columns().items()))])
-        for file in TABLES[1:]:  # where there are folders, the tables are theirs
-            whole = rows if len(rows) == len(sweep.finished) else []
-            _write_table(sweep.folder / file, sweep.parts(cast("TableName", file.removesuffix(".parquet")), whole))
+        with ExitStack() as files:
+            _write(sweep, [_TableFile(sweep, file, files) for file in TABLES])
         now = load_sweep(sweep.folder)
         if len(now.finished) == len(sweep.finished):
             return sweep
@@ -302,19 +303,66 @@ def write_tables(sweep: Sweep) -> Sweep:
     return sweep
 
 
-def _write_table(path: Path, parts: Iterable[_core.Table]) -> None:
-    """Writes a table; one without rows has no file."""
-    pieces = iter(parts)
-    first = next(pieces, None)
-    if first is None:
-        path.unlink(missing_ok=True)
-        return
-    with whole_file(path) as partial:
-        writer = ParquetWriter(str(partial))
-        writer.write(first)
-        for piece in pieces:
-            writer.write(piece)
-        writer.close()
+def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
+    """Reads every run once, for all tables."""
+    summaries, *others = tables
+    if all(
+        row["key"] in sweep.batches.runs for row in sweep.finished
+    ):  # where there are folders, the tables are theirs
+        manifests = []
+        for row in sweep.finished:
+            record = sweep.record(row)
+            manifests.append(record.manifest)
+            for table in others:
+                table.add(row, record)
+        sweep.manifests = manifests
+    summaries.write(table_of(list(sweep.summary_columns().items())))
+    for table in tables:
+        table.close()
+
+
+class _TableFile:
+    """A table that is being written. One without rows has no file."""
+
+    def __init__(self, sweep: Sweep, file: str, files: ExitStack) -> None:
+        self._sweep = sweep
+        self._path = sweep.folder / file
+        self._name = cast("TableName", file.removesuffix(".parquet"))
+        self._files = files
+        self._writer: ParquetWriter | None = None
+        self._packed: list[bytes] = []
+        self._rows: list[PlannedRow] = []
+        self._size = 0
+
+    def add(self, row: PlannedRow, record: Record) -> None:
+        """Adds the rows of a run."""
+        part = record.section(self._name)
+        if part is None:
+            return
+        self._packed.append(part)
+        self._rows.append(row)
+        self._size += len(part)
+        if self._size > PART_BYTES:
+            self._flush()
+
+    def write(self, table: _core.Table) -> None:
+        """Adds rows."""
+        if self._writer is None:
+            self._writer = ParquetWriter(str(self._files.enter_context(whole_file(self._path))))
+        self._writer.write(table)
+
+    def close(self) -> None:
+        """Writes what is left."""
+        if self._packed:
+            self._flush()
+        if self._writer is None:
+            self._path.unlink(missing_ok=True)
+        else:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        self.write(self._sweep.unpacked(self._name, self._packed, self._rows))
+        self._packed, self._rows, self._size = [], [], 0
 
 
 def read_plan(folder: Path) -> SweepManifest | None:

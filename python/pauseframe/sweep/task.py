@@ -124,8 +124,10 @@ class Computer:
         answer = self.record(task)
         if "record" in answer:
             folder = task["batches"]
-            writer = self._writers.setdefault(folder, BatchWriter(Path(folder)))
-            writer.add_scenario(self._tomls[task["scenario"]])
+            if folder not in self._writers:
+                self._writers[folder] = BatchWriter(Path(folder))
+            writer = self._writers[folder]
+            writer.add_scenario(self._tomls[task["scenario"]], task["scenario"])
             writer.append(answer.pop("record"))
         return answer
 

@@ -10,10 +10,14 @@ import json
 import os
 import signal
 import sys
+import time
 from queue import SimpleQueue
 from threading import Thread
 
 from pauseframe.sweep.task import Answer, Computer
+
+SAY_EVERY_S = 0.02
+"""Answers within so long of each other are told together."""
 
 
 def serve() -> None:
@@ -24,10 +28,12 @@ def serve() -> None:
     tasks: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(tasks,), daemon=True).start()
     computer = Computer()
-    answer = Answer(ready=True)
+    answer, said = Answer(ready=True), 0.0
     while True:
         answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # the sweep need not wake up for each short run
+            answers.flush()
+            said = time.monotonic()
         answer = computer.compute(json.loads(tasks.get()))
 
 
