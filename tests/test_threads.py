@@ -31,7 +31,7 @@ def test_a_small_network_takes_one_thread_and_says_so() -> None:
     assert _said(pf.run(DUMBBELL)) == _said(pf.run(DUMBBELL, threads=1)) == [], "nobody asked for more"
 
 
-def test_the_choice_of_threads_is_said(tmp_path):
+def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
     reason = pf.run(DUMBBELL, out=tmp_path / "auto", threads="auto").summary["threads_reason"]
     assert reason.startswith("auto: ")
     assert pf.load(tmp_path / "auto").summary["threads_reason"] == reason, "the manifest has it"
@@ -42,10 +42,10 @@ def test_the_choice_of_threads_is_said(tmp_path):
         (["--threads", "auto"], f"threads: 1 ({reason})"),
         (["--threads", "1"], "threads: 1 (as asked for)"),
     ):
-        done = cli("run", file, *arguments, "--out", tmp_path / "out", "--force")
+        done = cli("run", file, *arguments, "--out", tmp_path / "out", "--force")  # type: ignore[no-untyped-call]
         assert line in done.stdout.splitlines()
     for wrong in ("0", "many", "-1", "1.5"):
-        done = cli("run", file, "--threads", wrong, "--out", tmp_path / "out")
+        done = cli("run", file, "--threads", wrong, "--out", tmp_path / "out")  # type: ignore[no-untyped-call]
         assert done.returncode == 2
         assert f"'{wrong}' must be a whole number from 1 on, or auto" in done.stderr
     with pytest.raises(ValueError, match="neither"):
@@ -59,12 +59,12 @@ def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -
     assert two.summaries["threads_reason"][0] == "no more pay off in a network of this size", "two were asked for"
 
 
-def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path):
+def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path: Path) -> None:
     """Version 2 (cgroups(7)): quota and period in microseconds, of the group or of one above it."""
     inner = tmp_path / "batch" / "job"
     inner.mkdir(parents=True)
 
-    def cores(own, above="max 100000"):
+    def cores(own: str, above: str = "max 100000") -> int | None:
         (inner / "cpu.max").write_text(own + "\n")
         (inner.parent / "cpu.max").write_text(above + "\n")
         return cores_of_quota("0::/batch/job\n", tmp_path)

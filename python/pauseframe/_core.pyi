@@ -180,13 +180,13 @@ def run(
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if it is none, or damaged."""
 
-Column = tuple[str, Sequence[bool | int | float | str | None]]
+_Column = tuple[str, Sequence[bool | int | float | str | None]]
 
-def unpack_tables(name: str, parts: Sequence[bytes], columns: Sequence[Column]) -> Table:
+def unpack_tables(name: str, parts: Sequence[bytes], columns: Sequence[_Column]) -> Table:
     """The rows of packed tables `name`, one after another, with further columns that have a value for each part. Of no
     parts, the empty table. Raises RunError for damaged parts, or if there is no such table."""
 
-def table_of(columns: Sequence[Column]) -> Table:
+def table_of(columns: Sequence[_Column]) -> Table:
     """A table of these columns: truth values, whole numbers, numbers or texts; None is a missing value."""
 
 @final

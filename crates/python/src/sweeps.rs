@@ -9,9 +9,9 @@ use arrow_array::{
 };
 use arrow_schema::{Field, Schema};
 use pauseframe_scenario::RunResults;
-use pauseframe_scenario::results::{self, Manifest};
 use pauseframe_scenario::results::pack::{pack, unpack};
 use pauseframe_scenario::results::parquet_file::ParquetFile;
+use pauseframe_scenario::results::{self, Manifest};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -98,12 +98,14 @@ fn with_columns(batch: Option<&RecordBatch>, more: &Columns, counts: &[usize]) -
         fields.push(Arc::new(Field::new(name, column.data_type().clone(), true)));
         columns.push(column);
     }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| RunError::new_err(error.to_string()))
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| RunError::new_err(error.to_string()))
 }
 
 /// What a results folder would say of the run.
 pub(crate) fn manifest_json(run: &RunResults) -> PyResult<String> {
-    serde_json::to_string(&Manifest::ended(&run.summary)).map_err(|error| RunError::new_err(error.to_string()))
+    serde_json::to_string(&Manifest::ended(&run.summary))
+        .map_err(|error| RunError::new_err(error.to_string()))
 }
 
 /// The tables of a run that have rows, as bytes.
@@ -123,10 +125,10 @@ pub(crate) fn packed<'py>(
 /// The rows of several packed tables, and further columns.
 #[pyfunction]
 fn unpack_tables(py: Python<'_>, name: &str, parts: Vec<PyBackedBytes>, columns: Columns) -> PyResult<Table> {
-    let (batch, counts) = guarded(|| {
-        py.detach(|| unpack(name, &parts)).map_err(|error| RunError::new_err(error.to_string()))
-    })?;
-    let counts = if parts.is_empty() { vec![0; columns.first().map_or(0, |column| column.1.len())] } else { counts };
+    let (batch, counts) =
+        guarded(|| py.detach(|| unpack(name, &parts)).map_err(|error| RunError::new_err(error.to_string())))?;
+    let counts =
+        if parts.is_empty() { vec![0; columns.first().map_or(0, |column| column.1.len())] } else { counts };
     Ok(Table { batch: with_columns(Some(&batch), &columns, &counts)? })
 }
 

@@ -6,9 +6,9 @@
 //! locked, and every file in it is made anew: nothing is written through a link that somebody has put there.
 
 use super::lock::{self, FolderLock};
+use super::parquet_file::io_error;
 use super::summary::{RunStatus, Summary};
 use super::{RunError, VERSION, parquet_file};
-use super::parquet_file::io_error;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;

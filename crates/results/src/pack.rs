@@ -48,9 +48,10 @@ pub fn unpack(name: &str, parts: &[impl AsRef<[u8]>]) -> Result<(RecordBatch, Ve
         read.unwrap_or_else(|panic| Err(ArrowError::IpcError(format!("damaged: {}", panic.message))));
     match read.map_err(|error| failure(&error))? {
         Some(found) => Ok(found),
-        None => empty_table(name).map(Columns::batch).map(|batch| (batch, Vec::new())).ok_or_else(|| {
-            RunError::Packed { cause: format!("a run has no table {name}") }
-        }),
+        None => empty_table(name)
+            .map(Columns::batch)
+            .map(|batch| (batch, Vec::new()))
+            .ok_or_else(|| RunError::Packed { cause: format!("a run has no table {name}") }),
     }
 }
 

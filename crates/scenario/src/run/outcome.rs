@@ -1,7 +1,7 @@
 //! From a network that has run to tables, a summary and files.
 
-use super::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
 use super::threads::ThreadChoice;
+use super::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
 use super::{Finished, RunResults, Watch};
 use crate::faults;
 use crate::jobs::{self, References};

@@ -70,14 +70,16 @@ pub(super) fn automatic(
     load: impl FnOnce() -> Option<Load>,
 ) -> ThreadChoice {
     let paying = network.paying(usable);
-    let choice = |threads, reason: String| ThreadChoice { threads, reason: format!("auto: {reason}"), warning: None };
+    let choice =
+        |threads, reason: String| ThreadChoice { threads, reason: format!("auto: {reason}"), warning: None };
     if paying == 1 {
         return choice(1, if usable == 1 { only_core() } else { fewer(1, network.most()) });
     }
     let load = load();
     let idle = load.map_or(usable, |load| load.cores.saturating_sub(load.busy)).max(1);
     if let Some(Load { cores, busy }) = load.filter(|_| idle < paying) {
-        let others = if busy == 1 { "thread of another program runs" } else { "threads of other programs run" };
+        let others =
+            if busy == 1 { "thread of another program runs" } else { "threads of other programs run" };
         return choice(network.paying(idle), format!("{busy} {others} on the {cores} cores"));
     }
     if paying == usable {
@@ -181,7 +183,10 @@ mod tests {
     fn small_networks_do_not_look_at_the_machine() {
         let small = Fabric { pays: 1, most: 4 };
         let choice = automatic(&small, 8, || panic!("looks"));
-        assert_eq!((choice.threads, choice.reason.as_str()), (1, "auto: no more pay off in a network of this size"));
+        assert_eq!(
+            (choice.threads, choice.reason.as_str()),
+            (1, "auto: no more pay off in a network of this size")
+        );
         let choice = automatic(&LARGE, 1, || panic!("looks"));
         assert_eq!((choice.threads, choice.reason.as_str()), (1, "auto: this process may use one core"));
         assert_eq!(
