@@ -3,27 +3,27 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CHECKED := python tests benchmarks calibration .ci
+CHECKED := python tests benchmarks calibration tools
 RUST   := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
-LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/.ci/test-limit.py', '300']
+LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test check docs dist generate notices bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers check docs dist generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
-	@echo "make test    every test"
+	@echo "make test    every test but the papers' experiments"
+	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make build   $(BIN)/pauseframe"
-	@echo "make check   formatting, lints, types, stubs, notices of third parties"
+	@echo "make check   formatting, lints, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
-	@echo "make notices  THIRD_PARTY_NOTICES.txt anew, after a change of Cargo.lock"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
 	@echo "make recount  docs/validation/papers.md, after new verdicts"
-	@echo "make switches  what claims hang on: the runs of .ci/switches.toml that are not kept yet"
+	@echo "make switches  what claims hang on: the runs of tools/switches.toml that are not kept yet"
 	@echo "make bench   speed and memory, instructions per packet hop"
 	@echo "make bench-growth  cost against flows, hosts, links and simulated time: results/growth"
 
@@ -36,27 +36,26 @@ test: $(STAMP)/dev
 	cargo test --config "$(LIMIT)" --workspace --exclude pauseframe-python
 	$(BIN)/python -m pytest
 
+test-papers: $(STAMP)/dev
+	$(BIN)/python -m pytest -m papers
+
 check: $(STAMP)/dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
-	$(BIN)/python .ci/notices.py --check
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
 docs: $(STAMP)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: $(STAMP)/dev
-	.ci/dist
+	tools/dist
 
 # What follows from the declarations of keys and columns; a test compares.
 generate: $(STAMP)/dev
-	$(BIN)/python .ci/generate.py
-
-notices: $(STAMP)/dev
-	$(BIN)/python .ci/notices.py
+	$(BIN)/python tools/generate.py
 
 bench: build
 	$(BIN)/python benchmarks/bench.py
@@ -65,13 +64,13 @@ bench-growth: $(STAMP)/dev
 	$(BIN)/python benchmarks/growth.py
 
 recount: $(STAMP)/dev
-	$(BIN)/python .ci/recount.py
+	$(BIN)/python tools/recount.py
 
 switches: $(STAMP)/dev
-	$(BIN)/python .ci/switches.py
+	$(BIN)/python tools/switches.py
 
 pitfalls: $(STAMP)/dev
-	$(BIN)/python .ci/pitfalls.py
+	$(BIN)/python tools/pitfalls.py
 
 calibrate: $(STAMP)/dev
 	$(BIN)/python calibration/calibrate.py

@@ -8,6 +8,7 @@ import synthetic
 
 SCENARIO = """
 name = "small"
+clocks = "ideal"
 stop = "50 ms"
 
 [topology]

@@ -1,7 +1,8 @@
 """Starts a Linux of Debian's in QEMU, without acceleration or disk, and runs a Python program in it as root.
 
 What it needs of this machine goes into an initramfs: busybox, iproute2, the interpreter with the modules that the
-program imports, and kernel modules. The kernel is the newest in /boot, or what `.ci/kernel` put into target/kernel.
+program imports, and kernel modules. The kernel is the newest in /boot, or what `tools/fetch_kernel` put into
+target/kernel.
 """
 
 import lzma
@@ -66,7 +67,7 @@ def unavailable():
     if missing:
         return f"not installed: {', '.join(missing)} (Debian: qemu-system-x86, busybox-static, iproute2, procps)"
     if next(kernels(), None) is None:
-        return "no kernel with modules in /boot or target/kernel: run .ci/kernel"
+        return "no kernel with modules in /boot or target/kernel: run tools/fetch_kernel"
     return None
 
 

@@ -39,6 +39,46 @@ def clos(leaves: int, spines: int, servers: int, *, seed: int = 1, lookup: bool 
     return devices
 
 
+def bundled(leaves: int, spines: int, servers: int, *, seed: int = 1) -> dict[str, Tables]:
+    """A Clos network in which two links, bundled, lead from each leaf to each spine, with addresses on the bundles."""
+    devices = clos(leaves, 2 * spines, servers, seed=seed)
+    for name in [name for name in devices if name.startswith("spine")]:
+        del devices[name]
+    up, cable = _of_uplink(devices["leaf0"], servers)
+    for s in range(spines):
+        ports = {
+            f"Ethernet{4 * (2 * i + m)}": (up, cable, f"leaf{i}", f"Ethernet{4 * (servers + 2 * s + m)}")
+            for i in range(leaves)
+            for m in range(2)
+        }
+        devices[f"spine{s}"] = switch(f"spine{s}", ports, lookup=False)
+    for i in range(leaves):
+        for s in range(spines):
+            network = 2 * (i * spines + s)
+            for name, channel, first, far, last in (
+                (f"leaf{i}", f"PortChannel{s + 1}", servers + 2 * s, f"spine{s}", network),
+                (f"spine{s}", f"PortChannel{i + 1}", 2 * i, f"leaf{i}", network + 1),
+            ):
+                tables = devices[name]
+                tables.setdefault("PORTCHANNEL", {})[channel] = {"admin_status": "up", "mtu": "9100", "min_links": "1"}
+                rows = tables.setdefault("PORTCHANNEL_INTERFACE", {})
+                rows[channel] = {}
+                rows[f"{channel}|10.{last >> 16}.{last >> 8 & 255}.{last & 255}/31"] = {}
+                for m in range(2):
+                    port = f"Ethernet{4 * (first + m)}"
+                    tables.setdefault("PORTCHANNEL_MEMBER", {})[f"{channel}|{port}"] = {}
+                    tables["DEVICE_NEIGHBOR"][port]["name"] = far
+                    if far.startswith("spine"):
+                        tables["DEVICE_NEIGHBOR"][port]["port"] = f"Ethernet{4 * (2 * i + m)}"
+    return devices
+
+
+def _of_uplink(leaf: Tables, servers: int) -> tuple[int, int]:
+    """Speed and cable of the links to spines."""
+    port = f"Ethernet{4 * servers}"
+    return int(leaf["PORT"][port]["speed"]), int(leaf["CABLE_LENGTH"]["AZURE"][port].removesuffix("m"))
+
+
 def switch(name: str, ports: dict[str, tuple[int, int, str, str]], *, lookup: bool) -> Tables:
     """One switch; `ports`: speed, cable, neighbour and its port."""
     same = {str(n): str(n) for n in range(8)}

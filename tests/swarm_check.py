@@ -146,7 +146,7 @@ def _switches(tables: Tables) -> Iterator[str]:
     came: Counter[str] = Counter()
     left: Counter[str] = Counter()
     lost: Counter[str] = Counter()
-    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "link_down", "watchdog", "corrupted")
+    reasons = ("buffer_full", "headroom_exceeded", "headroom_pool", "not_ect", "link_down", "watchdog", "corrupted")
     for port in tables.ports:
         came[port["peer"]] += port["tx_packets"]
         left[port["node"]] += port["tx_packets"]
@@ -166,7 +166,10 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
     warned = any("headroom" in warning or "quanta" in warning for warning in tables.summary["warnings"])
     warned |= tables.summary["watchdog_storms"] > 0  # It may let a queue send to where it has been asked not to.
     drops = tables.summary["drops_by_reason"]["headroom_exceeded"]
-    if drops and not warned and not resolved.get("failure") and not resolved.get("corruption"):
+    # Storms end pauses that somebody needs, and ports with pauses one way do not ask for them or do not obey.
+    pfc = resolved["switch"]["pfc"] or {}
+    unheard = resolved.get("pause_storm") or pfc.get("ports")
+    if drops and not warned and not unheard and not resolved.get("failure") and not resolved.get("corruption"):
         yield f"{drops} lossless packets were dropped, and no warning said so"
 
 

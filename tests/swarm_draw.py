@@ -22,6 +22,8 @@ MECHANISMS = {
     "offload": 0.15,
     "second transport": 0.25,
     "deaf host": 0.1,
+    "pause storm": 0.12,
+    "one way": 0.06,
 }
 """How likely each is, beside those that every scenario has one of."""
 CIRCLES = 0.04
@@ -52,8 +54,12 @@ def draw(seed: int, attempt: int = 0) -> Table:
     if "udp" in chosen:
         scenario["workload"].append(udp(rng, scenario["host"].get("mtu", "1500 B")))
     scenario["switch"] = _switch(rng, chosen, scenario)
-    if "pfc" not in scenario["switch"] and not _lossless(scenario) and rng.random() < 0.2:
-        scenario["host"]["wire_jitter"] = "300 ns"
+    scenario |= {"clocks": "ideal"} if rng.random() < 0.15 else {}
+    if rng.random() < 0.2:
+        scenario["host"]["wire_jitter"] = rng.choice(["0 s", "300 ns", "5 us"])
+    if rng.random() < 0.1:
+        place_of = rng.choice(place.hosts)
+        scenario["host"]["wire_jitters"] = [{"host": place_of, "to_switch": "2 us", "to_host": "700 ns"}]
     if "qcn" in chosen:
         scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"]), "sample": "15 KB"}
     if "pfc" in scenario["switch"] and rng.random() < 0.2:
@@ -67,7 +73,7 @@ def _circle(rng: random.Random, seed: int) -> Table:
     ends = [(f"host{n}", f"host{(n + 2) % switches}") for n in range(switches)]
     size = f"{rng.choice([300, 2000])} KB"
     flows = [{"src": src, "dst": dst, "size": size, "start": f"{rng.randrange(20)} us"} for src, dst in ends]
-    pfc = _pfc(rng, {"watchdog"} if rng.random() < 0.3 else set()) | {"xoff": "40 KB"}
+    pfc = _pfc(rng, {"watchdog"} if rng.random() < 0.3 else set(), "per_port") | {"xoff": "40 KB"}
     return {
         "name": f"swarm-{seed}",
         "seed": rng.randrange(1 << 32),
@@ -195,6 +201,8 @@ def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
     markers: list[Table] = [
         {"kind": "red", "min": "10 KB", "max": "30 KB", "gentle": rng.random() < 0.5},
         {"kind": "red", "min": "5 KB", "max": "60 KB", "not_ect": "queue", "p_max": 0.3},
+        {"kind": "red", "min": "5 KB", "max": {"*:0": "20 KB", "*": "9 KB"}, "at": "dequeue", "w_q": 1.0},
+        {"kind": "step", "k": {"*:1": "20 packets", "*": "9 KB"}},
         {"kind": "step", "k": rng.choice(["10 KB", "12 packets"]), "at": rng.choice(["enqueue", "dequeue"])},
     ]
     if rng.random() < 0.35:
@@ -205,7 +213,7 @@ def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
         switch["queue"] = rng.choice(["pfabric", "pfabric", "fifo"])
     if rng.random() < 0.08:
         switch["queue_packets"] = rng.choice([5, 100])
-    pfc = _pfc(rng, chosen) if _lossless(scenario) or "whole link" in chosen else {}
+    pfc = _pfc(rng, chosen, policy) if _lossless(scenario) or {"whole link", "one way", "pause storm"} & chosen else {}
     if pfc:
         switch["pfc"] = pfc
     if "ets" in chosen:
@@ -214,10 +222,19 @@ def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
     return switch
 
 
-def _pfc(rng: random.Random, chosen: set[str]) -> Table:
+def _pfc(rng: random.Random, chosen: set[str], policy: str) -> Table:
     pfc: Table = {}
     if "watchdog" in chosen:
-        pfc["watchdog"] = {"detection": "300 us", "restoration": "300 us", "action": rng.choice(["drop", "forward"])}
+        pfc["watchdog"] = {
+            "detection": "300 us",
+            "restoration": "300 us",
+            "action": rng.choice(["drop", "forward", "alert"]),
+        }
+        pfc["watchdog"] |= {"poll": "100 us"} if rng.random() < 0.3 else {}
+    if policy == "shared" and rng.random() < 0.3:
+        pfc["headroom_pool"] = rng.choice([{"over_subscription": 1.0}, {"over_subscription": 4.0}, {"size": "20 KB"}])
+    if "one way" in chosen:
+        pfc["ports"] = [{"ports": ["*:0"]} | rng.choice([{"sends": False}, {"obeys": "none"}, {"obeys": "all"}])]
     if "whole link" in chosen:
         pfc["whole_link"] = True
     if rng.random() < 0.15:
@@ -229,9 +246,16 @@ def _pfc(rng: random.Random, chosen: set[str]) -> Table:
 
 def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     host: Table = {}
-    rare: list[Table] = [{"tx_delay": "2 us", "rx_delay": "3 us"}, {"tx_jitter": "1 us"}, {"ticks_apart": True}]
+    rare: list[Table] = [
+        {"tx_delay": "2 us", "rx_delay": "3 us"},
+        {"tx_jitter": rng.choice(["0 s", "1 us"])},
+        {"ticks_apart": True},
+    ]
     for habit in [*rare, {"wire_overhead": "none"}]:
         host |= habit if rng.random() < 0.15 else {}
+    if rng.random() < 0.4:
+        # At least any window: closed loops run on several threads too.
+        host["reaction"] = rng.choice(["1 us", "3 us"])
     if rng.random() < 0.3:
         host["mtu"] = rng.choice(["576 B", "9000 B", "9000 B"])
     if rng.random() < 0.3 and "qcn" not in chosen:
@@ -260,6 +284,14 @@ def _faults(rng: random.Random, chosen: set[str], place: Place) -> Table:
         bad: Table = {"ports": [rng.choice(["*", f"{rng.choice(place.switches)}:*"])]}
         bad |= rng.choice([{"fer": 0.001}, {"fer": 0.02}, {"ber": 1e-6}])
         faults["corruption"] = [bad | ({"stop": f"{rng.choice([100, 900])} us"} if rng.random() < 0.5 else {})]
+    if "pause storm" in chosen:
+        storm: Table = {
+            "senders": [rng.choice([*place.hosts, f"{rng.choice(place.switches)}:0"])],
+            "priorities": [0, 3],
+        }
+        storm |= rng.choice([{"quanta": 100}, {"frames_per_second": 1e5, "quanta": 0}, {"frames_per_second": 1e4}])
+        start = rng.choice([0, 20, 100])
+        faults["pause_storm"] = [storm | {"start": f"{start} us", "stop": f"{start + rng.choice([50, 400])} us"}]
     return faults
 
 

@@ -12,14 +12,21 @@ KINDS = {
     "control": "newreno dctcp cubic vegas pfabric aimd",
     "stack": "linux freebsd9 ns3",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
-    "host": "stack_delay jitter wire_jitter mtu_576 mtu_9000 nic_fifo small_nic tso gro refusing silent slow_receiver",
+    "clocks": "real ideal",
+    "host": (
+        "stack_delay jitter auto_jitter wire_jitter auto_wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
+        "small_nic tso gro refusing silent slow_receiver"
+    ),
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
-    "marker": "none step red dequeue packets",
-    "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward qcn",
+    "marker": "none step red dequeue packets by_port geometric",
+    "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
+    "watchdog_alert watchdog_poll headroom_pool one_way qcn",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp application",
-    "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized",
+    "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
+    "udp_ecn",
     "record": "deadlock_soon",
-    "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes",
+    "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes pause_storm "
+    "xon_storm",
 }
 """All there are, by what they are of."""
 
@@ -30,6 +37,7 @@ def kinds_of(resolved: Table) -> set[str]:
     """The mechanisms of a resolved scenario, each one of `ALL`."""
     found = {
         *(f"topology: {kind}" for kind in [resolved["topology"]["kind"]]),
+        f"clocks: {resolved['clocks']}",
         *(f"links: {kind}" for kind in _links(resolved["topology"])),
         *(f"routing: {kind}" for kind in _routing(resolved)),
         *(kind for transport in _transports(resolved) for kind in _transport(transport)),
@@ -89,8 +97,11 @@ def _transport(transport: Table) -> Iterator[str]:
 def _host(host: Table) -> Iterator[str]:
     return _given(
         stack_delay=host["tx_delay"] != "0 s",
-        jitter=host["tx_jitter"] != "0 s",
-        wire_jitter=host["wire_jitter"] != "0 s",
+        jitter=host["tx_jitter"] not in {"0 s", "auto"},
+        auto_jitter=host["tx_jitter"] == "auto",
+        wire_jitter=host["wire_jitter"] not in {"0 s", "auto"},
+        auto_wire_jitter=host["wire_jitter"] == "auto",
+        unequal_jitter=bool(host.get("wire_jitters")),
         mtu_576=host["mtu"] == "576 B",
         mtu_9000=host["mtu"] == "9 KB",
         nic_fifo=host["nic_queue"] == "fifo",
@@ -110,7 +121,12 @@ def _buffer(buffer: Table) -> Iterator[str]:
 
 def _marker(marker: Table) -> Iterator[str]:
     yield marker["kind"]
-    yield from _given(dequeue=marker.get("at") == "dequeue", packets="packets" in str(marker.get("k")))
+    yield from _given(
+        dequeue=marker.get("at") == "dequeue",
+        packets="packets" in str(marker.get("k")),
+        by_port=any(isinstance(marker.get(key), dict) for key in ("k", "min", "max")),
+        geometric=marker.get("spacing") == "geometric",
+    )
 
 
 def _switch(resolved: Table) -> Iterator[str]:
@@ -126,6 +142,10 @@ def _switch(resolved: Table) -> Iterator[str]:
         quanta=pfc.get("quanta", 65535) != 65535,
         watchdog_drop=action == "drop",
         watchdog_forward=action == "forward",
+        watchdog_alert=action == "alert",
+        watchdog_poll=(pfc.get("watchdog") or {}).get("poll", "0 s") != "0 s",
+        headroom_pool=pfc.get("headroom_pool"),
+        one_way=pfc.get("ports"),
         qcn=resolved["qcn"],
     )
 
@@ -142,6 +162,7 @@ def _traffic(work: Table) -> Iterator[str]:
         trace="packed" in work or "program" in work,
         udp_bursts=work["kind"] == "udp" and work.get("burst"),
         udp_sized=work["kind"] == "udp" and "size" in work,
+        udp_ecn=work.get("ecn"),
     )
 
 
@@ -157,6 +178,8 @@ def _faults(resolved: Table) -> Iterator[str]:
         damaged_bits=any("ber" in wire for wire in wires),
         ends=any("stop" in wire for wire in wires),
         slow_ends=any("stop" in receiver for receiver in slow),
+        pause_storm=any(storm["quanta"] for storm in resolved.get("pause_storm", [])),
+        xon_storm=any(not storm["quanta"] for storm in resolved.get("pause_storm", [])),
         reroutes=failures and resolved["routing"].get("convergence", "10 ms") in {"0 s", "30 us"},
     )
 

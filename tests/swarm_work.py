@@ -48,6 +48,7 @@ def udp(rng: random.Random, mtu: str) -> Table:
     payload = 500 if mtu.startswith("576") else rng.choice([100, 1472])
     stream: Table = {"kind": "udp", "rate": f"{rng.choice([10, 400, 3000])} Mbps", "datagram": f"{payload} B"}
     stream |= {"stop": rng.choice(["500 us", "3 ms"]), "priority": rng.choice([0, 0, 0, 5])}
+    stream |= {"ecn": True} if rng.random() < 0.3 else {}
     if rng.random() < 0.5:
         stream["size"] = "60 KB"
     if rng.random() < 0.3:

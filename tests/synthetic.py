@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import polars as pl
+from pauseframe import _core
 
 SCHEMAS = {
     "flows": {
@@ -56,6 +57,7 @@ SCHEMAS = {
         "drops_buffer_full": pl.UInt64,
         "drops_headroom_exceeded": pl.UInt64,
         "drops_not_ect": pl.UInt64,
+        "drops_headroom_pool": pl.UInt64,
         "drops_link_down": pl.UInt64,
         "drops_corrupted": pl.UInt64,
         "drops_watchdog": pl.UInt64,
@@ -161,6 +163,7 @@ def port_row(rng, node, number, tier, lossless):
         "drops_buffer_full": 0 if lossless else int(rng.random() * 50 * use),
         "drops_headroom_exceeded": 0,
         "drops_not_ect": 0,
+        "drops_headroom_pool": 0,
         "drops_link_down": 0,
         "drops_corrupted": 0,
         "drops_watchdog": 0,
@@ -215,7 +218,7 @@ def statistics(values):
 def summary_of(frames, *, name, seed, status, warnings=()):
     flows, queries, ports = frames["flows"], frames["queries"], frames["ports"]
     slowdown = statistics(flows["slowdown"].drop_nulls())
-    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "link_down", "corrupted", "watchdog")
+    reasons = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "link_down", "corrupted", "watchdog")
     drops = {reason: int(ports[f"drops_{reason}"].sum()) for reason in reasons}
     return {
         "name": name,
@@ -238,9 +241,14 @@ def summary_of(frames, *, name, seed, status, warnings=()):
         "ecn_marks": int(ports["ecn_marks"].sum()),
         "watchdog_storms": 0,
         "syn_drops_not_ect": 0,
+        "threads": 1,
+        "cnms": 0,
+        "datagrams_sent": 0,
+        "datagrams_lost": 0,
         "fullest_switch": "edge0" if len(ports) else None,
         "switch_held_max_bytes": int(ports["backlog_max_bytes"].max() or 0),
         "nic_queue": "per_destination",
+        "series_full_at_s": None,
         "deadlocks": 0,
         "pfc_pauses": int(ports["pauses_received"].sum()),
         "retransmits": int(flows["retransmits"].sum()),
@@ -266,12 +274,25 @@ def make_frames(*, seed=1, flows=2000, queries=300, ports=True, samples=0, slow=
     return {name: pl.DataFrame(list(rows[name]), schema=schema) for name, schema in SCHEMAS.items()}
 
 
+def whole(table, frame):
+    """The table with the columns that nothing here looks at."""
+    kinds = {"uint32": pl.UInt32, "uint64": pl.UInt64, "float64": pl.Float64, "dictionary(string)": pl.Categorical}
+    missing = []
+    for column in _core.columns():
+        if (column["page"], column["table"]) == ("results", table) and column["name"] not in frame.columns:
+            kind, _, null = column["type"].partition(", ")
+            value = None if null else "" if kind == "dictionary(string)" else 0
+            missing.append(pl.lit(value).cast(kinds[kind]).alias(column["name"]))
+    return frame.with_columns(missing)
+
+
 def write_folder(folder: Path, frames, *, name="incast", seed=1, status="complete", warnings=(), preset="dctcp"):
     folder.mkdir(parents=True)
     for table, frame in frames.items():
-        frame.write_parquet(folder / f"{table}.parquet")
+        whole(table, frame).write_parquet(folder / f"{table}.parquet")
     summary = summary_of(frames, name=name, seed=seed, status=status, warnings=warnings)
     manifest = {key: summary[key] for key in ("version", "name", "seed", "fingerprint", "status")}
+    manifest["program"] = "pauseframe"
     (folder / "manifest.json").write_text(json.dumps(manifest | {"summary": summary}))
     (folder / "scenario.resolved.toml").write_text(
         f'name = "{name}"\nseed = {seed}\n\n[topology]\nkind = "fat_tree"\nk = 6\n\n[transport]\npreset = "{preset}"\n'

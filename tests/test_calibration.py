@@ -3,6 +3,7 @@
 The scenarios without jitter, which need one run each, and of the others the quickest. From the committed digest alone.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -81,3 +82,36 @@ def test_bands():
     assert band("response p95") == band("marked fraction") == Band(0.15)
     assert not Band(0.05).holds(106.0, 100.0)
     assert Band(0.05, 1.0).holds(4.0, 3.0)
+
+
+def test_the_package_says_what_the_page_says():
+    """`calibration.json`, from which `pauseframe presets` counts, and the rows of the page, scenario by scenario."""
+    package = json.loads(
+        (CALIBRATION.parent / "python" / "pauseframe" / "calibration.json").read_text(encoding="utf-8")
+    )
+    page = (CALIBRATION.parent / "docs" / "validation" / "linux.md").read_text(encoding="utf-8")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    rows = [cells for cells in lines if cells[0] in package["scenarios"]]
+    for name, scenario in package["scenarios"].items():
+        mine = [cells[-1] for cells in rows if cells[0] == name]
+        assert (len(mine), mine.count("inside")) == (scenario["figures"], scenario["inside"]), name
+    total = sum(scenario["figures"] for scenario in package["scenarios"].values())
+    alone = sum(scenario["inside_reference"] for scenario in package["scenarios"].values())
+    assert len(rows) == total
+    assert f"{alone} ({alone / total:.1%}) inside those around its reference run alone" in page
+    assert package["kernel"] in page
+
+
+def test_each_row_is_counted_for_the_presets_of_its_scenario():
+    import evidence
+    from verdict import Row
+
+    rows = [
+        Row("e_coexist_red_drop", "drops total", reference=100, ours=100, low=100, high=100),
+        Row("e_coexist_red_drop", "queue p50", reference=100, ours=60, low=60, high=60, others=(60, 60)),
+        Row("f_incast_cubic_rto5ms", "timeouts 4 x 2000 B", reference=9, ours=0, low=0, high=0),
+    ]
+    found = evidence.evidence(rows)["scenarios"]
+    both = {"presets": ["cubic", "dctcp"], "figures": 2, "inside": 2, "inside_reference": 1}
+    assert found["e_coexist_red_drop"] == both
+    assert found["f_incast_cubic_rto5ms"] == {"presets": ["cubic"], "figures": 1, "inside": 0, "inside_reference": 0}

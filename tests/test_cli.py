@@ -152,6 +152,7 @@ def test_one_preset_with_its_sources():
     of_stack = json.loads(cli("presets", "dctcp", "--stack", "linux", "--json").stdout)
     assert any(row["origin"] == "stack linux" for row in of_stack)
     assert "RFC" in cli("presets", "dctcp", "--stack", "linux").stdout
+    assert json.loads(cli("presets", "dctcp", "--json").stdout) == of_stack, "Linux is its own stack"
     for wrong in (["presets", "bolt"], ["presets", "--stack", "linux"], ["show"]):
         assert cli(*wrong).returncode == 2
 
@@ -160,9 +161,27 @@ def test_presets_and_options():
     text = cli("presets").stdout
     for name in ("newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt"):
         assert name in text
-    assert json.loads(cli("presets", "--json").stdout) == pf.presets()
+    rows = json.loads(cli("presets", "--json").stdout)
+    assert {name: row["values"] for name, row in rows.items()} == pf.presets()
     assert "switch.pfc.xoff" in cli("options", "xoff").stdout
     assert len(json.loads(cli("options", "--json").stdout)) == len(pf.options())
+
+
+def test_presets_say_what_vouches_for_them():
+    """The stack, the kernel, and the figures beside it; what no kernel has is said too."""
+    rows = json.loads(cli("presets", "--json").stdout)
+    assert {name for name, row in rows.items() if row["stack"] != "linux"} == {"pfabric"}
+    assert {name for name, row in rows.items() if row["calibration"] is None} == {"tcp_dcb", "tcp_bolt", "pfabric"}
+    dctcp = rows["dctcp"]["calibration"]
+    assert dctcp == rows["dctcp_plus"]["calibration"], "the same transport on Linux"
+    assert dctcp["kernel"].startswith("Linux 6.1")
+    assert dctcp["figures"] == sum(row["figures"] for row in dctcp["scenarios"].values()) > 80
+    assert set(rows["vegas"]["calibration"]["scenarios"]) == {"a_single_vegas"}
+    text = cli("presets").stdout
+    assert f"{dctcp['kernel']}: {dctcp['inside']} of {dctcp['figures']} figures" in text
+    assert "a_single_vegas (13 of 13)" in cli("presets", "vegas").stdout
+    for unknown in (["tcp_bolt"], ["vegas", "--stack", "none"]):
+        assert "no figure beside a real kernel vouches for it" in cli("presets", *unknown).stdout
 
 
 def test_validate(scenario_file, tmp_path):

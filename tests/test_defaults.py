@@ -8,7 +8,9 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 
-MARKING = Path(__file__).parent.parent / "docs" / "models" / "marking.md"
+DOCS = Path(__file__).parent.parent / "docs"
+MARKING = DOCS / "models" / "marking.md"
+SWEEP = DOCS / "how-to" / "sweep-on-a-laptop.md"
 
 
 def test_dropped_syns_are_counted_and_said():
@@ -23,6 +25,37 @@ def test_dropped_syns_are_counted_and_said():
     assert warning.startswith(f"transport.ect_on_syn: {dropped} SYNs")
     capable = pf.run(text, set={"transport.ect_on_syn": True})
     assert (capable.summary["syn_drops_not_ect"], capable.summary["drops"], capable.summary["warnings"]) == (0, 0, [])
+
+
+def test_syns_of_the_default_host_pass_markers():
+    """The sweep of the how-to: a SYN that a marker drops made a p99 of one second for DCTCP, and TCP-Bolt look good."""
+    (text,) = re.findall(r"^```toml file=load.toml\n(.*?)^```", SWEEP.read_text(encoding="utf-8"), re.M | re.S)
+    text = text.partition("[sweep]")[0]
+    settings = {"transport.preset": "dctcp", "workload.0.arrivals.load": 0.8}
+    run = pf.run(text, set=settings)
+    assert run.summary["syn_drops_not_ect"] == 0
+    p99 = run.summary["fct_us"]["p99"]
+    assert p99 is not None
+    assert p99 < 100_000
+    without = pf.run(text, set=settings | {"transport.ect_on_syn": False})
+    assert without.summary["syn_drops_not_ect"] > 0
+    p99 = without.summary["fct_us"]["p99"]
+    assert p99 is not None
+    assert p99 > 1_000_000
+
+
+@pytest.mark.parametrize("preset", ["tcp_bolt", "tcp_dcb"])
+def test_bolt_starts_at_line_rate_on_the_default_stack(preset):
+    """Linux's first window of 64 KB would cut the start short: a path of 500 KB, alone, in one train."""
+    text = """
+    topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "100 us" } }
+    workload = [{ kind = "flows", flows = [{ src = "host0", dst = "host1", size = "400 KB" }] }]
+    """
+    settings = {"transport.preset": preset, "host.tx_jitter": "0 s"}
+    (row,) = pf.run(text, set=settings).flows.rows()
+    assert row["slowdown"] == pytest.approx(1.0, abs=1e-9)
+    (slow,) = pf.run(text, set=settings | {"transport.receive_buffer": "linux"}).flows.rows()
+    assert slow["slowdown"] > 1.5
 
 
 def test_a_shared_buffer_without_anything_to_share_is_refused():

@@ -11,10 +11,12 @@ import pauseframe as pf
 import pytest
 from pauseframe.deploy import DeployError, Settings, read_plan, rollout, write_deployment
 from pauseframe.deploy.inventory import read_inventory
+from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES
 from pauseframe.devices.files import DeviceFileError
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint import lint
 from pauseframe.lint.export import export
+from pauseframe.lint.yang import validate
 from test_fabrics import cli
 
 PLANS = {
@@ -121,8 +123,10 @@ def test_rows_that_nobody_may_use_are_left_out(tmp_path):
 def test_both_forms_of_static_rows_are_the_same(tmp_path):
     plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
     write_deployment(plan, tmp_path / "out", Settings())
+    write_deployment(plan, tmp_path / "next", Settings(sonic_release="next"))
+    assert lint([tmp_path / "next"]).findings == []
     for folder in (tmp_path / "out" / "switches").iterdir():
-        new = json.loads((folder / "static-l2.json").read_text())["FDB"]
+        new = json.loads((tmp_path / "next" / "switches" / folder.name / "static-l2.json").read_text())["FDB"]
         old = json.loads((folder / "fdb.json").read_text())
         as_new = {}
         for item in old:
@@ -131,9 +135,86 @@ def test_both_forms_of_static_rows_are_the_same(tmp_path):
             _, vlan, mac = key.split(":")
             as_new[f"{vlan}|{mac.replace('-', ':')}"] = {"port": row["port"]}
         assert as_new == new
-    # Without the newer file the rows are still there, by swssconfig's.
-    (folder / "static-l2.json").unlink()
     assert len(read_fabric([tmp_path / "out"]).fabric.switches[folder.name].fdb) == len(old)
+    # Without what turns learning and flooding off, the linter says so.
+    (folder / "no-flooding.json").unlink()
+    assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF062", folder.name)}
+
+
+PORT_MODEL = """module sonic-port { yang-version 1.1; namespace "urn:port"; prefix p;
+  container sonic-port {
+  container PORT { list PORT_LIST { key "name"; leaf name { type string; }
+    leaf lanes { mandatory true; type string { length "1..128"; } } leaf speed { mandatory true; type uint32; }
+    leaf mtu { type uint16; } leaf admin_status { type string; } } } } }"""
+VLAN_MODEL = """module sonic-vlan { yang-version 1.1; namespace "urn:vlan"; prefix v;
+  container sonic-vlan {
+  container VLAN { list VLAN_LIST { key "name"; leaf name { type string; }
+    leaf vlanid { type uint16; } leaf description { type string; } } } } }"""
+"""The constraints of SONiC's models that matter here: mandatory lanes, no mac_learning."""
+
+
+def models(folder):
+    """Folders with the models of a release, by its name: PAUSEFRAME_SONIC_YANG/RELEASE if that is set, else our own.
+
+    SONiC's models are not part of this repository. To test with them, copy src/sonic-yang-models/yang-models of a
+    branch of sonic-buildimage there, with the rendered templates of yang-templates.
+    """
+    home = os.environ.get("PAUSEFRAME_SONIC_YANG")
+    if home:
+        return {path.name: path for path in sorted(Path(home).iterdir()) if path.name in SONIC_RELEASES}
+    for name, text in (("sonic-port", PORT_MODEL), ("sonic-vlan", VLAN_MODEL)):
+        (folder / f"{name}.yang").write_text(text)
+    return {NEWEST_RELEASE: folder}
+
+
+@pytest.mark.skipif(shutil.which("yanglint") is None, reason="needs yanglint (Debian: libyang2-tools)")
+def test_files_are_valid_under_the_models_of_the_release(tmp_path):
+    plan = planned(tmp_path / "plan", PLANS["leaf-spine"][0], "up_down", 1, 2)
+    (tmp_path / "models").mkdir()
+    found = models(tmp_path / "models")
+    assert found
+    for release, folder in found.items():
+        write_deployment(plan, tmp_path / release, Settings(sonic_release=release))
+        lines, failed = validate(folder, read_fabric([tmp_path / release / "switches"]))
+        assert not failed, lines
+        assert len(lines) == 6, lines
+        # The form that is under review is not valid under any of them.
+        if release == list(found)[-1]:
+            write_deployment(plan, tmp_path / "next", Settings(sonic_release="next"))
+            lines, failed = validate(folder, read_fabric([tmp_path / "next" / "switches"]))
+            assert failed
+            assert any("mac_learning" in line for line in lines)
+
+
+def test_lanes_come_from_the_inventory(tmp_path):
+    plan = planned(tmp_path / "plan", "star:hosts=2", "up_down", 1, 1)
+    switch = read_plan(plan, Settings()).switches[0]
+    done = cli("deploy", plan, "-o", tmp_path / "none", "--json")
+    assert any("lanes of switch ports are placeholders" in note for note in json.loads(done.stdout)["notes"])
+    own = tmp_path / "collected" / switch / "config_db.json"
+    own.parent.mkdir(parents=True)
+    ports = {"Ethernet0": {"lanes": "65,66,67,68", "speed": "100000"}}
+    own.write_text(json.dumps({"PORT": ports}))
+    done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", own.parent.parent)
+    assert done.returncode == 2
+    assert f"1 ports have no lanes, such as {switch}:Ethernet4: add the config_db.json of each switch" in done.stderr
+    (tmp_path / "own.csv").write_text(f'device,port,name,lanes\n{switch},eth2,Ethernet4,"69 70"\n')
+    inventory = ["--inventory", own.parent.parent, "--inventory", tmp_path / "own.csv"]
+    done = cli("deploy", plan, "-o", tmp_path / "out", *inventory)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "out" / "switches" / switch / "config_db.json").read_text())["PORT"]
+    assert {name: row["lanes"] for name, row in rows.items()} == {"Ethernet0": "65,66,67,68", "Ethernet4": "69,70"}
+    done = cli("deploy", plan, "-o", tmp_path / "no", "--sonic-release", "201911")
+    assert done.returncode == 2
+    assert "'201911' is not one of 202311" in done.stderr
+
+
+def own_tables(folder, ports):
+    """A config_db.json with the lanes of each switch's ports."""
+    for device, names in ports.items():
+        (folder / device).mkdir(parents=True, exist_ok=True)
+        rows = {name: {"lanes": str(number)} for number, name in enumerate(names)}
+        (folder / device / "config_db.json").write_text(json.dumps({"PORT": rows}))
 
 
 def test_what_hosts_are_told(tmp_path):
@@ -172,7 +253,9 @@ def test_inventory(tmp_path):
     )
     switch = read_plan(plan, Settings()).switches[0]
     file.write_text(file.read_text().replace("switch0", switch))
-    done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", file, "--json")
+    own_tables(tmp_path / "own", {switch: ["Ethernet0", "Ethernet4", "Ethernet48"]})
+    inventory = ["--inventory", file, "--inventory", tmp_path / "own", "--sonic-release", "next"]
+    done = cli("deploy", plan, "-o", tmp_path / "out", *inventory, "--json")
     assert len(json.loads(done.stdout)["notes"]) == 1  # host2 has a placeholder
     rows = json.loads((tmp_path / "out" / "switches" / switch / "static-l2.json").read_text())["FDB"]
     assert {"Vlan100|aa:bb:cc:00:00:01", "Vlan100|aa:bb:cc:00:00:02", "Vlan100|02:00:00:00:00:03"} == set(rows)
@@ -222,7 +305,11 @@ def test_inventory_of_lldp(tmp_path):
     )
     lldp(folder, b, [("Ethernet52", spine, "etp2", None), ("Ethernet0", other, "my second port", macs[1])])
     lldp(folder, spine, [("Ethernet0", a, "etp13", None), ("Ethernet4", b, "etp14", None)])
-    done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", folder, "--json")
+    own_tables(
+        folder, {a: ["Ethernet48", "Ethernet8"], b: ["Ethernet52", "Ethernet0"], spine: ["Ethernet0", "Ethernet4"]}
+    )
+    new = ["--sonic-release", "next"]
+    done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", folder, *new, "--json")
     assert json.loads(done.stdout)["notes"] == []
     assert "nic=ens3f1\n" in (tmp_path / "out" / "hosts" / one / "setup.sh").read_text()
     assert "nic=eth1\n" in (tmp_path / "out" / "hosts" / other / "setup.sh").read_text()
@@ -239,9 +326,9 @@ def test_inventory_of_lldp(tmp_path):
     (tmp_path / "own.csv").write_text(f"device,mac,name\n{one},aa:bb:cc:00:00:99,bond0\n")
     shutil.rmtree(folder / b)
     shutil.rmtree(folder / spine)
-    done = cli(
-        "deploy", plan, "-o", tmp_path / "two", "--inventory", folder, "--inventory", tmp_path / "own.csv", "--json"
-    )
+    own_tables(folder, {b: ["Ethernet0", "Ethernet4"], spine: ["Ethernet0", "Ethernet4", "etp1"]})
+    inventory = ["--inventory", folder, "--inventory", tmp_path / "own.csv", *new]
+    done = cli("deploy", plan, "-o", tmp_path / "two", *inventory, "--json")
     notes = json.loads(done.stdout)["notes"]
     assert [("no cable for 2 links" in note, "1 hosts have placeholders" in note) for note in notes] == [
         (True, False),
@@ -262,6 +349,7 @@ def test_lldp_of_several_links_between_two_switches(tmp_path):
     folder = tmp_path / "lldp"
     lldp(folder, "a", [("Ethernet8", "b", "Ethernet4", None), ("Ethernet4", "b", "Ethernet8", None)])
     lldp(folder, "b", [("Ethernet4", "a", "Ethernet8", None), ("Ethernet8", "a", "Ethernet4", None)])
+    own_tables(folder, {device: ["Ethernet0", "Ethernet4", "Ethernet8"] for device in ("a", "b")})
     found = read_plan(plan, Settings(), read_inventory([folder]))
     assert {(str(a), str(b)) for a, b, _ in found.links} == {
         ("a:Ethernet4", "b:Ethernet8"),

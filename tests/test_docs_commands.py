@@ -16,7 +16,7 @@ from pauseframe.reproduce.command import _chosen
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CHECKOUT = ("crates", "experiments", "benchmarks")
+CHECKOUT = ("crates", "python/pauseframe/experiments", "benchmarks")
 """Folders of the checkout that pages name files in."""
 NEEDS = {
     "docs/how-to/compare-runs.md": ["docs/how-to/write-a-scenario.md"],
@@ -39,7 +39,8 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "pauseframe lint configs/ --fix": (None, "files of real switches: tests/test_lint.py has some"),
     "pauseframe lint collected/ --export back/": (None, "files of real switches: tests/test_deploy.py has some"),
     "pauseframe route check back/topology.graphml back/tables.json": (None, "what the command before would write"),
-    'pauseframe deploy plan/ --target sonic --inventory macs.csv --cable 10m --buffer "32 MB" -o rollout/': (
+    "pauseframe deploy plan/ --target sonic --inventory macs.csv --inventory configs/ "
+    '--cable 10m --buffer "32 MB" -o rollout/': (
         'pauseframe deploy plan/ --target sonic --cable 10m --buffer "32 MB" -o rollout/',
         "macs.csv is the reader's",
     ),
@@ -60,8 +61,8 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
 EXIT = {
     "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
     "pauseframe run ring.toml": 3,
-    "pauseframe run experiments/bolt/ring.scenario.toml": 3,
-    "pauseframe run experiments/bolt/ring_of_three.scenario.toml": 3,
+    "pauseframe run python/pauseframe/experiments/bolt/ring.scenario.toml": 3,
+    "pauseframe run python/pauseframe/experiments/bolt/ring_of_three.scenario.toml": 3,
 }
 """What the pages say of commands that do not end with 0."""
 PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"
@@ -135,6 +136,7 @@ def test_commands(page, shell, capsys):
             (shell.folder / name).write_text(body, encoding="utf-8")
     for name in CHECKOUT:
         if re.search(rf"\b{name}/", text):
+            (shell.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (shell.folder / name).symlink_to(ROOT / name)
     for command in commands(text):
         instead, why = replacement(command)
@@ -152,7 +154,7 @@ def replacement(command: str) -> tuple[str | None, str]:
         return INSTEAD[command]
     if command.startswith("pauseframe reproduce") and "--list" not in command:
         names = re.sub(r" --(full|quick|out \S+)", "", command).split()[2:]
-        assert _chosen(names, ROOT / "experiments"), names
+        assert _chosen(names, ROOT / "python/pauseframe/experiments"), names
         return None, LONG
     if command.startswith("tshark") and not any(
         (Path(folder) / "tshark").exists() for folder in os.environ["PATH"].split(os.pathsep)

@@ -10,7 +10,7 @@ from pauseframe._text import nearest
 from test_cli import cli
 from test_sweep import SWEEP, TINY
 
-EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+EXPERIMENTS = Path(__file__).parent.parent / "python/pauseframe/experiments"
 
 
 @pytest.fixture

@@ -66,8 +66,8 @@ def test_what_is_no_topology_or_no_table_ends_with_what_to_do(tmp_path):
         (tmp_path / name).write_text(text)
     fabric = "ring:switches=4,hosts_per_switch=1"
     for command, expected in {
-        ("plan", "empty.graphml", "-o", "out"): "the file is empty: export the topology anew, or name another file",
-        ("plan", "empty.json", "-o", "out"): "the file is empty: export the topology anew, or name another file",
+        ("plan", "empty.graphml", "-o", "out"): "the file is empty: export the topology again, or name another file",
+        ("plan", "empty.json", "-o", "out"): "the file is empty: export the topology again, or name another file",
         ("plan", "bare.json", "-o", "out"): "give every switch some (--hosts-per-switch 4",
         ("plan", "hosts.json", "-o", "out"): "hosts back to back need no tables",
         ("plan", "fabric.xyz", "-o", "out"): "name one of graphml .graphml",
@@ -312,6 +312,38 @@ def test_interrupting_a_plan_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_interrupting_a_search_once_writes_its_plan(tmp_path, monkeypatch):
+    once = iter([signal.SIGINT])
+    seen = []
+
+    class PressesOnce(PressesCtrlC):
+        def __call__(self, info):
+            seen.append(info["best"])
+            for number in once:
+                signal.raise_signal(number)
+
+    monkeypatch.setattr("pauseframe.progress.stage_display", lambda name: PressesOnce())
+    fabric = "jellyfish:switches=100,network_ports=3,hosts_per_switch=1"
+    options = ("--effort", "best", "--budget", 600)
+    done = cli("route", "plan", fabric, *options, "-o", tmp_path / "plan")
+    plan = json.loads((tmp_path / "plan/plan.json").read_text())
+    assert (done.returncode, plan["budget_s"], plan["report"]["can_deadlock"]) == (130, 600, False)
+    assert f"--steps {plan['steps']}" in done.stdout
+    again = cli("route", "plan", fabric, *options, "--steps", plan["steps"], "-q", "-o", tmp_path / "again")
+    assert again.returncode == 0
+    assert (tmp_path / "again/tables.csv").read_text() == (tmp_path / "plan/tables.csv").read_text()
+
+
+@pytest.mark.parametrize("engine", ["up_down", "edst", "lash"])
+def test_a_budget_is_for_searches_only(engine):
+    fabric = pf.load_topology("ring:switches=5,hosts_per_switch=1")
+    for settings in ({"budget": 1.0}, {"steps": 1000}):
+        with pytest.raises(pf.FabricError, match=f'"{engine}" has no setting "{next(iter(settings))}"'):
+            pf.plan_routes(fabric, engine, **settings)
+    with pytest.raises(pf.FabricError, match="a budget of -1 s is not possible"):
+        pf.plan_routes(fabric, budget=-1)
+
+
 def test_progress_is_shown_and_its_errors_come_through():
     fabric = pf.load_topology("jellyfish:switches=300,ports=32,hosts_per_switch=8")
     seen: list[StageProgress] = []
@@ -411,7 +443,7 @@ def test_help_has_examples():
 def test_fig14_is_judged(tmp_path):
     experiments = tmp_path / "experiments"
     (experiments / "bolt").mkdir(parents=True)
-    shipped = Path(__file__).parents[1] / "experiments" / "bolt"
+    shipped = Path(__file__).parents[1] / "python/pauseframe/experiments" / "bolt"
     small = (shipped / "fig14.toml").read_text().replace("pauseframe.reproduce.fig14:points", "small_fig14:points")
     (experiments / "bolt" / "fig14.toml").write_text(small)
     (experiments / "bolt" / "paper.toml").write_text((shipped / "paper.toml").read_text())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "judd"
+FOLDER = Path(__file__).parents[1] / "python/pauseframe/experiments" / "judd"
 SCENARIOS = sorted(FOLDER.glob("*.scenario.toml"))
 TRANSPORT = ("stack", "rack", "tlp", "sack_compression", "prr", "timer_wheel", "receive_buffer_max")
 

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-WATCH = ROOT / ".ci" / "test-limit.py"
+WATCH = ROOT / "tools" / "limit_test_time.py"
 
 
 def watched(limit, script):
@@ -94,6 +94,6 @@ def test_the_limits_are_on():
     config = (ROOT / "pyproject.toml").read_text()
     assert "\ntimeout = 300\n" in config
     assert "\nfaulthandler_exit_on_timeout = true\n" in config
-    assert "test-limit.py', '300'" in (ROOT / "Makefile").read_text()
+    assert "limit_test_time.py', '300'" in (ROOT / "Makefile").read_text()
     for command in ("make test", "make check"):
         assert f"\n{command}\n" in (ROOT / ".ci" / "run").read_text()

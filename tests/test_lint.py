@@ -378,6 +378,92 @@ def test_every_rule_has_its_page():
     assert all(f"[{code}]({code}.md)" in listed for code in rules())
 
 
+LOSSLESS = {
+    "DEVICE_METADATA": {"localhost": {"hostname": "sw"}},
+    "PORT": PORTS,
+    "CABLE_LENGTH": {"AZURE": dict.fromkeys(PORTS, "40m")},
+    "BUFFER_POOL": {
+        "in": {"type": "ingress", "mode": "dynamic", "size": "30000000"},
+        "out": {"type": "egress", "mode": "dynamic", "size": "30000000"},
+    },
+    "BUFFER_PROFILE": {
+        "pg_lossless_100000_40m_profile": {"pool": "in", "size": "400000", "xoff": "300000", "dynamic_th": "0"},
+        "lossless": {"pool": "out", "size": "0", "dynamic_th": "7"},
+        "lossy": {"pool": "out", "size": "0", "dynamic_th": "3"},
+    },
+    "BUFFER_PG": {f"{port}|3-4": {"profile": "pg_lossless_100000_40m_profile"} for port in PORTS},
+    "BUFFER_QUEUE": {f"{p}|{q}": {"profile": n} for p in PORTS for q, n in (("0-2", "lossy"), ("3-4", "lossless"))},
+    "PORT_QOS_MAP": {port: {"pfc_enable": "3,4"} for port in PORTS},
+}
+
+
+def lossless(tmp_path, **changes):
+    """Findings of a lossless switch with other rows: TABLE={key: row}, None deletes."""
+    tables = json.loads(json.dumps(LOSSLESS))
+    for table, rows in changes.items():
+        for key, row in rows.items():
+            tables.setdefault(table, {})
+            if row is None:
+                del tables[table][key]
+            else:
+                tables[table][key] = tables[table].get(key, {}) | row
+    return lint([save(tmp_path, "sw.json", tables)]).findings
+
+
+def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
+    assert lossless(tmp_path) == []
+    found = lossless(tmp_path, BUFFER_PG={"Ethernet4|3-4": None})
+    assert {(f.code, f.place.key) for f in found} == {("PF011", "Ethernet4|3"), ("PF011", "Ethernet4|4")}
+    assert "has no row in BUFFER_PG, as Ethernet0 has" in found[0].message
+    found = lossless(tmp_path, BUFFER_QUEUE={"Ethernet4|3-4": None})
+    assert {(f.code, f.place.key) for f in found} == {("PF015", "Ethernet4|3"), ("PF015", "Ethernet4|4")}
+
+
+@pytest.mark.parametrize(
+    ("trims", "trimming", "messages"),
+    [
+        ("lossy", {"size": "128", "dscp_value": "48", "queue_index": "6"}, []),
+        ("lossy", None, ["there is no row GLOBAL in SWITCH_TRIMMING: packets are dropped"]),
+        ("lossy", {"dscp_value": "48", "queue_index": "6"}, ["it has no size: packets are dropped"]),
+        ("lossy", {"size": "128", "queue_index": "3"}, ["trimmed packets go to queue 3, which is lossless"]),
+        ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"] * 4),
+    ],
+)
+def test_trimming(tmp_path, trims, trimming, messages):
+    changes = {"BUFFER_PROFILE": {trims: {"packet_discard_action": "trim"}}}
+    found = lossless(tmp_path, **changes, **({"SWITCH_TRIMMING": {"GLOBAL": trimming}} if trimming else {}))
+    assert [f.code for f in found] == ["PF018"] * len(messages)
+    assert [f.message[-len(message) :] for f, message in zip(found, messages, strict=True)] == messages
+
+
+def test_a_blank_number_is_no_number(tmp_path):
+    wred = {"green_min_threshold": "", "green_max_threshold": "2097152"}
+    found = lossless(tmp_path, WRED_PROFILE={"w": wred})
+    assert [(f.code, f.message) for f in found] == [
+        ("PF001", "green_min_threshold is empty: it can be a whole number from 0 to 18446744073709551615")
+    ]
+
+
+def test_a_hint_has_the_same_meaning(tmp_path):
+    names = {"green_ecn_min_threshold": "1", "green_min_treshold": "1", "wred_green_enabled": "true"}
+    found = {f.place.field: f.instead for f in lossless(tmp_path, WRED_PROFILE={"w": names}) if f.code == "PF004"}
+    assert found == {
+        "green_ecn_min_threshold": "remove it, or check which SONiC release reads it",
+        "green_min_treshold": "did you mean green_min_threshold?",
+        "wred_green_enabled": "did you mean wred_green_enable?",
+    }
+
+
+def test_a_key_that_stands_twice(tmp_path):
+    file = tmp_path / "sw.json"
+    text = json.dumps({"PORT": PORTS})
+    file.write_text(text.replace('"PORT": {', '"PORT": {"Ethernet4": {"speed": "25000", "lanes": "2"}, '))
+    found = lint([file]).findings
+    assert [(f.code, f.message) for f in found] == [
+        ("PF005", "Ethernet4 stands twice in one object: only the last counts")
+    ]
+
+
 MODEL = """module sonic-scheduler {
   yang-version 1.1; namespace "urn:test"; prefix s;
   import ietf-inet-types { prefix inet; }

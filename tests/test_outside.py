@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pauseframe as pf
 import polars as pl
@@ -120,10 +121,25 @@ def interrupted_by(timer_s: float, work: Callable[[], object]) -> object:
         timer.join()
 
 
-def test_ctrl_c_ends_a_plan() -> None:
+def test_ctrl_c_ends_a_search_and_keeps_its_plan() -> None:
+    fabric = pf.load_topology("jellyfish:switches=100,network_ports=3,hosts_per_switch=1")
+
+    def plan(**settings: Any) -> _core.Routes:
+        return _core.plan_routes(fabric, "order_pair", effort="best", budget=600, **settings)
+
+    routes = interrupted_by(0.3, plan)
+    assert isinstance(routes, _core.Routes)
+    assert routes.interrupted
+    assert routes.check()["clean"]
+    assert any(f"--steps {routes.steps}" in note for note in routes.notes)
+    again = plan(steps=routes.steps)
+    assert (again.steps, again.write("csv")) == (routes.steps, routes.write("csv"))
+
+
+def test_a_second_ctrl_c_ends_a_plan() -> None:
     fabric = pf.load_topology("jellyfish:switches=900,network_ports=16,hosts_per_switch=1")
     with pytest.raises(KeyboardInterrupt):
-        interrupted_by(0.3, lambda: _core.plan_routes(fabric, "order_pair", vlans=64))
+        interrupted_by(0.3, lambda: interrupted_by(0.6, lambda: _core.plan_routes(fabric, "order_pair", vlans=64)))
 
 
 def test_ctrl_c_ends_an_import(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_an_order_that_one_of_five_other_seeds_may_turn_round_is_at_the_edge(val
 
 def test_the_flags_at_the_edge_are_those_of_the_judge():
     """They are kept in verdicts.json; who changes the judge works them out anew."""
-    known = expected.read(ROOT / "experiments")
+    known = expected.read(ROOT / "python/pauseframe/experiments")
     claims = {claim.id: claim for experiment in find_experiments() for claim in experiment.spec.claims}
     for identifier, sizes in known.items():
         for size, entry in sizes.items():
@@ -489,7 +489,7 @@ def test_a_scan_judges_all_claims_at_every_setting(folder):
 @pytest.fixture(scope="module")
 def planned():
     """The runs of every experiment of the checkout at its reduced size, one seed; the papers' size resolves too."""
-    experiments = [one for one in find_experiments(ROOT / "experiments") if not one.spec.function]
+    experiments = [one for one in find_experiments(ROOT / "python/pauseframe/experiments") if not one.spec.function]
     assert all(plan(one, "full", [1]) for one in experiments if not one.scored)
     return [cell for one in experiments for cell in plan(one, "quick", [1])]
 
@@ -551,13 +551,31 @@ def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
         assert {key for key in keys if not DECIDES_NOTHING.fullmatch(key)} == named[paper], paper
 
 
+def test_a_constant_delayed_ack_is_shorter_than_the_timeout(planned):
+    """Else a lone segment is sent again before its ACK: FreeBSD's 100 ms slowed IS of cee 1,074 times."""
+    unit = {"s": 1e6, "ms": 1e3, "us": 1.0}
+
+    def us(text):
+        value, name = text.split()
+        return float(value) * unit[name]
+
+    for text in {cell.run.toml for cell in planned}:
+        scenario = tomllib.loads(text)
+        for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
+            if transport["delayed_ack_form"] != "fixed" or transport["delayed_ack_segments"] == 1:
+                continue
+            slop = us(transport["rto_slop"]) if transport["rto_form"] == "freebsd" else 0
+            assert us(transport["delayed_ack_timeout"]) < max(us(transport["rto_min"]), slop), scenario["name"]
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """Where all experiments keep their runs: some of them share a few."""
     return tmp_path_factory.mktemp("reproduce")
 
 
-@pytest.mark.parametrize("name", [one.id for one in find_experiments(ROOT / "experiments") if one.spec.claims])
+@pytest.mark.papers
+@pytest.mark.parametrize("name", [one.id for one in find_experiments() if one.spec.claims])
 def test_the_verdicts_of_the_papers(name, store):
     """Every experiment at its reduced size, one seed of those that are known. A changed verdict fails, with the numbers
     then and now; if it is meant, `pauseframe reproduce NAME --record` puts it down."""
@@ -565,9 +583,10 @@ def test_the_verdicts_of_the_papers(name, store):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.papers
 def test_pitfalls_show_what_comes_out(store):
     """The page and its figures are those that `make pitfalls` would write now."""
-    pitfalls = runpy.run_path(str(ROOT / ".ci" / "pitfalls.py"))
+    pitfalls = runpy.run_path(str(ROOT / "tools" / "pitfalls.py"))
     page = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
     assert page == pitfalls["text"]()
     for outcome in pitfalls["outcomes"](store):
@@ -580,7 +599,7 @@ def test_pitfalls_show_what_comes_out(store):
 
 def test_the_recount_is_that_of_the_verdicts():
     """The page and README's line are those that `make recount` would write now."""
-    recount = runpy.run_path(str(ROOT / ".ci" / "recount.py"))
+    recount = runpy.run_path(str(ROOT / "tools" / "recount.py"))
     claims = recount["judged"]()
     assert (ROOT / "docs" / "validation" / "papers.md").read_text(encoding="utf-8") == recount["page"](claims)
     assert recount["readme_line"](claims) in (ROOT / "README.md").read_text(encoding="utf-8")
@@ -588,7 +607,7 @@ def test_the_recount_is_that_of_the_verdicts():
 
 def test_switches_are_of_claims_that_there_are():
     """What was measured by switching a key is still in the list, and its row says what it shows."""
-    tool = runpy.run_path(str(ROOT / ".ci" / "switches.py"))
+    tool = runpy.run_path(str(ROOT / "tools" / "switches.py"))
     listed = tool["switches"]()
     assert tool["kept"]().keys() == {one.key for one in listed}
     for one in listed:
@@ -598,8 +617,8 @@ def test_switches_are_of_claims_that_there_are():
 
 
 def test_what_differs_says_why():
-    known = expected.read(ROOT / "experiments")
-    experiments = find_experiments(ROOT / "experiments")
+    known = expected.read(ROOT / "python/pauseframe/experiments")
+    experiments = find_experiments(ROOT / "python/pauseframe/experiments")
     claims = {claim.id: claim for experiment in experiments for claim in experiment.spec.claims}
     assert known.keys() == claims.keys()
     silent = [name for name, claim in claims.items() if known[name]["quick"]["verdict"] == "differs" and not claim.why]
@@ -684,6 +703,6 @@ def test_the_example_of_the_guide(tmp_path):
     bolt.mkdir()
     (bolt / "mine.toml").write_text(text)
     for name in ("paper.toml", "fat_tree.scenario.toml"):
-        (bolt / name).write_bytes((ROOT / "experiments" / "bolt" / name).read_bytes())
+        (bolt / name).write_bytes((ROOT / "python/pauseframe/experiments" / "bolt" / name).read_bytes())
     (experiment,) = find_experiments(tmp_path)
     assert len(plan(experiment, "full", [1, 2, 3, 4, 5])) == 10

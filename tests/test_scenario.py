@@ -130,7 +130,7 @@ def keys(hint, path: str):
             yield from (f"{path}.{key}" for key in further)
             if not further and field.metadata.get("plain", True):
                 yield from keys(hints[field.name], f"{path}.{field.name}".lstrip("."))
-    elif origin is not None and origin.__name__ == "Mapping":
+    elif origin is not None and origin.__name__ == "Mapping" and is_dataclass(args[1]):
         yield from keys(args[1], f"{path}.NAME")
     elif origin is not None and origin.__name__ == "Sequence" and any(map(is_dataclass, get_args(args[0]) or args)):
         element = path if path == "workload" else f"{path}[]"

@@ -161,7 +161,7 @@ def test_editors_see_what_a_key_means():
 
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / ".ci" / script), *arguments]
+    command = [sys.executable, str(ROOT / "tools" / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
@@ -172,7 +172,7 @@ def test_what_is_generated_is_up_to_date():
 
 def test_keys_are_said_once():
     """Twenty keys drawn by lot, each named in at most three files; no circle of more than five files."""
-    counted = run("count-keys.py")
+    counted = run("count_keys.py")
     assert counted.returncode == 0, counted.stdout
     rows = [line.split("  ", 1) for line in counted.stdout.splitlines() if "(seed" not in line]
     keys = {what.split(":")[0]: int(count) for count, what in rows if not what.startswith("circle")}

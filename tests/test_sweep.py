@@ -540,10 +540,20 @@ def test_damaged_records_are_not_read(tmp_path):
     (path,) = batch_files(sweep.folder / BATCHES)
     flip(path, path.stat().st_size - 1)
     sweep = pf.load_sweep(sweep.folder)
-    with pytest.raises(pf.RunError, match=r"is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*--resume"):
         sweep.flows.collect()
-    with pytest.raises(pf.RunError, match=r"is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*--resume"):
         sweep.run(1)
+
+
+def test_the_command_line_names_damaged_records(tmp_path):
+    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    (path,) = batch_files(sweep.folder / BATCHES)
+    flip(path, path.stat().st_size - 1)
+    done = cli("compare", sweep.folder)
+    assert done.returncode == 2, done.stderr
+    assert "is not what was written: pauseframe sweep --resume computes its run again" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
@@ -559,7 +569,7 @@ def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
 def test_damaged_tables_are_not_read(tmp_path):
     sweep = pf.sweep(TINY, out=tmp_path / "out", keep_runs=True)
     flip_a_byte(sweep.folder / sweep.planned[0]["path"] / "flows.parquet")
-    with pytest.raises(pf.RunError, match=r"flows\.parquet is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"flows\.parquet is not what was written.*--resume"):
         _ = pf.load_sweep(sweep.folder).flows
 
 
@@ -567,7 +577,7 @@ def test_damaged_tables_are_not_read(tmp_path):
 def test_a_damaged_list_of_runs(runs, tmp_path):
     sweep = pf.sweep(TINY, out=tmp_path / "out")
     edit_manifest(sweep.folder / "sweep.json", lambda manifest: manifest.update(runs=runs))
-    with pytest.raises(pf.RunError, match=r"sweep\.json is damaged"):
+    with pytest.raises(pf.DamagedResultsError, match=r"sweep\.json is damaged"):
         pf.sweep(TINY, out=tmp_path / "out")
 
 

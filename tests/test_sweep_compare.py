@@ -91,7 +91,7 @@ def test_unfinished_flows_are_told(done, tmp_path):
 def test_syns_that_markers_dropped_are_told(tmp_path):
     """Their flows wait for a timer of a second, which no table of FCTs explains."""
     base = 'stop = "5 ms"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
-    base += 'transport.preset = "dctcp"\nswitch.marker.k = "5 KB"\n'
+    base += 'transport.preset = "dctcp"\ntransport.ect_on_syn = false\nswitch.marker.k = "5 KB"\n'
     base += 'workload = [{ kind = "n_to_1", size = "1 MB", senders = 2 }, '
     base += '{ kind = "n_to_1", size = "1 MB", start = "1 ms" }]\n'
     lost = pf.sweep(base, seeds=2, out=tmp_path / "lost")

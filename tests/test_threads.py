@@ -85,6 +85,20 @@ def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:
     assert "only 2 switches have hosts" in _said(most)[0]
 
 
+def test_answers_at_the_exact_time_take_one_thread_and_say_what_would_take_more() -> None:
+    ring = DUMBBELL.replace('"permutation"', '"application", pattern = "all_reduce", algorithm = "ring", ranks = 4')
+    exact = pf.run(ring, threads=2, divide=True)
+    assert exact.summary["threads"] == 1
+    (said,) = _said(exact)
+    # The smallest frame of 84 bytes at 10 Gb/s and a link of 1 us, but a microsecond at most.
+    assert 'host.reaction = "1 us"' in said
+    assert _said(pf.run(ring)) == []
+    later = ring + '\nhost = { reaction = "1 us" }\n'
+    one, two = (pf.run(later, threads=count, divide=True) for count in (1, 2))
+    assert (two.summary["threads"], _said(two)) == (2, [])
+    assert one.summary["fingerprint"] == two.summary["fingerprint"] != exact.summary["fingerprint"]
+
+
 def test_an_interrupt_ends_all_threads_and_keeps_the_results(tmp_path: Path) -> None:
     file, out = tmp_path / "long.toml", tmp_path / "out"
     file.write_text(DUMBBELL.replace("100 KB", "10 TB"))

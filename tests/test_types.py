@@ -1,55 +1,17 @@
 """The dicts that the core gives have the keys and the types that `pauseframe.types` tells, no more and no less."""
 
 import importlib
-import typing
-from types import NoneType, UnionType
+from types import NoneType
 
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
 from pauseframe import _core, types
-from pauseframe._manifest import read_manifest
+from pauseframe._results_folder import open_results
+from pauseframe._typed import flaws
 from pauseframe.routing import update_routes, what_ifs, write_plan, write_update
 
 RING = "ring:switches=4,hosts_per_switch=1"
-Hint = typing.Any
-
-
-def flaws(value: object, hint: Hint, path: str = "") -> list[str]:
-    """Where a value is not what a type says."""
-    origin: Hint = typing.get_origin(hint)
-    arguments = typing.get_args(hint)
-    if typing.is_typeddict(hint):
-        return flaws_of_keys(value, hint, path)
-    if origin in {typing.Union, UnionType}:
-        found = [flaws(value, one, path) for one in arguments]
-        return [] if [] in found else found[0]
-    if origin is typing.Literal:
-        return [] if value in arguments else [f"{path}: {value!r} is not one of {arguments}"]
-    wanted: Hint = (float, int) if hint is float else (list, tuple) if origin is tuple else origin or hint
-    if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
-        return [f"{path}: {value!r} is no {hint}"]
-    parts: list[tuple[object, Hint]] = []
-    if isinstance(value, dict):
-        parts = [(item, arguments[1]) for item in value.values()]
-    elif isinstance(value, list | tuple):
-        parts = list(zip(value, arguments if origin is tuple else [arguments[0]] * len(value), strict=True))
-    return [flaw for item, one in parts for flaw in flaws(item, one, f"{path}[]")]
-
-
-def flaws_of_keys(value: object, hint: Hint, path: str) -> list[str]:
-    """A dict has all keys that must be there, and none that is not known."""
-    if not isinstance(value, dict):
-        return [f"{path}: {value!r} is no dict"]
-    names = {"Routes": _core.Routes, "Topology": _core.Topology}
-    known = typing.get_type_hints(hint, localns=names)
-    marked = typing.get_type_hints(hint, localns=names, include_extras=True)
-    optional = {key for key, one in marked.items() if typing.get_origin(one) is typing.NotRequired}
-    required = hint.__required_keys__ - optional
-    lacking = [f"{path}: lacks {key}" for key in sorted(required - set(value))]
-    extra = [f"{path}: {key} is not known" for key in sorted(set(value) - set(known))]
-    inner = [flaw for key, item in value.items() if key in known for flaw in flaws(item, known[key], f"{path}.{key}")]
-    return lacking + extra + inner
 
 
 def test_the_checker_finds_what_is_wrong():
@@ -67,7 +29,7 @@ def test_the_checker_finds_what_is_wrong():
 def test_runs(changes, tmp_path):
     run = pf.run(SCENARIO, set=changes, out=tmp_path / "out", progress=False)
     assert flaws(run.summary, types.Summary) == []
-    assert flaws(read_manifest(tmp_path / "out"), types.Manifest) == []
+    assert flaws(open_results(tmp_path / "out").manifest, types.Manifest) == []
     assert flaws(_core.resolve(SCENARIO, overrides=[("transport.preset", "tcp_bolt")]).headroom(),
                  list[types.HeadroomRow]) == []  # fmt: skip
 
@@ -84,7 +46,7 @@ def test_progress():
 def test_a_run_of_a_sweep_is_sealed(tmp_path):
     swept = pf.sweep(SCENARIO, axes={"transport.preset": ["dctcp"]}, seeds=1, out=tmp_path / "sweep", keep_runs=True)
     (row,) = swept.finished
-    manifest = read_manifest(tmp_path / "sweep" / row["path"])
+    manifest = open_results(tmp_path / "sweep" / row["path"]).manifest
     assert flaws(manifest, types.Manifest) == []
     assert "seal" in manifest
 

@@ -4,6 +4,7 @@
 """
 
 import csv
+import json
 import random
 import sys
 import tempfile
@@ -183,11 +184,102 @@ def one_update(old, routes_before, new, failed, folder, draw):
         for target in sorted(stay):
             if any((source, target, vlan) in sent_before for vlan in before.lane):
                 assert any((source, target, vlan) in sent_after for vlan in after.lane), (source, target)
-    steps = {path.name: path.read_text().splitlines()[1:] for path in made.glob("[13]-*.csv")}
-    assert {tuple(line.split(",")[:3]) for line in steps["1-add-rows.csv"]} == {
-        (switch, str(vlan), target) for switch, vlan, target in added
-    }
+    check_steps(folder / "old", made)
     return update["routes"], update["topology"]
+
+
+def host_rows(rows, wires):
+    """Rows by host: (switch, VLAN, host, port) for each host of a switch that a row names."""
+    hosts: dict[str, list[str]] = {}
+    own: dict[str, str] = {}
+    for (switch, port), host in wires.uplink.items():
+        hosts.setdefault(switch, []).append(host)
+        own[host] = port
+    found = set()
+    for switch, vlan, target, port in rows:
+        if wires.kind[target] == "host":
+            found.add((switch, int(vlan), target, port))
+        for host in hosts.get(target, ()):
+            found |= {(switch, int(vlan), host, port), (target, int(vlan), host, own[host])}
+    return found
+
+
+def check_steps(old_plan, made):
+    """The old rows with the steps carried out are the new rows; rows have the names that they have in the plans."""
+    plans, wires = [], []
+    for plan in (old_plan, made / "plan"):
+        table = Table(plan / "tables.csv")
+        plans.append({(switch, str(vlan), to, port) for (switch, vlan, to), port in table.rows.items()})
+        wires.append(Wires(pf.load_topology(plan / "topology.graphml")))
+    steps = []
+    for name in ("1-add-rows.csv", "3-remove-rows.csv"):
+        with (made / name).open(newline="") as file:
+            steps.append({tuple(row) for row in list(csv.reader(file))[1:]})
+    summary = json.loads((made / "update.json").read_text())
+    kept = {str(vlan) for vlan in summary["kept"]}
+    for step, plan, wire in ((steps[0], plans[1], wires[1]), (steps[1], plans[0], wires[0])):
+        assert {row for row in step if row[1] not in kept} == {row for row in plan if row[1] not in kept}
+        assert all(wire.kind[row[2]] == "host" for row in step if row[1] in kept)
+    before, after = (host_rows(plan, wire) for plan, wire in zip(plans, wires, strict=True))
+    added, removed = host_rows(steps[0], wires[1]), host_rows(steps[1], wires[0])
+    assert (before | added) - removed == after
+    differ = (made / "diff.csv").read_text().splitlines()[1:]
+    assert len(differ) == summary["rows_added"] + summary["rows_removed"] + summary["rows_changed"]
+    if not summary["renumbered"]:
+        assert summary["rows_changed"] == 0
+
+
+FILES = ("1-add-rows.csv", "2-senders.csv", "3-remove-rows.csv", "diff.csv", "during.csv", "update.json")
+
+
+def chain(fabric, count, seed, folder):
+    """Updates one after another, once with routes from memory and once with those of the files: the same files."""
+    draw = random.Random(seed)
+    topology = pf.load_topology(fabric)
+    routes = pf.plan_routes(topology, draw.choice(["order_pair", "up_down"]), vlans=2, seed=seed)
+    write_plan(routes, topology, folder / "0" / "plan")
+    for number in range(1, count + 1):
+        change = None
+        while change is None:
+            change = draw.choice([changed, changed, with_another_host])(topology, draw)
+        new, failed = change
+        old = folder / str(number - 1) / "plan"
+        read = pf.read_routes(str(old), pf.load_topology(old / "topology.graphml"))
+        from_files = update_routes(read, new, lanes=8, failed=failed)
+        in_memory = update_routes(routes, new, lanes=8, failed=failed)
+        made, other = folder / str(number), folder / f"{number}-memory"
+        write_update(from_files, made)
+        write_update(in_memory, other)
+        for name in (*FILES, "plan/tables.csv"):
+            assert (made / name).read_text() == (other / name).read_text(), (fabric, seed, number, name)
+        check_steps(old, made)
+        routes, topology = in_memory["routes"], in_memory["topology"]
+
+
+def with_another_host(topology, draw):
+    """`topology` with a host more, or one less: neither moves, so VLANs can keep their numbers."""
+    graph = pf.to_networkx(topology)
+    kinds = {name: kind for name, kind, _ in topology.nodes()}
+    hosts = [name for name, kind in kinds.items() if kind == "host"]
+    if draw.random() < 0.5 and len(hosts) > 4:
+        graph.remove_node(draw.choice(hosts))
+    else:
+        name = next(f"new{number}" for number in range(100) if f"new{number}" not in kinds)
+        graph.add_node(name, kind="host")
+        switch = draw.choice([switch for switch, kind in kinds.items() if kind == "switch"])
+        graph.add_edge(name, switch, rate="10 Gbps", delay="1 us")
+    return pf.from_networkx(graph), False
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_chain_of_updates_is_the_same_in_memory_and_through_files(seed, tmp_path):
+    fabric = (
+        "jellyfish:switches=12,network_ports=3,hosts_per_switch=1",
+        "jellyfish:switches=10,network_ports=4,hosts_per_switch=2",
+        "leaf_spine:leaves=4,spines=3,hosts_per_leaf=2",
+        "torus:lengths=4x4",
+    )[seed]
+    chain(fabric, 4, seed, tmp_path)
 
 
 def updates(fabric, count, seed):

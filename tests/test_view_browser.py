@@ -29,7 +29,7 @@ RING = """
 name = "ring"
 stop = "20 ms"
 topology = { kind = "ring", switches = 5, hosts_per_switch = 1 }
-transport = { preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
+transport = { stack = "none", preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
 switch = { buffer = "100 KB", marker = { kind = "step", k = "90 KB" }, pfc = { xoff = "40 KB" } }
 record = { states = true }
 [[workload]]

@@ -34,6 +34,7 @@ from pauseframe._core import (
     presets,
     read_routes,
 )
+from pauseframe._results_folder import DamagedResultsError
 from pauseframe.results import Run, load
 from pauseframe.run import run
 from pauseframe.sweep import sweep
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
+    "DamagedResultsError",
     "FabricError",
     "FlowRun",
     "InputError",

@@ -6,6 +6,7 @@ from typing import final
 from pauseframe.types import (
     FlowSummary,
     HeadroomRow,
+    PlannedUpdate,
     Problem,
     RouteReport,
     RunProgress,
@@ -14,7 +15,6 @@ from pauseframe.types import (
     Summary,
     TableUse,
     TopologyStatistics,
-    Update,
 )
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "link_headroom",
     "options",
     "plan_routes",
+    "preset_docs",
     "presets",
     "read_routes",
     "read_table",
@@ -177,6 +178,9 @@ def run(
     (`Resolved.too_large`) and `force_large` is false.
     """
 
+def term_hint(word: str, known: list[str]) -> str | None:
+    """What to say of a term of the field that is none of `known`; None for any other word."""
+
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if it is none, or damaged."""
 
@@ -208,8 +212,9 @@ def options() -> list[dict[str, str]]:
 def schema() -> str:
     """A JSON Schema (draft 2020-12) of scenario files: types, units, ranges, names, and which kind has which keys."""
 
-def explain_transport(preset: str, stack: str = "none") -> list[dict[str, str]]: ...
+def explain_transport(preset: str, stack: str | None = None) -> list[dict[str, str]]: ...
 def stacks() -> dict[str, str]: ...
+def preset_docs() -> dict[str, str]: ...
 def presets() -> dict[str, dict[str, str]]:
     """Transport presets: name to its row of values."""
 
@@ -254,7 +259,7 @@ class Topology:
     def levels(self) -> dict[str, int] | None:
         """The level of every node, hosts at 0: as named, or by distance from the hosts if that is consistent."""
     def with_single_ports(self) -> Topology:
-        """The topology with every port of a host that has several links as a host of its own, "NAME.PORT"."""
+        """The topology with every further port of a host that has several links as a host of its own, "NAME.PORT"."""
     def with_hosts(self, per_switch: int, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
         """The topology with hosts "SWITCH-host1" ... at every switch, if it has none. Raises FabricError."""
 
@@ -268,6 +273,12 @@ class Routes:
     @property
     def vlans(self) -> list[tuple[int, int]]:
         """(VLAN, its lane)."""
+    @property
+    def steps(self) -> int | None:
+        """The steps that the plan took, up to the end of the search if that was cut short; None if nobody counted."""
+    @property
+    def interrupted(self) -> bool:
+        """Whether the search was cut short."""
     def check(
         self,
         *,
@@ -304,12 +315,18 @@ def plan_routes(
     protect: str | None = None,
     groups: Sequence[Sequence[int]] | None = None,
     effort: str | None = None,
+    budget: float | None = None,
+    steps: int | None = None,
     root: str | None = None,
     seed: int = 1,
     first_vlan: int = 1,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Routes:
     """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
+
+    auto and order_pair search within `budget` seconds of one core (default 10, with effort "best" 60), proof included;
+    it is counted in steps of about a nanosecond, so the result is the same on every machine. For these the first Ctrl-C
+    ends the search and keeps the best plan so far, whose `Routes.steps` say when: `steps` ends a search there again.
 
     `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`,
     lists of link numbers that fail together. `effort` is "fast", "normal" or "best".
@@ -337,7 +354,7 @@ def update_routes(
     lanes: int | None = None,
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
-) -> Update:
+) -> PlannedUpdate:
     """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
 
     topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new),

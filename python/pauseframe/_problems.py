@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
+from pauseframe._text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,7 @@ def problem(path: str, value: str, message: str, hint: str = "") -> Problem:
 def failure(problems: Iterable[Problem]) -> _core.ScenarioError:
     """The error that has these problems."""
     listed = list(problems)
-    error = _core.ScenarioError("\n".join(map(_line, listed)))
+    error = _core.ScenarioError(printable("\n".join(map(_line, listed))))
     error.problems = listed
     return error
 

@@ -74,7 +74,7 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
         return path.read_text(encoding="utf-8"), str(path.parent), str(path)
     except UnicodeDecodeError as error:
         raise failure(
-            [problem(str(path), "", f"not UTF-8 text (byte {error.start}): is this a scenario file?")]
+            [problem(str(path), "", f"not UTF-8 text (byte {error.start}): name a scenario file (TOML)")]
         ) from None
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no such file{_neighbours(path)}") from None

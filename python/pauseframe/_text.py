@@ -17,6 +17,23 @@ if TYPE_CHECKING:
 MISSING = "–"
 
 
+def printable(text: str) -> str:
+    r"""`text` with control, invisible and reordering characters escaped; line breaks and tabs stay.
+
+    >>> printable("a\x1b[2Jb\u202e")
+    'a\\x1b[2Jb\\u202e'
+    """
+    if text.isprintable():
+        return text
+    from unicodedata import category
+
+    hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    escaped = (
+        c.encode("unicode_escape").decode("ascii") if category(c) in hidden and c not in "\n\t" else c for c in text
+    )
+    return "".join(escaped)
+
+
 def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
     """The names that somebody may have meant: those that contain what was written, else those that look most like it.
 
@@ -39,9 +56,12 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
     >>> none_of("bolt", ["dctcp", "tcp_bolt"])
     "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
     """
+    from pauseframe._core import term_hint
+
     names = list(known)
-    meant = nearest(wrong, names)
-    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+    term = term_hint(wrong, names)
+    meant = [] if term else nearest(wrong, names)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else f"; {term}" if term else ""
     return f"{wrong!r} is not one of {', '.join(names)}{hint}"
 
 
@@ -115,15 +135,15 @@ def format_rate(bits_per_second: float | None) -> str:
 def summary_rows(summary: Summary) -> list[tuple[str, str]]:
     """The lines of a run's summary that people look at first."""
     fct, slowdown, queries = summary["fct_us"], summary["slowdown"], summary["query_fct_us"]
-    rows = [
-        (
-            "flows finished",
-            f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}",
-        ),
-        ("FCT, mean", format_us(fct["mean"])),
-        ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
-        ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
-    ]
+    finished = f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}"
+    rows = [("flows finished", finished)]
+    # The connections of applications stay open and have no completion time: the table of jobs has theirs.
+    if fct["mean"] is not None or not summary["flows_finished"]:
+        rows += [
+            ("FCT, mean", format_us(fct["mean"])),
+            ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
+            ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
+        ]
     if summary["queries_total"]:
         rows += [
             ("queries finished", f"{summary['queries_finished']} of {summary['queries_total']}"),
@@ -278,6 +298,8 @@ def headroom_table(rows: list[HeadroomRow]) -> Table:
         "reaction_ns": "reaction",
         "last_frame_ns": "last frame",
         "delay_ns": "delay",
+        "jitter_back_ns": "jitter back",
+        "jitter_ns": "jitter",
         "arriving_bytes": "= arriving B",
         "crossing_bytes": "+ crossing B",
         "needed_bytes": "= needed B",
@@ -285,6 +307,8 @@ def headroom_table(rows: list[HeadroomRow]) -> Table:
         "xoff_bytes": "XOFF B",
         "xon_bytes": "XON B",
     }
+    if any(row["pool_bytes"] for row in rows):
+        names |= {"pool_bytes": "pool B", "pool_suffices_for": "suffices for"}
     for name in names.values():
         table.add_column(name, justify="right")
     for row in rows:

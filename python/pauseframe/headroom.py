@@ -136,7 +136,7 @@ def mellanox(
     share = Fraction(small_packets, 100)
     if not old:
         worst = Fraction(math.ceil(worst))
-        share = share * 64 / (share * 64 + (1 - share) * lossless_mtu)
+        share = Fraction(64) / (share * 64 + (1 - share) * lossless_mtu)
     occupancy = 1 - share + share * worst
     on_cable = 2 * metres * speed * 10**9 / LIGHT / (8 * (1024 if old else 1000))
     on_gearbox = Fraction(speed) * gearbox_ns / (8 * 1024)

@@ -109,7 +109,10 @@ class NotebookDisplay:
 
 
 class StageDisplay:
-    """A bar on stderr for computations that come in stages (`stage`, `done`, `of`; `of` is 0 where nobody knows)."""
+    """A bar on stderr for computations that come in stages (`stage`, `done`, `of`; `of` is 0 where nobody knows).
+
+    `best` is the mean detour of a planner's best routes so far.
+    """
 
     def __init__(self, name: str) -> None:
         from rich.console import Console
@@ -124,9 +127,10 @@ class StageDisplay:
     def __call__(self, info: StageProgress) -> None:
         """Moves the bar."""
         count = f" {info['done']}" if info["done"] and not info["of"] else ""
+        best = "" if info["best"] is None else f", best so far {info['best']:.2%} of detours"
         self._progress.update(
             self._task,
-            description=f"{self._name}: {info['stage']}{count}",
+            description=f"{self._name}: {info['stage']}{count}{best}",
             total=info["of"] or None,
             completed=info["done"],
         )

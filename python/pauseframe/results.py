@@ -6,13 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from pauseframe import _core
-from pauseframe._manifest import FINISHED, read_manifest
+from pauseframe._results_folder import FINISHED, open_results
 from pauseframe._table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pauseframe import _core
     from pauseframe.types import Summary
 
 TableName = Literal[
@@ -28,15 +28,6 @@ TableName = Literal[
     "ranks",
     "timeline",
 ]
-
-
-WRITTEN_WITH = {
-    "flows": "record.flows = true",
-    "ports": "record.ports = true",
-    "states": "record.states = true",
-    "timeline": "timeline = true at an application",
-}
-"""Tables that a folder has only if they were asked for."""
 
 
 class Run:
@@ -206,24 +197,17 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
 
 
 def load(folder: str | Path) -> Run:
-    """Reads a results folder. Raises FileNotFoundError if it is none, RunError if it cannot be read.
+    """Reads a results folder. Raises FileNotFoundError if it is none, DamagedResultsError if a file of it is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load("results/incast-7").flows  # doctest: +SKIP
     """
     folder = Path(folder)
-    manifest = read_manifest(folder)
+    results = open_results(folder)
     return Run(
-        manifest["summary"],
-        lambda name: _read_table(folder, name),
-        status=manifest["status"],
-        scenario_toml=(folder / "scenario.resolved.toml").read_text(encoding="utf-8"),
+        results.summary,
+        results.read,
+        status=results.manifest["status"],
+        scenario_toml=results.scenario_toml,
         folder=folder,
     )
-
-
-def _read_table(folder: Path, name: TableName) -> _core.Table:
-    path = folder / f"{name}.parquet"
-    if name in WRITTEN_WITH and not path.is_file():
-        raise _core.InputError(f"{folder} has no table {name}: a run writes it with {WRITTEN_WITH[name]}")
-    return _core.read_table(str(path))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._core import Routes, plan_routes, read_routes, update_routes
+from pauseframe._core import Routes, plan_routes, read_routes
 from pauseframe.draw import draw
 from pauseframe.types import PlanSummary
 
@@ -72,7 +72,8 @@ def write_plan(
 
     The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
     "parquet", settles it), with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
-    and `plan.json`: what was asked for (`about`), the report of the verifier, and the rows that the switches need.
+    and `plan.json`: what was asked for (`about`), the steps that the plan took, the report of the verifier, and the
+    rows that the switches need.
     Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
     """
     folder = Path(folder)
@@ -90,8 +91,9 @@ def write_plan(
         raise _core.FabricError(f"the tables were not written, since they are not right:\n{text}")
     use = routes.table_use()
     summary = PlanSummary(
-        program="pauseframe", **(about or {}), rows=use, vlans=routes.vlans, notes=routes.notes, report=report
-    )
+        program="pauseframe", **(about or {}), steps=routes.steps, rows=use, vlans=routes.vlans, notes=routes.notes,
+        report=report,
+    )  # fmt: skip
     with _whole(folder) as partial:
         rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
         kinds = [tables or ("csv" if rows <= ROWS_CSV else "parquet")] + ["json"] * json_tables
@@ -132,6 +134,23 @@ def _swap(new: Path, place: Path) -> None:
     shutil.rmtree(old)
 
 
+def update_routes(
+    routes: Routes,
+    topology: _core.Topology,
+    *,
+    lanes: int | None = None,
+    failed: bool = False,
+    progress: Callable[[StageProgress], None] | None = None,
+) -> Update:
+    """Plans tables for another topology near `routes`, which are for an old one. FabricError if there are none.
+
+    `lanes`: the most lanes, those of `routes` included (default: one more). `failed`: links that are gone are down
+    already. The plan is the same whether `routes` come from memory or from files.
+    """
+    update = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)
+    return {**update, "old": routes}
+
+
 def write_update(update: Update, folder: str | Path, *, force: bool = False) -> UpdateSummary:
     """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
 
@@ -163,17 +182,19 @@ def _write_steps(update: Update, folder: Path) -> None:
     differ: list[list[Any]] = []
     for switch, destination, was, will_be in update["changes"]:
         differ.append([switch, destination, *(was or ("", "")), *(will_be or ("", ""))])
-    for tables, rows in ((update["after"], added), (update["before"], removed)):
+    # Rows have the names of the plans that they are in. On the graph of both topologies a switch has more hosts, so
+    # that the name of a switch would stand for others than in the plan.
+    for tables, rows in ((update["routes"], added), (update["old"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
     # In a VLAN that keeps its number only rows for hosts that come or go differ: nobody sends to those.
     before, after = (
-        {tuple(row) for row in _rows(update[state]) if int(row[1]) in kept} for state in ("before", "after")
+        {row for row in _host_rows(update[state], update["union"]) if int(row[1]) in kept}
+        for state in ("before", "after")
     )
-    added += map(list, sorted(after - before))
+    # A port that changes its cable has two names on the graph of both topologies, and one in the switch.
+    added += [[*row[:3], row[3].removesuffix(" (new)")] for row in sorted(after - before)]
     removed += map(list, sorted(before - after))
     header = ["switch", "vlan", "destination", "port"]
-    # A port that changes its cable has two names on the graph of both topologies, and one in the switch.
-    added = [[*row[:3], row[3].removesuffix(" (new)")] for row in added]
     _write_csv(folder / "1-add-rows.csv", header, added)
     senders = [
         [old if old else "", new if new else "", lanes.get(new, "") if new else ""] for old, new in update["renumbered"]
@@ -191,6 +212,24 @@ def _rows(tables: Routes) -> list[list[str]]:
     """The rows of tables: switch, VLAN, destination, port."""
     lines = csv.reader(io.StringIO(tables.write("csv")))
     return [line for line in lines if len(line) == 4 and line[1] != "vlan"]
+
+
+def _host_rows(tables: Routes, topology: _core.Topology) -> set[tuple[str, str, str, str]]:
+    """The rows of tables with a row for each host where a switch stands for its hosts, their own switch's included."""
+    kinds = {name: kind for name, kind, _ in topology.nodes()}
+    ports: dict[str, dict[str, str]] = {}
+    for names, (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
+        for host, switch, port in ((a, b, names[1]), (b, a, names[0])):
+            if kinds[host] == "host":
+                ports.setdefault(switch, {})[host] = port.removeprefix(f"{switch}:")
+    found: set[tuple[str, str, str, str]] = set()
+    for switch, vlan, destination, port in _rows(tables):
+        if kinds[destination] == "host":
+            found.add((switch, vlan, destination, port))
+            continue
+        for host, own in ports[destination].items():
+            found |= {(switch, vlan, host, port), (destination, vlan, host, own)}
+    return found
 
 
 def _write_csv(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> None:

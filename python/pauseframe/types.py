@@ -37,6 +37,7 @@ class DropsByReason(TypedDict):
     buffer_full: int
     headroom_exceeded: int
     not_ect: int
+    headroom_pool: int
     link_down: int
     corrupted: int
     watchdog: int
@@ -75,6 +76,8 @@ class Summary(TypedDict):
     fullest_switch: str | None
     switch_held_max_bytes: int
     nic_queue: str
+    series_full_at_s: float | None
+    """When the series met its row limit: later samples are missing."""
     datagrams_sent: int
     datagrams_lost: int
     fct_us: CompletionTimes
@@ -101,10 +104,10 @@ class Manifest(TypedDict):
 
 
 class SealedFile(TypedDict):
-    """A file of a sealed results folder."""
+    """Size and digest of a file of a results folder."""
 
     bytes: int
-    blake2b: str
+    sha256: str
 
 
 class RunProgress(TypedDict):
@@ -125,6 +128,8 @@ class StageProgress(TypedDict):
     stage: str
     done: int
     of: int
+    best: float | None
+    """Of a planner: the mean detour of the best routes so far, as a part of the shortest."""
 
 
 class RateStatistics(TypedDict):
@@ -203,10 +208,14 @@ class HeadroomRow(TypedDict):
     reaction_ns: float
     last_frame_ns: float
     delay_ns: float
+    jitter_back_ns: float
+    jitter_ns: float
     arriving_bytes: int
     crossing_bytes: int
     needed_bytes: int
     given_bytes: int
+    pool_bytes: int
+    pool_suffices_for: int
     xoff_bytes: int
     xon_bytes: int
 
@@ -391,12 +400,15 @@ class PlanOrder(TypedDict, total=False):
     engine: str
     lanes: int | None
     seed: int
+    effort: str | None
+    budget_s: float | None
 
 
 class PlanSummary(PlanOrder):
     """`plan.json` of a plan."""
 
     program: str
+    steps: int | None
     rows: TableUse
     vlans: list[tuple[int, int]]
     notes: list[str]
@@ -407,8 +419,8 @@ RowChange = tuple[str, str, tuple[int, str] | None, tuple[int, str] | None]
 """Switch, destination, and VLAN and port before and after."""
 
 
-class Update(TypedDict):
-    """Tables for another topology near those in use (`pauseframe.update_routes`)."""
+class PlannedUpdate(TypedDict):
+    """Tables for another topology near those in use, as the core plans them."""
 
     topology: Topology
     routes: Routes
@@ -422,6 +434,13 @@ class Update(TypedDict):
     during: Routes
     after: Routes
     union: Topology
+
+
+class Update(PlannedUpdate):
+    """Tables for another topology near those in use (`pauseframe.routing.update_routes`)."""
+
+    old: Routes
+    """Those in use."""
 
 
 class Step(TypedDict):

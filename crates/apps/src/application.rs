@@ -109,6 +109,9 @@ pub struct Dependences {
     pub after_end: Vec<(u32, u32)>,
     /// Pairs (earlier, later): the later step begins when the earlier one has begun.
     pub after_start: Vec<(u32, u32)>,
+    /// Sends of any size leave at once and are complete when their last byte has left, whether or not a receive is posted.
+    /// `false`: above the eager limit a send waits for its receive, as in MPI.
+    pub asynchronous_sends: bool,
 }
 
 /// The members of a communicator.

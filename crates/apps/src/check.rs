@@ -153,9 +153,17 @@ fn has_root(kind: Kind) -> bool {
 /// Steps that need each other cannot begin: the first in the file is named.
 fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     let Some(order) = &program.order else { return Ok(()) };
-    let mut later = vec![Vec::new(); program.ops.len()];
-    let mut needs = vec![0_u32; program.ops.len()];
-    for &(from, to) in order.after_end.iter().chain(&order.after_start) {
+    match first_in_cycle(program.ops.len(), order.after_end.iter().chain(&order.after_start)) {
+        Some(step) => Err(fault(rank, program, step, "depends on itself, through other steps".to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// The first step that depends on itself, by pairs (earlier, later).
+pub(crate) fn first_in_cycle<'a>(steps: usize, pairs: impl Iterator<Item = &'a (u32, u32)>) -> Option<usize> {
+    let mut later = vec![Vec::new(); steps];
+    let mut needs = vec![0_u32; steps];
+    for &(from, to) in pairs {
         later[from as usize].push(to);
         needs[to as usize] += 1;
     }
@@ -168,10 +176,7 @@ fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
             }
         }
     }
-    match needs.iter().position(|&needs| needs > 0) {
-        Some(step) => Err(fault(rank, program, step, "depends on itself, through other steps".to_owned())),
-        None => Ok(()),
-    }
+    needs.iter().position(|&needs| needs > 0)
 }
 
 /// The calls of a rank on each communicator: (step, call).

@@ -82,6 +82,19 @@ struct Half {
     /// When it is complete for its side.
     end: Node,
     bytes: u64,
+    /// Which rule a send follows.
+    protocol: Protocol,
+}
+
+/// How a message leaves its sender.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// At once; the sender goes on at once.
+    Eager,
+    /// Announced first; the sender goes on when it has left.
+    Rendezvous,
+    /// At once; the sender goes on when it has left.
+    Asynchronous,
 }
 
 /// What tells messages apart: sender, receiver, context, tag.
@@ -225,7 +238,9 @@ impl Builder<'_> {
         Ok(match program.ops[step] {
             Op::Compute(span) => self.after(at, self.options.scaled(span), Weight::Compute),
             Op::Send { to, tag, comm, bytes, .. } => {
-                self.send((rank, to, context(comm, false), tag), at, bytes)
+                let asynchronous = program.order.as_ref().is_some_and(|order| order.asynchronous_sends);
+                let protocol = if asynchronous { Protocol::Asynchronous } else { self.protocol(bytes) };
+                self.send((rank, to, context(comm, false), tag), at, bytes, protocol)
             }
             Op::Receive { from: Some(from), tag: Some(tag), comm, .. } => {
                 self.receive((from, rank, context(comm, false), tag), at)
@@ -238,15 +253,20 @@ impl Builder<'_> {
         })
     }
 
-    fn send(&mut self, key: Key, begin: Node, bytes: u64) -> Node {
-        let end = if bytes > self.options.eager_limit && key.0 != key.1 { self.node() } else { begin };
-        self.halves.entry(key).or_default()[0].push(Half { begin, end, bytes });
+    /// The rule of MPI for a message of this size.
+    fn protocol(&self, bytes: u64) -> Protocol {
+        if bytes > self.options.eager_limit { Protocol::Rendezvous } else { Protocol::Eager }
+    }
+
+    fn send(&mut self, key: Key, begin: Node, bytes: u64, protocol: Protocol) -> Node {
+        let end = if protocol != Protocol::Eager && key.0 != key.1 { self.node() } else { begin };
+        self.halves.entry(key).or_default()[0].push(Half { begin, end, bytes, protocol });
         end
     }
 
     fn receive(&mut self, key: Key, begin: Node) -> Node {
         let end = self.after(begin, Span::ZERO, Weight::Order);
-        self.halves.entry(key).or_default()[1].push(Half { begin, end, bytes: 0 });
+        self.halves.entry(key).or_default()[1].push(Half { begin, end, bytes: 0, protocol: Protocol::Eager });
         end
     }
 
@@ -269,7 +289,8 @@ impl Builder<'_> {
                 end = self.join(end, done);
             }
             for &(to, bytes) in &round.sends {
-                let done = self.send((rank, members[to as usize], context, number), at, bytes);
+                let protocol = self.protocol(bytes);
+                let done = self.send((rank, members[to as usize], context, number), at, bytes, protocol);
                 if done != at {
                     end = self.join(end, done);
                 }
@@ -312,7 +333,10 @@ impl Builder<'_> {
         let wire = |bytes: u64| self.network.rate.serialise(Bytes(bytes));
         let (small, whole) = (wire(header), wire(header + send.bytes));
         let latency = self.network.latency;
-        if send.end == send.begin {
+        if send.protocol != Protocol::Rendezvous {
+            if send.protocol == Protocol::Asynchronous {
+                self.edge(send.begin, send.end, whole, Weight::Message);
+            }
             let arrival = self.after(send.begin, latency + whole, Weight::Message);
             self.order(arrival, receive.end);
             return arrival;

@@ -41,13 +41,9 @@ impl Cell {
         workloads: usize,
         reaction: Span,
     ) -> Cell {
-        let mut near = Near::new(plan, reaction);
-        let mut ports = Ports::of(plan, near.hot.accounted != 0);
-        if near.hot.tapped {
-            ports.tap(&mut near);
-        }
+        let near = Near::new(plan, reaction);
         Cell {
-            ports,
+            ports: Ports::of(plan, near.hot.accounted != 0),
             switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
             near,
@@ -185,6 +181,13 @@ impl Cell {
         SwitchNode::of(node, switching).on_watchdog(port, class, near);
     }
 
+    fn on_pause_storm(&mut self, number: u32) {
+        let storms = Arc::clone(&self.ports.storms);
+        let storm = &storms[number as usize];
+        let (mut node, port) = sender(&mut self.ports, storm.port, &self.near);
+        node.on_pause_storm(number, storm, port, &mut self.near);
+    }
+
     /// A host, whatever happens there.
     #[inline(always)]
     fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Near) {
@@ -244,6 +247,7 @@ impl Cell {
             Event::Order(address) => self.on_order(address),
             Event::DatagramDue(flow) => self.on_datagram_due(flow),
             Event::Watchdog(slot) => self.on_watchdog(slot),
+            Event::PauseStorm(number) => self.on_pause_storm(number),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }

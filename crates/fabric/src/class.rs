@@ -6,7 +6,7 @@ use crate::settings::{BufferPolicy, Settings};
 use pauseframe_units::{Bytes, Priority};
 
 /// The settings of one class, complete.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClassPolicy {
     pub(crate) marker: Marker,
     pub(crate) queue: QueueDiscipline,
@@ -22,7 +22,7 @@ impl ClassPolicy {
     /// What `settings` say about `priority`.
     pub(crate) fn new(settings: &Settings, priority: Priority) -> ClassPolicy {
         let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
-        let marker = class.and_then(|class| class.marker).unwrap_or(settings.marker);
+        let marker = class.and_then(|class| class.marker.clone()).unwrap_or_else(|| settings.marker.clone());
         let (alpha, reserved, limit) = match settings.buffer {
             BufferPolicy::PerPort(size) => (0.0, Bytes::ZERO, size.0),
             BufferPolicy::Shared { alpha, reserved, .. } => (alpha, reserved, u64::MAX),
@@ -40,20 +40,26 @@ impl ClassPolicy {
 
     /// Whether its queues must see every packet come, and not only those that meet a long queue.
     pub(crate) fn watches_arrivals(&self) -> bool {
-        let asked = matches!(self.marker.asked(), Asked::Waiting | Asked::All | Asked::CountedDepartures);
+        let asked = match self.marker.asked() {
+            Asked::Waiting | Asked::All | Asked::CountedDepartures => true,
+            // Then each port has a threshold of its own, and the one of the class says nothing.
+            Asked::Backlog(_) => self.marker.varies(),
+            Asked::Departures | Asked::AllDepartures => false,
+        };
         asked || self.packets < u32::MAX
     }
 
     /// Up to this backlog its marker picks nothing, and need not be asked; `u64::MAX` where only being asked tells.
     pub(crate) fn mark_above(&self) -> u64 {
         match self.marker.asked() {
-            Asked::Backlog(bytes) => bytes,
+            Asked::Backlog(bytes) if !self.marker.varies() => bytes,
             _ => u64::MAX,
         }
     }
 
     /// Whether something is to be done when a packet leaves.
     pub(crate) fn watches_departures(&self) -> bool {
-        self.watches_arrivals() || self.marker.asked() == Asked::Departures || self.queue.is_ranked()
+        let asked = matches!(self.marker.asked(), Asked::Departures | Asked::AllDepartures);
+        asked || self.watches_arrivals() || self.queue.is_ranked()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports
 //! finish before frames arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications
-//! do follow; within a kind the smaller port, host or flow goes first. (Failures come before all events of their instant and
+//! do follow; within a kind the smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before all events of their instant and
 //! samples after them, between two windows: `network.rs`.) Each event exists at
 //! most once at a time, so this is a total order that no insertion order can disturb.
 
@@ -40,6 +40,8 @@ pub(crate) enum Event {
     RateTimer(LimiterId),
     /// The watchdog of this (port, class) looks at it.
     Watchdog(SlotId),
+    /// The next frames of this storm of pause frames are due.
+    PauseStorm(u32),
 }
 
 /// A QCN limiter: its host and the number of the NIC queue that it limits.
@@ -71,7 +73,7 @@ impl LimiterId {
 const KIND_SHIFT: u32 = 56;
 
 impl Event {
-    /// The word that the event queue orders by.
+    /// The word that the event queue orders by; of an arrival without a tie.
     #[inline(always)]
     pub(crate) fn code(self) -> u64 {
         let (kind, index) = match self {
@@ -89,8 +91,16 @@ impl Event {
             Event::RateRelease(limiter) => return 34 << KIND_SHIFT | limiter.index(),
             Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
             Event::Watchdog(slot) => (36, slot.0),
+            Event::PauseStorm(number) => (37, number),
         };
         kind << KIND_SHIFT | u64::from(index)
+    }
+
+    /// The word of [`Event::Arrive`], with what breaks ties between ports (`ties.rs`): bits 32 to 55.
+    #[inline(always)]
+    pub(crate) fn arrival_code(port: PortId, tie: u64) -> u64 {
+        debug_assert_eq!(tie & !(0xff_ffff << 32), 0, "a tie is between kind and port");
+        Event::Arrive(port).code() | tie
     }
 
     /// The same if it is one of the two that every hop has.
@@ -128,7 +138,8 @@ impl Event {
             33 => Event::DatagramDue(index),
             34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
-            _ => Event::Watchdog(SlotId(index)),
+            36 => Event::Watchdog(SlotId(index)),
+            _ => Event::PauseStorm(index),
         }
     }
 }
@@ -154,10 +165,18 @@ mod tests {
             Event::RateRelease(LimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
             Event::RateTimer(LimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
+            Event::PauseStorm(1),
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);
         }
         assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
+        let late = Event::arrival_code(PortId(3), 0xff_ffff << 32);
+        assert_eq!(
+            (Event::from_code(late), Event::of_port(late)),
+            (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3))))
+        );
+        assert_eq!(Event::guess(late), (false, true, PortId(3)));
+        assert!(Event::TxDone(PortId(u32::MAX)).code() < late && late < Event::PauseEffect(PortId(0)).code());
     }
 }

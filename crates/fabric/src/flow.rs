@@ -157,7 +157,12 @@ pub trait Workload: std::fmt::Debug + Send {
     fn next_start(&self) -> Option<Time>;
     /// The next flow; called when the time is `next_start`.
     fn next_flow(&mut self) -> FlowSpec;
-    /// A flow of this workload has ended, `now` or up to a reaction time ago: closed loops and multi-stage jobs start their next one.
+    /// Whether flows come at times that depend on no completion. Such a workload may learn of completions late (`on_finished`), and its
+    /// networks can be divided among threads; any other answers a completion at once ([`Settings::reaction`](crate::Settings::reaction)).
+    fn is_open_loop(&self) -> bool {
+        false
+    }
+    /// A flow of this workload has ended, `now`: closed loops and multi-stage jobs start their next one.
     /// What both of its ends have counted is not in its record yet.
     fn on_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
     /// The time is `next_start`: a workload of messages goes on, and makes sure that its next start is later.

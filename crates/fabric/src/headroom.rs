@@ -2,12 +2,13 @@
 //!
 //! The arithmetic of IEEE 802.1Qbb Annex O. In order: a full frame in service on the way back; a pause frame of each
 //! of the other lossless classes and the pause frame itself; its propagation; the reaction time; a full frame that
-//! started just before the pause took effect; the propagation of all that. Then the frame that crossed XOFF itself,
+//! started just before the pause took effect; the propagation of all that; and the jitter of both directions, by which a pause frame
+//! can be late, and data that are in flight as the pause takes effect. Then the frame that crossed XOFF itself,
 //! which is in the headroom but for one byte. Left out: what Annex O grants cables and PHYs beyond the link's delay.
 
 use crate::ids::SlotId;
 use crate::plan::Plan;
-use crate::settings::{BufferPolicy, Overhead};
+use crate::settings::{BufferPolicy, HeadroomPool, Overhead};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
@@ -26,6 +27,10 @@ pub struct Headroom {
     pub last_frame: Span,
     /// Propagation of the data.
     pub delay: Span,
+    /// The most by which jitter makes the pause frame late.
+    pub jitter_back: Span,
+    /// The same of the data.
+    pub jitter: Span,
     /// What the link carries in the sum of these times, without preambles and gaps.
     pub arriving: Bytes,
     /// What the frame that crosses XOFF has beyond it: all but a byte.
@@ -33,7 +38,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// For a link whose frames come by `data` and whose pause frames go by `back`. `max_frame`: largest frame without
+    /// For a link without jitter whose frames come by `data` and whose pause frames go by `back`. `max_frame`: largest frame without
     /// preamble and gap, bytes; `lossless`: number of lossless classes.
     pub fn of(
         data: Channel,
@@ -51,24 +56,45 @@ impl Headroom {
             reaction,
             last_frame: data.rate.serialise(on_wire(max_frame)),
             delay: data.delay,
+            jitter_back: Span::ZERO,
+            jitter: Span::ZERO,
             arriving: Bytes::ZERO,
             crossing: Bytes(u64::from(max_frame) - 1),
         };
-        // Preambles and gaps do not reach the buffer; full frames waste the least on them.
-        let wire = data.rate.bytes_in(terms.time()).0 + 1;
-        terms.arriving = Bytes((wire * u64::from(max_frame)).div_ceil(u64::from(max_frame + overhead.gap)));
+        terms.count_arriving(data.rate, overhead);
         terms
+    }
+
+    /// The same where frames are late by up to `jitter` on the way of the data, which have `rate`, and by `jitter_back` on the way back.
+    #[must_use]
+    pub fn with_jitter(
+        mut self,
+        jitter: Span,
+        jitter_back: Span,
+        rate: BitRate,
+        overhead: Overhead,
+    ) -> Headroom {
+        (self.jitter, self.jitter_back) = (jitter, jitter_back);
+        self.count_arriving(rate, overhead);
+        self
+    }
+
+    fn count_arriving(&mut self, rate: BitRate, overhead: Overhead) {
+        // Preambles and gaps do not reach the buffer; full frames waste the least on them.
+        let (wire, frame) = (rate.bytes_in(self.time()).0 + 1, self.crossing.0 + 1);
+        self.arriving = Bytes((wire * frame).div_ceil(frame + u64::from(overhead.gap)));
     }
 
     /// From the crossing of XOFF to the arrival of the last bit that was sent in spite of it.
     pub fn time(&self) -> Span {
-        self.frame_ahead + self.pause_frames + self.delay_back + self.reaction + self.last_frame + self.delay
+        let way_back = self.frame_ahead + self.pause_frames + self.delay_back + self.jitter_back;
+        way_back + self.reaction + self.last_frame + self.delay + self.jitter
     }
 
     /// The most by which the pause frame that renews a pause can come later than the one that began it did: it waits
-    /// for a frame in service and for other pause frames, which that one did not.
+    /// for a frame in service and for other pause frames, which that one did not, and may be late by jitter.
     pub fn renewal(&self) -> Span {
-        self.frame_ahead + self.pause_frames
+        self.frame_ahead + self.pause_frames + self.jitter_back
     }
 
     /// All of it.
@@ -102,6 +128,21 @@ pub struct HeadroomReport {
     pub limits: Thresholds,
 }
 
+/// The headroom that the (port, priority) of a switch share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PooledHeadroom {
+    /// The switch.
+    pub switch: NodeId,
+    /// Bytes of the pool.
+    pub size: u64,
+    /// What all headrooms are together.
+    pub needed: u64,
+    /// How many (port, priority) share it.
+    pub groups: usize,
+    /// How many of them it suffices for at once, whichever they are.
+    pub suffices_for: usize,
+}
+
 /// What switches keep free, worked out from the plan alone.
 #[derive(Debug, Default)]
 pub(crate) struct Margins {
@@ -109,6 +150,10 @@ pub(crate) struct Margins {
     pub(crate) limits: IndexVec<SlotId, Thresholds>,
     /// By switch and pool: bytes to share.
     pub(crate) pools: Vec<[u64; 2]>,
+    /// By switch: bytes of the headroom that all share; `u64::MAX` where each (port, class) has its own.
+    pub(crate) headroom_pools: Vec<u64>,
+    /// The same with what the accounts need together, and how many they are.
+    pub(crate) pooled: Vec<PooledHeadroom>,
     /// Whether every headroom covers its link: then a drop there is our bug.
     pub(crate) covers: bool,
     warnings: Vec<String>,
@@ -125,11 +170,14 @@ impl Margins {
         let mut margins = Margins {
             limits: IndexVec::filled(Thresholds::default(), if limited { plan.slots() } else { 0 }),
             pools: vec![[0; 2]; plan.switches.len()],
+            headroom_pools: vec![u64::MAX; plan.switches.len()],
             covers: true,
             ..Margins::default()
         };
         let (mut short, mut late) = (Vec::new(), Vec::new());
         let mut taken = vec![[0u64; 2]; plan.switches.len()];
+        let shared = plan.headroom_pool();
+        let mut headrooms: Vec<Vec<u64>> = vec![Vec::new(); plan.switches.len()];
         for port in plan.ports().filter(|port| plan.has_ingress_account(*port)) {
             let switch = plan.switch(plan.topology.peer(port)).map(|switch| switch.0 as usize);
             for class in 0..plan.priorities.len() as u8 {
@@ -145,7 +193,10 @@ impl Margins {
                     if plan.lasts(port) / 2 < needed.renewal() {
                         late.push((port, needed.renewal()));
                     }
-                    take(limits.headroom);
+                    match (shared, switch) {
+                        (Some(_), Some(switch)) => headrooms[switch].push(limits.headroom),
+                        _ => drop(take(limits.headroom)),
+                    }
                     margins.limits[slot] = limits;
                 } else if let (BufferPolicy::IdealOutputQueued(size), Some(_)) =
                     (plan.settings.buffer, switch)
@@ -154,12 +205,66 @@ impl Margins {
                 }
             }
         }
+        if let Some(pool) = shared {
+            margins.pool_headroom(plan, pool, headrooms, &mut taken);
+        }
         if let BufferPolicy::Shared { size, .. } = plan.settings.buffer {
             margins.share(plan, size, &taken);
         }
         margins.warn_of_short_headroom(plan, &short);
         margins.warn_of_late_renewal(plan, &late);
         margins
+    }
+
+    /// One pool a switch for these headrooms of its accounts.
+    fn pool_headroom(
+        &mut self,
+        plan: &Plan,
+        pool: HeadroomPool,
+        headrooms: Vec<Vec<u64>>,
+        taken: &mut [[u64; 2]],
+    ) {
+        for (switch, mut needs) in headrooms.into_iter().enumerate().filter(|(_, needs)| !needs.is_empty()) {
+            needs.sort_unstable_by(|a, b| b.cmp(a));
+            let needed: u64 = needs.iter().sum();
+            let size = match pool {
+                HeadroomPool::Bytes(size) => size.0,
+                HeadroomPool::OverSubscription(ratio) => (needed as f64 / ratio).ceil() as u64,
+            };
+            // Those that need most come first: it suffices for so many, whichever they are.
+            let mut left = size;
+            let fit = needs.iter().take_while(|need| {
+                let fits = **need <= left;
+                left = left.saturating_sub(**need);
+                fits
+            });
+            let suffices_for = fit.count();
+            self.headroom_pools[switch] = size;
+            taken[switch][0] += size;
+            self.pooled.push(PooledHeadroom {
+                switch: plan.switches[switch],
+                size,
+                needed,
+                groups: needs.len(),
+                suffices_for,
+            });
+        }
+        self.warn_of_short_pool(plan);
+    }
+
+    fn warn_of_short_pool(&mut self, plan: &Plan) {
+        let short: Vec<&PooledHeadroom> = self.pooled.iter().filter(|pool| pool.size < pool.needed).collect();
+        let Some(worst) = short.iter().min_by_key(|pool| (pool.suffices_for, pool.switch)) else { return };
+        let PooledHeadroom { switch, size, needed, groups, suffices_for } = **worst;
+        self.warnings.push(format!(
+            "switch.pfc.headroom_pool: {} shares {} among {groups} (port, priority) that need {} ({:.3} times as much): it \
+             suffices for {suffices_for} at once, and what comes beyond is dropped ({} switches like this)",
+            plan.topology.nodes()[switch].name,
+            Bytes(size),
+            Bytes(needed),
+            needed as f64 / size.max(1) as f64,
+            short.len()
+        ));
     }
 
     /// The pools of a shared buffer of `size` bytes, of which headroom and reserved bytes have `taken` some, by switch
@@ -220,6 +325,17 @@ impl Plan {
         self.margins.overcommitted
     }
 
+    /// The pools of shared headroom, a switch each; none where each (port, priority) has its own.
+    pub fn pooled_headroom(&self) -> &[PooledHeadroom] {
+        &self.margins.pooled
+    }
+
+    /// The pool of the settings, where buffers are shared.
+    fn headroom_pool(&self) -> Option<HeadroomPool> {
+        let is_shared = matches!(self.settings.buffer, BufferPolicy::Shared { .. });
+        self.settings.pfc.as_ref().and_then(|pfc| pfc.headroom_pool).filter(|_| is_shared)
+    }
+
     /// The headroom of every lossless ingress of a switch: what its link needs, and what it has.
     pub fn headrooms(&self) -> Vec<HeadroomReport> {
         let to_switches = self.ports().filter(|port| self.switch(self.topology.peer(*port)).is_some());
@@ -251,7 +367,12 @@ impl Plan {
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
-        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts);
+        let needed = Headroom::of(data, back, max_frame, overhead, pfc.reaction, accounts).with_jitter(
+            self.lateness(port),
+            self.lateness(port.reverse()),
+            data.rate,
+            overhead,
+        );
         if let Some(receiver) = self.slow_receiver(port) {
             return (Thresholds::of_buffer(receiver.buffer, needed.total(), max_frame), needed);
         }

@@ -87,7 +87,7 @@ pub(crate) struct Hot {
     pub(crate) slow_receivers: bool,
     /// What is left of a class in ingress accounts: nothing where the whole link has one.
     pub(crate) account_mask: u8,
-    /// Frames on some wire are captured, damaged, or late at random.
+    /// Frames on some wire are captured or damaged.
     pub(crate) tapped: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
@@ -131,7 +131,7 @@ impl Hot {
 
     pub(crate) fn new(plan: &Plan) -> Hot {
         let Plan { settings, policies, lossless, .. } = plan;
-        let (policies, lossless) = (*policies, *lossless);
+        let lossless = *lossless;
         let set = |of: &dyn Fn(&ClassPolicy) -> bool| {
             policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
@@ -143,7 +143,7 @@ impl Hot {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
-        let mark_above = policies.map(|policy| policy.mark_above());
+        let mark_above = policies.each_ref().map(ClassPolicy::mark_above);
         let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
         let calm = std::array::from_fn(|class| {
             let plain = (accounted | watched_arrivals) & 1 << class == 0;
@@ -164,7 +164,7 @@ impl Hot {
             direct: if pipelined || settings.qcn.is_some() {
                 0
             } else {
-                !set(&|policy| policy.marker.asked() == Asked::All)
+                !set(&|policy| matches!(policy.marker.asked(), Asked::All | Asked::AllDepartures))
             },
             accounted,
             watched_arrivals,
@@ -176,13 +176,11 @@ impl Hot {
             deliberate: pipelined || ets,
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
-            stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
+            stackless: settings.tx_delay == Span::ZERO && plan.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
-            tapped: settings.wire_jitter > Span::ZERO
-                || !settings.wire_jitters.is_empty()
-                || settings.wire_burst > 0,
+            tapped: false,
             can_refuse: false,
         }
     }

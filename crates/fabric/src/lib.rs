@@ -16,6 +16,7 @@ mod class;
 #[path = "../tests/all/common.rs"]
 #[expect(dead_code, reason = "made for the tests outside, which need more of it")]
 mod common;
+mod contention;
 mod crew;
 mod endpoint;
 mod event;
@@ -38,6 +39,7 @@ mod room;
 mod rows;
 mod settings;
 mod switching;
+mod ties;
 mod traffic;
 mod vlan;
 mod watch;
@@ -47,16 +49,18 @@ pub use crew::Shield;
 pub use endpoint::throughput::Throughput;
 pub use failures::{Failed, Failure};
 pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Repeats, Workload};
-pub use headroom::{Headroom, HeadroomReport, Thresholds, headroom};
+pub use headroom::{Headroom, HeadroomReport, PooledHeadroom, Thresholds, headroom};
 pub use ideal::IdealTime;
-pub use marker::{BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, Red, Step, Threshold};
+pub use marker::{
+    BUFFER_MAX, ByPort, MarkAt, Marker, NoMarker, NotEct, PortSelector, Red, Spacing, Step, Threshold,
+};
 pub use network::{Failed as RunFailed, Network};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, Overhead, PfcSettings, QcnSettings,
-    ReceiverSettings, Scheduler, Settings, Transport, VlanChoice, VlanRoutes, Watchdog, WatchdogAction,
-    WireJitter,
+    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, Jitter, Obeys, Overhead,
+    PauseRule, PauseStorm, PfcSettings, QcnSettings, ReceiverSettings, Scheduler, Settings, Transport,
+    VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
 };
 pub use watch::deadlock::{Deadlock, DeadlockedQueue};
 pub use watch::pause_tree::PauseInterval;

@@ -1,15 +1,17 @@
 //! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the cell, the mail out, what
 //! is noted for those who watch, and the plan, which nobody writes.
 
+use crate::contention::Contention;
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId, PacketPool};
 use crate::hot::Hot;
 use crate::order::{News, Report};
 use crate::plan::Plan;
 use crate::settings::Settings;
+use crate::ties::Ties;
 use crate::watch::notes::Notes;
 use pauseframe_engine::EventQueue;
-use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::sync::Arc;
 
 /// The list of a handler's rights.
@@ -18,6 +20,8 @@ pub(crate) struct Near {
     pub(crate) queue: EventQueue,
     pub(crate) packets: PacketPool,
     pub(crate) hot: Hot,
+    ties: Ties,
+    pub(crate) contention: Contention,
     pub(crate) plan: Arc<Plan>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) mail: Mail,
@@ -33,8 +37,9 @@ pub(crate) struct Near {
 #[derive(Debug)]
 pub(crate) struct Mail {
     pub(crate) reports: Vec<Report>,
-    /// The window ends here: a report ends it one reaction time later.
+    /// The window ends here. A report ends it where the traffic acts on that, after all other events of the same time.
     pub(crate) end: Time,
+    /// From a completion to what its application does in answer; at least a picosecond.
     reaction: Span,
 }
 
@@ -45,11 +50,13 @@ impl Near {
             queue: EventQueue::new(),
             packets: PacketPool::new(),
             hot: Hot::new(plan),
-            mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction },
+            ties: Ties::new(settings.seed, settings.random_ties),
+            contention: Contention::default(),
+            mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
             notes: Notes::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
-            covers: plan.margins.covers,
+            covers: plan.margins.covers && !plan.breaks_flow_control(),
             settings: Arc::clone(settings),
             plan: Arc::clone(plan),
         }
@@ -67,20 +74,28 @@ impl Near {
         self.queue.push(at, event.code());
     }
 
-    /// Something has happened at an end: the traffic reacts one reaction time later, and nothing here comes to be before.
+    /// Lets the first frame on the wire from `port` arrive at `at`, among others of that instant in the order of [`Ties`].
+    #[inline(always)]
+    pub(crate) fn schedule_arrival(&mut self, at: Time, port: PortId) {
+        self.queue.push(at, Event::arrival_code(port, self.ties.of(at, port)));
+    }
+
+    /// Something has happened at an end: the window ends where the traffic acts on it.
     pub(crate) fn report(&mut self, address: u32, news: News) {
-        let at = self.now();
+        let (at, window) = (self.now(), self.plan.window);
         let Mail { reports, end, reaction } = &mut self.mail;
         reports.push(Report { at, address, news });
-        // Nobody reacts to counts.
-        if !matches!(news, News::Counted(_)) {
-            *end = (*end).min(at + *reaction);
-        }
+        let delay = match news {
+            News::Counted(_) => return,
+            News::Complete | News::Failed(_) | News::Delivered(_) | News::Sent(_) => *reaction,
+            News::Quiet | News::Lost(_) | News::DatagramsOver(_) | News::DatagramsReceived(_) => window,
+        };
+        *end = (*end).min(at + delay);
     }
 
     /// A packet will not arrive: a flow of datagrams learns of it. Segments are missed by their connections alone.
     pub(crate) fn give_up(&mut self, index: PacketId) {
-        if let Content::Datagram { to, len } = self.packets[index].content {
+        if let Content::Datagram { to, len, .. } = self.packets[index].content {
             self.report(to, News::Lost(u32::from(len)));
         }
     }

@@ -1,8 +1,9 @@
 //! The network: cells, the traffic beside them, and the windows in which they take turns.
 //!
-//! A window is no longer than an application takes to react, nor than a frame takes from any node to the next. So the traffic acts
+//! A window is no longer than a frame takes from any node to the next, nor than the traffic takes to act on a report. So the traffic acts
 //! first, up to the end of the window, and then every cell runs up to it by itself, on a thread of its own if there are several:
-//! whatever comes from outside comes later. Between windows nothing runs: what has crossed a border is brought over, what hosts have
+//! whatever comes from outside comes later. Where applications answer sooner than a window is long, all nodes are one cell, which stops
+//! at each completion. Between windows nothing runs: what has crossed a border is brought over, what hosts have
 //! told goes to the traffic, links fail and come back, and who watches looks.
 
 mod asked;
@@ -34,7 +35,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
 use std::sync::Arc;
 
-/// A single cell may run for so many reaction times while no application hears of anything.
+/// A single cell may run for so many windows while no application hears of anything.
 const CALM_MAX: u64 = 1 << 10;
 /// Fewer if that is more than so many events.
 const CROWD: u64 = 1 << 15;
@@ -47,13 +48,13 @@ pub struct Network {
     rooms: Vec<Box<Room>>,
     cell_of: CellOf,
     traffic: Traffic,
-    /// From a completion to what its application does in answer.
+    /// From a report to the first thing that follows from it; at most a window.
     reaction: Span,
     stride: usize,
     workloads: usize,
     /// All windows before this have been run.
     reached: Time,
-    /// Reaction times that a single cell may run for.
+    /// Windows that a single cell may run for.
     calm: u64,
     capture_left: u64,
     frames: Vec<Captured>,
@@ -98,13 +99,14 @@ impl Network {
     ) -> Network {
         let has_rows = !plan.settings.spray && plan.settings.vlans.is_none();
         let stride = if has_rows { longest_path(&plan.topology, routes) } else { 0 };
-        let reaction = plan.window;
         let count = workloads.len();
         let rows = Rows::new(stride, has_rows);
+        let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
+        let reaction = traffic.reaction();
         Network {
             rooms: vec![Box::new(Room::new(Cell::new(plan, routes, stride, count, reaction), 1))],
             cell_of: plan.topology.nodes().ids().map(|_| 0).collect(),
-            traffic: Traffic::new(plan, routes, workloads, (reaction, stop_when_finished), rows),
+            traffic,
             reaction,
             stride,
             workloads: count,
@@ -124,12 +126,18 @@ impl Network {
         }
     }
 
+    /// The reaction time from which on this network can be divided, if its applications react sooner than that.
+    pub fn reacts_before(&self) -> Option<Span> {
+        (self.reaction < self.plan.window).then_some(self.plan.window)
+    }
+
     /// Divides an idle network among cells: `cell_of` gives each node the number of its cell, from 0 on. Results are the same.
     ///
     /// # Panics
-    /// If something has been asked of the network before, or a cell has no node.
+    /// If something has been asked of the network before, its applications react too soon, or a cell has no node.
     pub fn divide(&mut self, cell_of: &[u16]) {
         assert!(self.is_untouched(), "a network is divided before anything else");
+        assert!(self.reacts_before().is_none(), "applications that react within a window share a cell");
         let count = cell_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
         assert!((0..count).all(|cell| cell_of.contains(&(cell as u16))), "every cell has a node");
         self.cell_of = cell_of.iter().copied().collect();
@@ -290,14 +298,16 @@ impl Network {
         let failure = self.failures.as_ref().and_then(Failures::next_time);
         let look = self.next_look().map(|look| look + Span(1));
         // Who looks for deadlocks does so some time after a pause, and a pause may begin now.
-        let detector = self.detector.as_ref().and_then(|detector| detector.first_look(start, self.reaction));
+        let detector =
+            self.detector.as_ref().and_then(|detector| detector.first_look(start, self.plan.window));
         let last =
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
-        let mut end = last.min(start.saturating_add(self.reaction));
+        // The traffic acts ahead as far as no report can come between.
+        let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
         self.traffic.act(end);
         if self.rooms.len() == 1 {
-            // Nobody else sends, and the first report ends the window one reaction time later (`Cell::report`).
-            let calm = start.saturating_add(Span(self.reaction.0 * self.calm));
+            // Nobody else sends, and the first report ends the window where the traffic acts on it (`Near::report`).
+            let calm = start.saturating_add(Span(self.plan.window.0 * self.calm));
             end = end.max(self.traffic.next_time().map_or(calm, |next| next.min(calm)).min(last));
         }
         let end = self.traffic.over().map_or(end, |over| end.min(over));
@@ -411,7 +421,9 @@ impl Network {
     fn watch_all(&mut self, end: Time) -> Option<Time> {
         self.read_notes();
         let now = Time(end.0.checked_sub(1)?);
-        if self.next_look().is_none_or(|look| look > now) {
+        // Applications may still act at this very time.
+        let acts = self.traffic.next_time().is_some_and(|next| next <= now);
+        if acts || self.next_look().is_none_or(|look| look > now) {
             return None;
         }
         self.rooms.iter_mut().for_each(|room| room.take_in());
@@ -449,7 +461,7 @@ impl Network {
     fn read_notes(&mut self) {
         if let Some(detector) = &mut self.detector {
             let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.near.notes.take_first_pause());
-            pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.reaction));
+            pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.plan.window));
         }
         if self.capture_left > 0 {
             let frames = self.rooms.iter_mut().flat_map(|room| room.cell.ports.capture.frames.drain(..));

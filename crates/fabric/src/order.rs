@@ -1,8 +1,8 @@
 //! What crosses between hosts and the traffic: orders one way, reports the other, each with its time.
 //!
 //! The applications of all hosts are one (`traffic.rs`), beside the cells: a host is told what its application does, and tells what has
-//! come. Its application learns of a report one reaction time later, a constant of the topology, and so a run is the same however the
-//! hosts are divided among cells.
+//! come. When the traffic acts on a report is a constant of the settings and the topology (`traffic.rs`), so a run is the same however
+//! the hosts are divided among cells.
 
 use crate::flow::{Datagrams, FlowSpec};
 use crate::vlan::Picked;
@@ -62,6 +62,8 @@ pub(crate) struct Handout {
     pub(crate) rows: Vec<(u32, Vec<PortId>)>,
     /// By flow, with QCN: its hosts, source first.
     pub(crate) hosts: Vec<[NodeId; 2]>,
+    /// From each time on flows contend, or do not (`contention.rs`).
+    pub(crate) contention: Vec<(Time, bool)>,
 }
 
 /// One exchange at one end.

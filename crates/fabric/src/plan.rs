@@ -4,9 +4,9 @@
 use crate::class::ClassPolicy;
 use crate::headroom::Margins;
 use crate::ids::{HostId, Node, Owner, SlotId, SwitchId};
-use crate::settings::{Overhead, ReceiverSettings, Settings};
+use crate::settings::{Obeys, Overhead, PauseRule, ReceiverSettings, Settings};
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{BitRate, IndexVec, LineRate, NodeId, PortId, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
 
 /// A network before anything happens in it.
@@ -31,7 +31,11 @@ pub struct Plan {
     pub(crate) switches: Vec<NodeId>,
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) margins: Margins,
-    /// How long an application takes to learn of what has come and to act on it, and so the longest window.
+    /// The most by which segments are late in the stack of a host.
+    pub(crate) tx_jitter: Span,
+    /// By port, if pause frames go one way only at any.
+    pause_rules: IndexVec<PortId, PauseRule>,
+    /// The longest time that cells run for side by side: no node hears of another any sooner.
     pub(crate) window: Span,
 }
 
@@ -72,10 +76,15 @@ impl Plan {
             switches,
             hosts,
             margins: Margins::default(),
+            tx_jitter: Span::ZERO,
+            pause_rules: pause_rules(&topology, &settings),
             window: window(&topology, settings.overhead),
             topology,
             settings,
         };
+        if plan.lossless != 0 || !plan.settings.tx_jitter.is_auto() {
+            plan.tx_jitter = plan.settings.tx_jitter.in_stack();
+        }
         plan.margins = Margins::of(&plan);
         plan
     }
@@ -114,6 +123,30 @@ impl Plan {
         self.lossless & 1 << class != 0
     }
 
+    /// Whether any class of a port can be paused.
+    pub(crate) fn can_pause(&self) -> bool {
+        self.lossless != 0 || !self.pause_rules.is_empty()
+    }
+
+    /// Whether `port` sends pause frames.
+    pub(crate) fn sends_pauses(&self, port: PortId) -> bool {
+        self.pause_rules.get(port).is_none_or(|rule| rule.sends)
+    }
+
+    /// The classes, a bit each, in which pause frames stop `port`.
+    pub(crate) fn obeyed(&self, port: PortId) -> u8 {
+        match self.pause_rules.get(port).map_or(Obeys::Lossless, |rule| rule.obeys) {
+            Obeys::Lossless => self.lossless,
+            Obeys::All => u8::MAX,
+            Obeys::None => 0,
+        }
+    }
+
+    /// Whether some port does not send, or not obey, the pauses that lossless classes count on.
+    pub(crate) fn breaks_flow_control(&self) -> bool {
+        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == Obeys::None)
+    }
+
     /// Which of a switch's pools a class shares in: lossy classes have one of their own if there are two.
     pub(crate) fn pool_of(&self, class: u8) -> usize {
         usize::from(self.settings.egress_pool.is_some() && !self.is_lossless(class))
@@ -140,6 +173,30 @@ impl Plan {
     /// The rate of the link that leaves `port`.
     pub(crate) fn rate_from(&self, port: PortId) -> BitRate {
         self.topology.channel(port).rate
+    }
+
+    /// The most by which jitter makes frames on the wire from `port` late.
+    pub(crate) fn jitter_from(&self, port: PortId) -> Span {
+        let Settings { wire_jitter, wire_jitters, mtu, overhead, .. } = &*self.settings;
+        let of_host = |host: NodeId| wire_jitters.iter().find(|own| own.host == host);
+        let (from, to) = (self.topology.owner(port), self.topology.peer(port));
+        if self.switch(from).is_some() {
+            return of_host(to).map_or(Span::ZERO, |own| own.to_host);
+        }
+        if let Some(own) = of_host(from) {
+            return own.to_switch;
+        }
+        // Automatic jitter is for lossy classes.
+        let is_idle = wire_jitter.is_auto() && self.lossless.count_ones() as usize == self.priorities.len();
+        if is_idle { Span::ZERO } else { wire_jitter.on_wire(self.rate_from(port), *mtu, *overhead) }
+    }
+
+    /// The most by which frames on the wire from `port` are late: by jitter, or by the token bucket of a host's link.
+    pub(crate) fn lateness(&self, port: PortId) -> Span {
+        let ends = [self.topology.owner(port), self.topology.peer(port)];
+        let is_of_host = ends.iter().any(|node| self.switch(*node).is_none());
+        let burst = Bytes(u64::from(if is_of_host { self.settings.wire_burst } else { 0 }));
+        self.jitter_from(port) + self.rate_from(port).serialise(burst)
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.
@@ -185,12 +242,24 @@ impl Plan {
     }
 }
 
+fn pause_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PauseRule> {
+    let rules = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.rules);
+    if rules.is_empty() {
+        return IndexVec::new();
+    }
+    let mut by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
+    for (port, rule) in rules {
+        by_port[*port] = *rule;
+    }
+    by_port
+}
+
 /// So many ports (a 16-ary fat tree has 6,144, a 20-ary one 12,000).
 const LARGE_FROM: usize = 10_000;
 /// IPv4 and UDP headers with a byte of data.
 const DATAGRAM_LEAST: u32 = 29;
-/// The longest that an application takes to react.
-const REACTION_MAX: Span = Span::from_us(1);
+/// The longest window.
+const WINDOW_MAX: Span = Span::from_us(1);
 
 /// As long as the smallest frame takes on the shortest and fastest of all links, a microsecond at most: no node hears of another any
 /// sooner.
@@ -200,7 +269,7 @@ fn window(topology: &Topology, overhead: Overhead) -> Span {
         let channel = topology.channel(PortId(port));
         channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
     };
-    (0..topology.port_count() as u32).map(of_link).fold(REACTION_MAX, Span::min).max(Span(1))
+    (0..topology.port_count() as u32).map(of_link).fold(WINDOW_MAX, Span::min).max(Span(1))
 }
 
 /// The priorities of everything that a network can send, ascending: its classes.

@@ -68,6 +68,7 @@ impl Room {
         for handout in self.handouts.drain(..) {
             handout.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
             near.hosts_of_flow.extend(&handout.hosts);
+            near.contention.expect(&handout.contention);
         }
         for Addressed { at, host, address, order } in self.orders.drain(..) {
             endpoints.take_order(at, near.plan.host_number(host), address, order, near);

@@ -1,11 +1,10 @@
 //! Flows that come and go: completion times of a fluid model without packets.
 //!
 //! At any moment the rates are max-min fair among the flows under way. They change only when a flow starts or
-//! ends, and only for flows that are joined to it by shared links: that component alone is solved again.
-//! Between two changes a flow drains at a constant rate, so its end is known. Left out: propagation delay,
-//! the time that rates need to settle.
+//! ends, and only for the flows that this reaches ([`Shares`]). Between two changes a flow drains at a constant rate, so
+//! its end is known. Left out: propagation delay, the time that rates need to settle.
 
-use crate::{FlowError, Flows, MaxMin, Paths};
+use crate::{FlowError, Flows, Paths, Shares};
 use pauseframe_topology::watch::{Unwatched, Watch};
 use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use std::cmp::Reverse;
@@ -26,6 +25,11 @@ pub struct Arrival {
     pub stop: Option<Time>,
 }
 
+/// Entries of the queue of ends, most of them out of date, that are not worth a clearing.
+const ENDS_MIN: usize = 1024;
+/// And so many for each flow under way.
+const ENDS_MOST: usize = 4;
+
 /// Where flows come from, in the order of their starts; it may react to their ends.
 pub trait Source {
     /// When the next flow starts, if one is known. Asked again after every end.
@@ -45,8 +49,8 @@ pub struct Outcome {
     pub left: Vec<f64>,
     /// The ports of each.
     pub paths: Paths,
-    /// The flows themselves.
-    pub arrivals: Vec<Arrival>,
+    /// What each was to send.
+    pub sizes: Vec<Bytes>,
     /// When all this was so, in seconds.
     pub end: f64,
     /// Whether somebody stopped it.
@@ -114,6 +118,9 @@ pub fn simulate(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, FlowError> {
     let until = until.map_or(f64::INFINITY, Time::as_secs_f64);
+    if let Some(port) = capacity.iter().position(|value| !(value.is_finite() && *value >= 0.0)) {
+        return Err(FlowError::Capacity { port, value: capacity[port] });
+    }
     let mut fluid = Fluid::new(capacity);
     let mut now: f64 = 0.0;
     loop {
@@ -121,7 +128,7 @@ pub fn simulate(
         let next = [fluid.next_end(), fluid.next_stop(), start].into_iter().flatten().reduce(f64::min);
         let Some(next) = next.filter(|next| *next <= until) else { break };
         now = now.max(next);
-        if watch.step("following flows", fluid.ended, fluid.arrivals.len() as u64).is_err() {
+        if watch.step("following flows", fluid.ended, fluid.sizes.len() as u64).is_err() {
             return Ok(fluid.outcome(now, true));
         }
         fluid.end_until(now, source);
@@ -129,94 +136,82 @@ pub fn simulate(
         while source.next_start().is_some_and(|start| start.as_secs_f64() <= now) {
             fluid.start(source, now)?;
         }
-        fluid.share_again(now)?;
+        fluid.share_again(now);
     }
-    let end = if until.is_finite() && fluid.is_busy() { until } else { now };
+    let end = if until.is_finite() && fluid.under_way() > 0 { until } else { now };
     Ok(fluid.outcome(end, false))
 }
 
 /// A flow under way.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
+    flow: u32,
     /// Bits left at time `since`.
     left: f64,
     rate: f64,
     since: f64,
-    /// When it ends at this rate.
+    /// When it ends at this rate; infinite for a slot without a flow.
     due: f64,
 }
 
+/// (seconds, flow, slot), the soonest first. Not negative, so the bits of the seconds are in the same order.
+type Queue = BinaryHeap<Reverse<(u64, u32, u32)>>;
+
 #[derive(Debug)]
-struct Fluid<'a> {
-    capacity: &'a [f64],
-    paths: Paths,
-    arrivals: Vec<Arrival>,
-    finish: Vec<f64>,
+struct Fluid {
+    shares: Shares,
+    /// By slot of `shares`.
     progress: Vec<Progress>,
+    /// By flow.
+    paths: Paths,
+    sizes: Vec<Bytes>,
+    finish: Vec<f64>,
+    left: Vec<f64>,
     /// How many flows have ended.
     ended: u64,
-    /// (stop, flow), the soonest first; some may have ended before.
-    stops: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Some may have ended before.
+    stops: Queue,
+    /// Out of date where it is not the flow's due time any more.
+    ends: Queue,
     path: Vec<PortId>,
-    /// The flows under way at each port.
-    at_port: Vec<Vec<u32>>,
-    /// (due, flow), the soonest first; out of date where it is not the flow's due time any more.
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
-    component: Component,
-    solver: MaxMin,
 }
 
-/// The flows and ports to solve again. Ports are numbered densely in the order in which they were found.
-#[derive(Debug)]
-struct Component {
-    ports: Vec<PortId>,
-    number: Vec<u32>,
-    flows: Vec<u32>,
-    member: Vec<bool>,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl<'a> Fluid<'a> {
-    fn new(capacity: &'a [f64]) -> Fluid<'a> {
+impl Fluid {
+    fn new(capacity: &[f64]) -> Fluid {
         Fluid {
-            capacity,
-            paths: Paths::new(),
-            arrivals: Vec::new(),
-            finish: Vec::new(),
+            shares: Shares::new(capacity),
             progress: Vec::new(),
+            paths: Paths::new(),
+            sizes: Vec::new(),
+            finish: Vec::new(),
+            left: Vec::new(),
             ended: 0,
             stops: BinaryHeap::new(),
-            path: Vec::new(),
-            at_port: vec![Vec::new(); capacity.len()],
             ends: BinaryHeap::new(),
-            component: Component {
-                ports: Vec::new(),
-                number: vec![NONE; capacity.len()],
-                flows: Vec::new(),
-                member: Vec::new(),
-            },
-            solver: MaxMin::default(),
+            path: Vec::new(),
         }
     }
 
-    fn is_busy(&self) -> bool {
-        self.ended < self.arrivals.len() as u64
+    fn under_way(&self) -> usize {
+        self.sizes.len() - self.ended as usize
     }
 
     fn outcome(mut self, end: f64, stopped: bool) -> Outcome {
-        for (progress, finish) in self.progress.iter_mut().zip(&self.finish) {
-            if finish.is_infinite() && end > progress.since {
-                progress.left = (progress.left - progress.rate * (end - progress.since)).max(0.0);
+        for progress in &mut self.progress {
+            let flow = progress.flow as usize;
+            if self.finish[flow].is_infinite() {
+                progress.drain_until(end);
+                self.left[flow] = progress.left;
             }
         }
-        let left = self.progress.iter().map(|progress| progress.left).collect();
-        Outcome { finish: self.finish, left, paths: self.paths, arrivals: self.arrivals, end, stopped }
+        let Fluid { finish, left, paths, sizes, .. } = self;
+        Outcome { finish, left, paths, sizes, end, stopped }
     }
 
     fn next_end(&mut self) -> Option<f64> {
-        while let Some(Reverse((due, flow))) = self.ends.peek() {
-            if self.progress[*flow as usize].due.to_bits() == *due {
+        while let Some(Reverse((due, flow, slot))) = self.ends.peek() {
+            let progress = &self.progress[*slot as usize];
+            if progress.due.to_bits() == *due && progress.flow == *flow {
                 return Some(f64::from_bits(*due));
             }
             self.ends.pop();
@@ -228,14 +223,14 @@ impl<'a> Fluid<'a> {
         while let Some(due) = self.next_end()
             && due <= now * (1.0 + 1e-12)
         {
-            let Some(Reverse((_, flow))) = self.ends.pop() else { return };
-            self.progress[flow as usize].left = 0.0;
-            self.end(flow, due, source);
+            let Some(Reverse((_, _, slot))) = self.ends.pop() else { return };
+            self.progress[slot as usize].left = 0.0;
+            self.end(slot, due, source);
         }
     }
 
     fn next_stop(&mut self) -> Option<f64> {
-        while let Some(Reverse((stop, flow))) = self.stops.peek() {
+        while let Some(Reverse((stop, flow, _))) = self.stops.peek() {
             if self.finish[*flow as usize].is_infinite() {
                 return Some(f64::from_bits(*stop));
             }
@@ -246,124 +241,84 @@ impl<'a> Fluid<'a> {
 
     fn stop_until(&mut self, now: f64, source: &mut dyn Source) {
         while self.next_stop().is_some_and(|stop| stop <= now) {
-            let Some(Reverse((stop, flow))) = self.stops.pop() else { return };
-            let progress = &mut self.progress[flow as usize];
-            progress.change_rate(0.0, now);
-            self.end(flow, f64::from_bits(stop), source);
+            let Some(Reverse((stop, _, slot))) = self.stops.pop() else { return };
+            self.progress[slot as usize].drain_until(now);
+            self.end(slot, f64::from_bits(stop), source);
         }
     }
 
-    fn end(&mut self, flow: u32, at: f64, source: &mut dyn Source) {
+    fn end(&mut self, slot: u32, at: f64, source: &mut dyn Source) {
+        let progress = &mut self.progress[slot as usize];
+        progress.due = f64::INFINITY;
+        let flow = progress.flow as usize;
         self.ended += 1;
-        self.finish[flow as usize] = at;
-        self.progress[flow as usize].due = f64::INFINITY;
-        for port in self.paths.of(flow as usize) {
-            let here = &mut self.at_port[port.0 as usize];
-            if let Some(place) = here.iter().position(|other| *other == flow) {
-                here.swap_remove(place);
-            }
-            self.component.add_port(*port);
-        }
-        source.ended(flow as usize, self.paths.of(flow as usize), at);
+        self.finish[flow] = at;
+        self.left[flow] = progress.left;
+        self.shares.remove(slot);
+        source.ended(flow, self.paths.of(flow), at);
     }
 
     fn start(&mut self, source: &mut dyn Source, now: f64) -> Result<(), FlowError> {
-        let flow = self.arrivals.len() as u32;
+        let flow = self.sizes.len();
         self.path.clear();
         let arrival = source.next_flow(&mut self.path);
-        let ports = self.capacity.len();
+        let ports = self.shares.ports();
         if let Some(PortId(port)) = self.path.iter().copied().find(|port| port.0 as usize >= ports) {
-            return Err(FlowError::UnknownPort { flow: flow as usize, port, ports });
+            return Err(FlowError::UnknownPort { flow, port, ports });
+        }
+        if !(arrival.weight.is_finite() && arrival.weight > 0.0) {
+            return Err(FlowError::Weight { flow, value: arrival.weight });
         }
         self.paths.push(self.path.iter().copied());
-        self.arrivals.push(arrival);
+        self.sizes.push(arrival.size);
         self.finish.push(f64::INFINITY);
-        self.component.member.push(false);
         let left = arrival.size.0 as f64 * 8.0;
-        self.progress.push(Progress { left, rate: 0.0, since: now, due: f64::INFINITY });
+        self.left.push(left);
+        let cap = arrival.cap.map_or(f64::INFINITY, |cap| cap.0 as f64);
+        let slot = self.shares.add(&self.path, arrival.weight, cap);
+        let progress = Progress { flow: flow as u32, left, rate: 0.0, since: now, due: f64::INFINITY };
+        match self.progress.get_mut(slot as usize) {
+            Some(free) => *free = progress,
+            None => self.progress.push(progress),
+        }
         if let Some(stop) = arrival.stop {
-            self.stops.push(Reverse((stop.as_secs_f64().to_bits(), flow)));
+            self.stops.push(Reverse((stop.as_secs_f64().to_bits(), flow as u32, slot)));
         }
-        for port in self.paths.of(flow as usize) {
-            self.at_port[port.0 as usize].push(flow);
-        }
-        self.component.add_flow(flow, &self.paths);
         Ok(())
     }
 
-    /// Gives new rates to all flows that what started and ended can reach.
-    fn share_again(&mut self, now: f64) -> Result<(), FlowError> {
-        self.component.grow(&self.at_port, &self.paths);
-        let Component { ports, number, flows, .. } = &self.component;
-        let capacity: Vec<f64> = ports.iter().map(|port| self.capacity[port.0 as usize]).collect();
-        let renumbered =
-            |flow: &u32| self.paths.of(*flow as usize).iter().map(|port| PortId(number[port.0 as usize]));
-        let paths: Paths = flows.iter().map(renumbered).collect();
-        let of = |flow: &u32| &self.arrivals[*flow as usize];
-        let weights: Vec<f64> = flows.iter().map(|flow| of(flow).weight).collect();
-        let caps: Vec<f64> =
-            flows.iter().map(|flow| of(flow).cap.map_or(f64::INFINITY, |cap| cap.0 as f64)).collect();
-        let flows = Flows { paths: &paths, weights: Some(&weights), caps: Some(&caps) };
-        let rates = self.solver.solve(&capacity, flows)?;
-        for (flow, rate) in self.component.flows.iter().zip(rates) {
-            let progress = &mut self.progress[*flow as usize];
-            let same = rate.to_bits() == progress.rate.to_bits() && progress.due.is_finite();
-            if !same && progress.change_rate(rate, now).is_finite() {
-                self.ends.push(Reverse((progress.due.to_bits(), *flow)));
+    /// Gives new rates to all flows that what started and ended changes.
+    fn share_again(&mut self, now: f64) {
+        let Fluid { shares, progress, ends, .. } = self;
+        shares.settle(|slot, rate| {
+            let progress = &mut progress[slot as usize];
+            if progress.change_rate(rate, now).is_finite() {
+                ends.push(Reverse((progress.due.to_bits(), progress.flow, slot)));
             }
+        });
+        if self.ends.len() > ENDS_MIN + ENDS_MOST * self.under_way() {
+            let progress = &self.progress;
+            self.ends.retain(|Reverse((due, flow, slot))| {
+                let progress = &progress[*slot as usize];
+                progress.due.to_bits() == *due && progress.flow == *flow
+            });
         }
-        self.component.clear();
-        Ok(())
     }
 }
 
 impl Progress {
-    /// From `now` on at this rate; returns when the flow is due.
-    fn change_rate(&mut self, rate: f64, now: f64) -> f64 {
+    fn drain_until(&mut self, now: f64) {
         if self.rate > 0.0 && now > self.since {
             self.left = (self.left - self.rate * (now - self.since)).max(0.0);
+            self.since = now;
         }
+    }
+
+    /// From `now` on at this rate; returns when the flow is due.
+    fn change_rate(&mut self, rate: f64, now: f64) -> f64 {
+        self.drain_until(now);
         (self.rate, self.since) = (rate, now);
         self.due = if self.left == 0.0 || rate == f64::INFINITY { now } else { now + self.left / rate };
         self.due
-    }
-}
-
-impl Component {
-    fn add_port(&mut self, port: PortId) {
-        let number = &mut self.number[port.0 as usize];
-        if *number == NONE {
-            *number = self.ports.len() as u32;
-            self.ports.push(port);
-        }
-    }
-
-    fn add_flow(&mut self, flow: u32, paths: &Paths) {
-        if !std::mem::replace(&mut self.member[flow as usize], true) {
-            self.flows.push(flow);
-            for port in paths.of(flow as usize) {
-                self.add_port(*port);
-            }
-        }
-    }
-
-    /// Adds all flows at its ports, all ports of these flows, and so on.
-    fn grow(&mut self, at_port: &[Vec<u32>], paths: &Paths) {
-        let mut next = 0;
-        while let Some(port) = self.ports.get(next) {
-            next += 1;
-            for flow in &at_port[port.0 as usize] {
-                self.add_flow(*flow, paths);
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        for port in self.ports.drain(..) {
-            self.number[port.0 as usize] = NONE;
-        }
-        for flow in self.flows.drain(..) {
-            self.member[flow as usize] = false;
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! Flow rates and completion times without packets.
 //!
 //! A [`demand`] says who sends to whom, [`routes`] give every flow its ports on a topology, [`MaxMin`] shares
-//! the links among flows that stay, and [`completion_times`] follows flows that come and go.
+//! the links among flows that stay, [`Shares`] among flows that come and go, whose completion times
+//! [`completion_times`] finds.
 //! [`ConcurrentFlow`] bounds what any routing could do for the same demand, and [`Report`] sums up.
 //!
 //! A link is one direction here, named by its [`PortId`]: a host's uplink and
@@ -16,6 +17,7 @@ mod max_min;
 mod paths;
 mod report;
 pub mod routes;
+mod shares;
 
 pub use concurrent_flow::{Bounds, ConcurrentFlow};
 pub use dynamic::{Arrival, Outcome, Source, completion_times, simulate};
@@ -23,6 +25,7 @@ pub use error::FlowError;
 pub use max_min::{Flows, MaxMin};
 pub use paths::Paths;
 pub use report::{Report, percentile};
+pub use shares::Shares;
 
 use pauseframe_topology::Topology;
 use pauseframe_units::{Id, LinkId, PortId};

@@ -1,11 +1,13 @@
 //! The border to Python: a panic becomes an error that names its place, and Ctrl-C is heard within a second.
 //!
 //! What may take long is computed on a thread of its own while the caller's looks for signals. A computation that asks
-//! its [`Watch`] stops by itself; one that does not is left behind, and its result is dropped when it ends.
+//! its [`Watch`] stops by itself; one that does not is left behind, and its result is dropped when it ends. One that gets
+//! better as it goes on is told at the first Ctrl-C that it is enough, and stopped at the second.
 
 use crate::RunError;
 use pauseframe_scenario::panics::{Panic, caught};
 use pauseframe_topology::watch::{Stopped, Watch};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,10 +37,20 @@ fn internal(panic: &Panic) -> PyErr {
 /// What a computation came to, and the exception that asked it to stop, if one did.
 pub(crate) type Computed<T> = PyResult<(T, Option<PyErr>)>;
 
-/// Computes with the GIL released; `progress` is called about ten times a second with stage, done and of.
+/// Computes with the GIL released; `progress` is called about ten times a second with stage, done, of and best.
 pub(crate) fn compute<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn Watch) -> T + Send + 'static,
+) -> Computed<T> {
+    compute_while(py, progress, false, work)
+}
+
+/// The same; with `gets_better` the first Ctrl-C asks for what there is, and is no exception.
+fn compute_while<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    gets_better: bool,
     work: impl FnOnce(&mut dyn Watch) -> T + Send + 'static,
 ) -> Computed<T> {
     let state = Arc::new(State::default());
@@ -61,7 +73,9 @@ pub(crate) fn compute<T: Send + 'static>(
             Some((error, since)) if since.elapsed() > PATIENCE => return Err(error),
             Some(_) => {}
             None => {
-                if let Err(error) = look_outside(py, progress, &state) {
+                let Err(error) = look_outside(py, progress, &state) else { continue };
+                let is_first = gets_better && error.is_instance_of::<PyKeyboardInterrupt>(py);
+                if !is_first || state.enough.swap(true, Ordering::Relaxed) {
                     state.stop.store(true, Ordering::Relaxed);
                     raised = Some((error, Instant::now()));
                 }
@@ -82,12 +96,26 @@ pub(crate) fn compute_or_stop<T: Send + 'static>(
     }
 }
 
+/// The same for what gets better as it goes on.
+pub(crate) fn compute_or_leave_it<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn Watch) -> T + Send + 'static,
+) -> PyResult<T> {
+    match compute_while(py, progress, true, work)? {
+        (_, Some(raised)) => Err(raised),
+        (result, None) => Ok(result),
+    }
+}
+
 /// What the two threads tell each other.
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
+    enough: AtomicBool,
     /// Stage, done, of.
     progress: Mutex<Option<(&'static str, u64, u64)>>,
+    best: Mutex<Option<f64>>,
 }
 
 struct Watched(Arc<State>);
@@ -96,6 +124,14 @@ impl Watch for Watched {
     fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped> {
         *lock(&self.0.progress) = Some((stage, done, of));
         if self.0.stop.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
+    }
+
+    fn enough(&self) -> bool {
+        self.0.enough.load(Ordering::Relaxed)
+    }
+
+    fn best(&mut self, detour: f64) {
+        *lock(&self.0.best) = Some(detour);
     }
 }
 
@@ -107,6 +143,7 @@ fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, state: &State) -> 
         now.set_item("stage", stage)?;
         now.set_item("done", done)?;
         now.set_item("of", of)?;
+        now.set_item("best", *lock(&state.best))?;
         show.call1(py, (now,))?;
     }
     py.check_signals()

@@ -2,6 +2,7 @@
 
 use crate::Resolved;
 use crate::border::{compute_or_stop, guarded, plain};
+use pauseframe_scenario::printable;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::routing::levels_of_nodes;
 use pauseframe_topology::watch::Watch;
@@ -23,7 +24,7 @@ create_exception!(
 );
 
 pub(crate) fn wrong(error: impl Display) -> PyErr {
-    FabricError::new_err(error.to_string())
+    FabricError::new_err(printable(&error.to_string()))
 }
 
 /// A fabric: hosts, switches, links.
@@ -94,7 +95,7 @@ impl Topology {
 
     #[getter]
     fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+        self.notes.iter().map(|note| printable(note)).collect()
     }
 
     fn nodes(&self) -> Vec<(String, &'static str, Option<u8>)> {
@@ -150,7 +151,7 @@ impl Topology {
         let mut notes = self.notes.clone();
         if split > 0 {
             notes.push(format!(
-                "{split} hosts have several links: each of their ports is a host of its own (\"NAME.PORT\")"
+                "{split} hosts have several links: the first keeps the name, each further port is a host of its own (\"NAME.PORT\")"
             ));
         }
         Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes }

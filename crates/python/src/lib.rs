@@ -12,9 +12,9 @@ mod sweeps;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
-use pauseframe_scenario::resolve::{Explained, expanded, explained};
+use pauseframe_scenario::resolve::{Explained, expanded, explained, stack_of};
 use pauseframe_scenario::results::{self, RunStatus};
-use pauseframe_scenario::{Control, presets as preset_table};
+use pauseframe_scenario::{Control, presets as preset_table, printable};
 use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
@@ -115,7 +115,7 @@ impl Resolved {
 
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.inner.warnings.clone()
+        self.inner.warnings.iter().map(|warning| printable(warning)).collect()
     }
 
     #[getter]
@@ -235,7 +235,7 @@ impl Run {
 }
 
 fn scenario_error(py: Python<'_>, error: &pauseframe_scenario::ScenarioError) -> PyErr {
-    let raised = ScenarioError::new_err(error.to_string());
+    let raised = ScenarioError::new_err(printable(&error.to_string()));
     let problems =
         error.problems.iter().map(|problem| problem_dict(py, problem)).collect::<PyResult<Vec<_>>>();
     match problems.and_then(|list| raised.value(py).setattr("problems", PyList::new(py, list)?)) {
@@ -246,11 +246,11 @@ fn scenario_error(py: Python<'_>, error: &pauseframe_scenario::ScenarioError) ->
 
 fn problem_dict<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("path", &problem.path)?;
-    dict.set_item("place", &problem.place)?;
-    dict.set_item("value", &problem.value)?;
-    dict.set_item("message", &problem.message)?;
-    dict.set_item("hint", &problem.hint)?;
+    dict.set_item("path", printable(&problem.path))?;
+    dict.set_item("place", printable(&problem.place))?;
+    dict.set_item("value", printable(&problem.value))?;
+    dict.set_item("message", printable(&problem.message))?;
+    dict.set_item("hint", printable(&problem.hint))?;
     Ok(dict)
 }
 
@@ -322,9 +322,9 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
         }
         results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
         results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {
-            InputError::new_err(error.to_string())
+            InputError::new_err(printable(&error.to_string()))
         }
-        other => RunError::new_err(other.to_string()),
+        other => RunError::new_err(printable(&other.to_string())),
     }
 }
 
@@ -350,11 +350,17 @@ fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
+/// What to say of a term of the field that is none of `known`.
+#[pyfunction]
+fn term_hint(word: &str, known: Vec<String>) -> Option<String> {
+    pauseframe_scenario::term_hint(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// Reads a Parquet file.
 #[pyfunction]
 fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     let batch = compute_or_stop(py, None, move |_| results::read_table(&path))?;
-    let batch = batch.map_err(|error| RunError::new_err(error.to_string()))?;
+    let batch = batch.map_err(|error| RunError::new_err(printable(&error.to_string())))?;
     Ok(Table { batch })
 }
 
@@ -415,12 +421,26 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// Every value of a transport preset above a stack: key, value, origin, source.
+/// Transport presets: name to one line about it.
 #[pyfunction]
-#[pyo3(signature = (preset, stack = "none"))]
-fn explain_transport<'py>(py: Python<'py>, preset: &str, stack: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+fn preset_docs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for preset in preset_table::PRESETS {
+        all.set_item(preset.name, preset.doc)?;
+    }
+    Ok(all)
+}
+
+/// Every value of a transport preset above a stack, its own if none is named: key, value, origin, source.
+#[pyfunction]
+#[pyo3(signature = (preset, stack = None))]
+fn explain_transport<'py>(
+    py: Python<'py>,
+    preset: &str,
+    stack: Option<&str>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let found = preset_table::PRESETS.iter().find(|known| known.name == preset);
-    let rows = found.and_then(|known| explained(known, stack));
+    let rows = found.and_then(|known| explained(known, stack.unwrap_or(stack_of(known).name)));
     let rows =
         rows.ok_or_else(|| PyValueError::new_err(format!("no preset {preset:?} or no stack {stack:?}")))?;
     let row = |row: Explained| {
@@ -459,7 +479,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(term_hint, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(preset_docs, module)?)?;
     module.add_function(wrap_pyfunction!(explain_transport, module)?)?;
     module.add_function(wrap_pyfunction!(stacks, module)?)?;
     fabrics::add_to(module)?;

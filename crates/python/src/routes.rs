@@ -1,6 +1,6 @@
 //! Forwarding tables for Python: planned, read, checked and changed. Documented in `_core.pyi`.
 
-use crate::border::{compute_or_stop, guarded, plain};
+use crate::border::{compute_or_leave_it, compute_or_stop, guarded, plain};
 use crate::fabrics::{Topology, wrong};
 use pauseframe_topology::NodeKind;
 use pauseframe_topology::Topology as Graph;
@@ -9,7 +9,8 @@ use pauseframe_topology::routing::tables_io::{self, TableFormat};
 use pauseframe_topology::routing::update::{RowChange, Update, UpdateSettings};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
-    ENGINES, Effort, EngineSettings, Protect, RoutingError, SwitchGraph, TableUse, engine, plannable,
+    ENGINES, Effort, EngineSettings, GET_BETTER, Protect, RoutingError, SwitchGraph, TableUse, engine,
+    plannable,
 };
 use pauseframe_topology::watch::Watch;
 use pauseframe_units::{Id, LinkId};
@@ -27,10 +28,22 @@ pub(crate) struct Routes {
     labels: Arc<Labels>,
     pub(crate) tables: Arc<Tables>,
     notes: Vec<String>,
+    steps: Option<u64>,
+    interrupted: bool,
 }
 
 #[pymethods]
 impl Routes {
+    #[getter]
+    fn steps(&self) -> Option<u64> {
+        self.steps
+    }
+
+    #[getter]
+    fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
@@ -139,7 +152,8 @@ fn table_format(name: &str) -> PyResult<TableFormat> {
 #[pyfunction]
 #[pyo3(signature = (
     topology, engine_name="auto", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None,
-    backup_vlans=None, protect=None, groups=None, effort=None, root=None, seed=1, first_vlan=1, progress=None
+    backup_vlans=None, protect=None, groups=None, effort=None, budget=None, steps=None, root=None, seed=1,
+    first_vlan=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 fn plan_routes(
@@ -154,6 +168,8 @@ fn plan_routes(
     protect: Option<&str>,
     groups: Option<Vec<Vec<usize>>>,
     effort: Option<&str>,
+    budget: Option<f64>,
+    steps: Option<u64>,
     root: Option<&str>,
     seed: u64,
     first_vlan: u16,
@@ -166,6 +182,9 @@ fn plan_routes(
         None => protect.map(str::parse).transpose().map_err(|error: String| wrong(error))?,
     };
     let effort = effort.map(str::parse::<Effort>).transpose().map_err(wrong)?;
+    if let Some(seconds) = budget.filter(|seconds| !(seconds.is_finite() && *seconds > 0.0)) {
+        return Err(wrong(format!("a budget of {seconds} s is not possible: it is above 0, such as 10")));
+    }
     let settings = EngineSettings {
         lanes,
         vlans,
@@ -174,12 +193,15 @@ fn plan_routes(
         backup_vlans,
         protect,
         effort,
+        budget,
+        stop_at: steps,
         root,
         seed,
     };
     let (graph, labels) = (Arc::clone(&topology.graph), Arc::clone(&topology.labels));
     let (fabric, engine_name) = (Arc::clone(&graph), engine_name.to_owned());
-    let planned = compute_or_stop(py, progress.as_ref(), move |watch| {
+    let gets_better = GET_BETTER.contains(&engine_name.as_str());
+    let plan = move |watch: &mut dyn Watch| {
         plannable(&fabric).map_err(|error| error.to_string())?;
         let graph = SwitchGraph::new(&fabric).map_err(|error| error.to_string())?;
         let engine = engine(&engine_name, &settings).map_err(|error| error.to_string())?;
@@ -187,10 +209,15 @@ fn plan_routes(
         if usize::from(first_vlan) + plan.vlans() > 4095 || first_vlan == 0 {
             return Err(format!("VLANs are 1 to 4094: {} from {first_vlan} on do not fit", plan.vlans()));
         }
-        Ok((Tables::of_plan(&plan, first_vlan), plan.notes().to_vec()))
-    })?;
-    let (tables, notes) = planned.map_err(wrong)?;
-    Ok(Routes { graph, labels, tables: Arc::new(tables), notes })
+        Ok((Tables::of_plan(&plan, first_vlan), plan.notes().to_vec(), plan.steps(), plan.was_cut()))
+    };
+    let planned = if gets_better {
+        compute_or_leave_it(py, progress.as_ref(), plan)?
+    } else {
+        compute_or_stop(py, progress.as_ref(), plan)?
+    };
+    let (tables, notes, steps, interrupted) = planned.map_err(wrong)?;
+    Ok(Routes { graph, labels, tables: Arc::new(tables), notes, steps, interrupted })
 }
 
 /// Reads tables.
@@ -219,7 +246,14 @@ fn read_routes(
         let missing = |vlan| wrong(format!("VLAN {vlan} has no lane: name one for each VLAN of the tables"));
         import.tables.assign_lanes(&lanes).map_err(missing)?;
     }
-    Ok(Routes { graph, labels, tables: Arc::new(import.tables), notes: import.notes })
+    Ok(Routes {
+        graph,
+        labels,
+        tables: Arc::new(import.tables),
+        notes: import.notes,
+        steps: None,
+        interrupted: false,
+    })
 }
 
 /// Plans an update.
@@ -250,8 +284,17 @@ fn update_routes<'py>(
     let notes = topology.notes.clone();
     result
         .set_item("topology", Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes })?;
-    result
-        .set_item("routes", Routes { graph, labels, tables: Arc::new(after), notes: update.notes.clone() })?;
+    result.set_item(
+        "routes",
+        Routes {
+            graph,
+            labels,
+            tables: Arc::new(after),
+            notes: update.notes.clone(),
+            steps: None,
+            interrupted: false,
+        },
+    )?;
     result.set_item("mixes", mixes)?;
     result.set_item("kept", &update.kept)?;
     result.set_item("renumbered", &update.renumbered)?;
@@ -265,6 +308,8 @@ fn update_routes<'py>(
         labels: Arc::clone(&labels),
         tables: Arc::new(tables),
         notes: Vec::new(),
+        steps: None,
+        interrupted: false,
     };
     result.set_item("before", state(update.before.clone()))?;
     result.set_item("during", state(update.during()))?;

@@ -14,7 +14,9 @@ use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use pauseframe_topology::files;
 use serde::Serialize;
-use std::fmt;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -84,12 +86,30 @@ impl Manifest {
     }
 }
 
+/// Size and digest of a file, so that a reader notices damage before it decodes anything.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Seal {
+    bytes: u64,
+    sha256: String,
+}
+
+/// A manifest and the seals of the files that it is about.
+#[derive(Serialize)]
+struct Sealed<'a, M> {
+    #[serde(flatten)]
+    manifest: &'a M,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    files: &'a BTreeMap<String, Seal>,
+}
+
 /// A folder that results are being written to.
 #[derive(Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
     /// Files in place, for messages.
     written: Vec<String>,
+    /// The same without the manifest, with what the manifest says of each.
+    seals: BTreeMap<String, Seal>,
     _lock: FolderLock,
 }
 
@@ -106,7 +126,12 @@ impl ResultsFolder {
         let lock = FolderLock::take(path)?;
         // Another process may have been at work until the lock was ours.
         check_free(path, force)?;
-        let mut folder = ResultsFolder { path: path.to_path_buf(), written: Vec::new(), _lock: lock };
+        let mut folder = ResultsFolder {
+            path: path.to_path_buf(),
+            written: Vec::new(),
+            seals: BTreeMap::new(),
+            _lock: lock,
+        };
         let temporary = path.join(temporary_name(MANIFEST));
         remove_if_there(&temporary).map_err(|cause| folder.failure(MANIFEST, cause))?;
         // The mark first: the old tables are never without it.
@@ -206,12 +231,15 @@ impl ResultsFolder {
     /// [`RunError::Write`], with what the folder holds then.
     pub fn commit(&mut self, file: PendingFile) -> Result<(), RunError> {
         let name = file.name.clone();
-        file.commit().map_err(|cause| self.failure(&name, cause))?;
+        let seal = file.commit().map_err(|cause| self.failure(&name, cause))?;
+        if name != MANIFEST {
+            self.seals.insert(name.clone(), seal);
+        }
         self.written.push(name);
         Ok(())
     }
 
-    /// Closes the folder: from here on it is what `manifest` says.
+    /// Closes the folder: from here on it is what `manifest` says, with the size and digest of every file.
     ///
     /// # Errors
     /// [`RunError::Write`]; the folder then still says `running`.
@@ -225,7 +253,8 @@ impl ResultsFolder {
     }
 
     fn write_manifest(&mut self, manifest: &impl Serialize) -> Result<(), RunError> {
-        let mut json = serde_json::to_string_pretty(manifest).expect("a manifest has text keys only");
+        let sealed = Sealed { manifest, files: &self.seals };
+        let mut json = serde_json::to_string_pretty(&sealed).expect("a manifest has text keys only");
         json.push('\n');
         self.write_text(MANIFEST, &json)
     }
@@ -251,6 +280,8 @@ pub struct PendingFile {
     name: String,
     folder: PathBuf,
     file: BufWriter<File>,
+    bytes: u64,
+    digest: Sha256,
     committed: bool,
 }
 
@@ -261,21 +292,30 @@ impl PendingFile {
         remove_if_there(&path)?;
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let file = BufWriter::with_capacity(1 << 18, file);
-        Ok(PendingFile { name: name.into(), folder: folder.into(), file, committed: false })
+        let (name, folder) = (name.into(), folder.into());
+        Ok(PendingFile { name, folder, file, bytes: 0, digest: Sha256::new(), committed: false })
     }
 
-    fn commit(mut self) -> io::Result<()> {
+    fn commit(mut self) -> io::Result<Seal> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
         fs::rename(self.folder.join(temporary_name(&self.name)), self.folder.join(&self.name))?;
         self.committed = true;
-        sync_folder(&self.folder)
+        sync_folder(&self.folder)?;
+        let mut sha256 = String::new();
+        for byte in self.digest.finalize_reset() {
+            write!(sha256, "{byte:02x}").map_err(io::Error::other)?;
+        }
+        Ok(Seal { bytes: self.bytes, sha256 })
     }
 }
 
 impl Write for PendingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        let count = self.file.write(bytes)?;
+        self.digest.update(&bytes[..count]);
+        self.bytes += count as u64;
+        Ok(count)
     }
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()

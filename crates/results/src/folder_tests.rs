@@ -27,6 +27,7 @@ fn ended(status: RunStatus) -> Manifest {
         syn_drops_not_ect: 0,
         fullest_switch: None,
         nic_queue: "fifo",
+        series_full: None,
         deadlocks: 0,
         status,
         warnings: Vec::new(),

@@ -12,7 +12,9 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use pauseframe_schema::panics::caught;
+use std::cell::RefCell;
 use std::io;
+use zstd::bulk::Compressor;
 
 const LEVEL: i32 = 1;
 
@@ -22,7 +24,20 @@ const LEVEL: i32 = 1;
 /// If the table is too large for the format, or memory is short.
 pub fn pack(table: &RecordBatch) -> Result<Vec<u8>, RunError> {
     let stream = stream(table).map_err(|error| failure(&error))?;
-    zstd::bulk::compress(&stream, LEVEL).map_err(|error| failure(&error))
+    COMPRESSOR
+        .with_borrow_mut(|compressor| {
+            let compressor = match compressor {
+                Some(compressor) => compressor,
+                none => none.insert(Compressor::new(LEVEL)?),
+            };
+            compressor.compress(&stream)
+        })
+        .map_err(|error| failure(&error))
+}
+
+thread_local! {
+    /// Reused for all tables of a thread: to make and clear its working memory costs more than to compress a small table.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
 fn stream(table: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
@@ -90,6 +105,14 @@ mod tests {
         let (whole, rows) = unpack("flows", &packed).unwrap();
         assert_eq!(rows, [3, 1]);
         assert_eq!(whole, table(&["a", "b", "a", "c"], &[Some(1.0), None, Some(2.5), None]));
+    }
+
+    #[test]
+    fn a_table_is_packed_alike_after_others() {
+        let (small, large) = (table(&["a"], &[None]), table(&["b"; 5000], &[Some(0.5); 5000]));
+        let first = pack(&small).unwrap();
+        pack(&large).unwrap();
+        assert_eq!(pack(&small).unwrap(), first);
     }
 
     #[test]

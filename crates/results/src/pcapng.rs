@@ -182,12 +182,7 @@ fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, us
     let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::TCP, ipv4(source), ipv4(destination))
         .expect("an IP packet is at most 9216 bytes long");
     ip.dscp = IpDscp::try_new(agreement.dscp).expect("a DSCP has six bits");
-    ip.ecn = match ecn {
-        Ecn::NotEct => IpEcn::NotEct,
-        Ecn::Ect1 => IpEcn::Ect1,
-        Ecn::Ect0 => IpEcn::Ect0,
-        Ecn::Ce => IpEcn::CongestionExperienced,
-    };
+    ip.ecn = ecn_field(ecn);
     ip.header_checksum = ip.calc_header_checksum();
     tcp.checksum = tcp
         .calc_checksum_ipv4(&ip, &PAYLOAD[..segment.len as usize])
@@ -334,9 +329,18 @@ fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
     bytes
 }
 
+fn ecn_field(ecn: Ecn) -> IpEcn {
+    match ecn {
+        Ecn::NotEct => IpEcn::NotEct,
+        Ecn::Ect1 => IpEcn::Ect1,
+        Ecn::Ect0 => IpEcn::Ect0,
+        Ecn::Ce => IpEcn::CongestionExperienced,
+    }
+}
+
 /// The headers of a datagram's frame, and the length of the whole frame without FCS.
 fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
-    let FrameContent::Datagram { source, destination, flow, priority, vlan, len } = *content else {
+    let FrameContent::Datagram { source, destination, flow, priority, vlan, ecn, len } = *content else {
         unreachable!("called for datagrams only");
     };
     let payload = &PAYLOAD[..len as usize];
@@ -348,6 +352,7 @@ fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
         ipv4(destination),
     )
     .expect("an IP packet is at most 9216 bytes long");
+    ip.ecn = ecn_field(ecn);
     ip.header_checksum = ip.calc_header_checksum();
     let (from, to) = tcp_ports(flow);
     let udp = UdpHeader::with_ipv4_checksum(from, to, &ip, payload)

@@ -2,7 +2,7 @@
 
 use super::*;
 use pauseframe_topology::{Channel, NodeKind};
-use pauseframe_transport::{SackBlocks, Stamps, SynOptions};
+use pauseframe_transport::{Ecn, SackBlocks, Stamps, SynOptions};
 use pauseframe_units::{BitRate, Span};
 use std::process::Command;
 
@@ -311,6 +311,7 @@ fn lossless_frames() -> Vec<CapturedFrame> {
         flow: 3,
         priority: Priority::new(0).unwrap(),
         vlan: None,
+        ecn: Ecn::Ce,
         len: 1472,
     };
     let frames = [FrameContent::LinkPause { quanta: 515 }, cnm(7), cnm(0), datagram];

@@ -24,6 +24,8 @@ pub struct DropsByReason {
     pub headroom_exceeded: u64,
     /// A packet that is not ECN-capable met a queue above its marking threshold.
     pub not_ect: u64,
+    /// A lossless packet found the headroom used up that all (port, priority) of its switch share.
+    pub headroom_pool: u64,
     /// A packet was on, waited for, or was bound for a link that was down.
     pub link_down: u64,
     /// A frame arrived damaged, pause frames included.
@@ -47,6 +49,7 @@ impl DropsByReason {
                 DropReason::BufferFull => &mut self.buffer_full,
                 DropReason::HeadroomExceeded => &mut self.headroom_exceeded,
                 DropReason::NotEct => &mut self.not_ect,
+                DropReason::HeadroomPool => &mut self.headroom_pool,
             } += count;
         }
         for (reason, count) in LossReason::ALL.into_iter().zip(report.lost) {
@@ -63,6 +66,7 @@ impl DropsByReason {
         self.buffer_full
             + self.headroom_exceeded
             + self.not_ect
+            + self.headroom_pool
             + self.link_down
             + self.corrupted
             + self.watchdog
@@ -94,7 +98,7 @@ pub(super) fn idle_report(port: u32) -> PortReport {
         tx_packets: 0,
         tx_bytes: 0,
         busy: pauseframe_units::Span::ZERO,
-        drops: [0; 3],
+        drops: [0; 4],
         lost: [0; 3],
         ecn_marks: 0,
         backlog_max: 0,

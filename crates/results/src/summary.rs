@@ -51,6 +51,8 @@ pub struct RunFacts {
     pub fullest_switch: Option<(String, u64)>,
     /// How NICs queue what their host sends.
     pub nic_queue: &'static str,
+    /// When the series met its row limit: later samples are missing. `None` if it is whole.
+    pub series_full: Option<Time>,
     /// How it ended.
     pub status: RunStatus,
     /// What the user should look at before trusting the results.
@@ -113,6 +115,8 @@ pub struct Summary {
     pub fullest_switch: Option<String>,
     pub switch_held_max_bytes: u64,
     pub nic_queue: &'static str,
+    /// Null if the series is whole.
+    pub series_full_at_s: Option<f64>,
     pub datagrams_sent: u64,
     pub datagrams_lost: u64,
     pub fct_us: CompletionTimes,
@@ -160,6 +164,7 @@ impl Summary {
             switch_held_max_bytes: facts.fullest_switch.as_ref().map_or(0, |(_, bytes)| *bytes),
             fullest_switch: facts.fullest_switch.map(|(name, _)| name),
             nic_queue: facts.nic_queue,
+            series_full_at_s: facts.series_full.map(Time::as_secs_f64),
             datagrams_sent: flows.iter().map(|flow| flow.datagrams.sent).sum(),
             datagrams_lost: flows.iter().map(|flow| flow.datagrams.lost).sum(),
             fct_us: completion_times(flows.iter().filter_map(completion_time)),
@@ -237,6 +242,7 @@ mod tests {
             syn_drops_not_ect: 2,
             fullest_switch: Some(("leaf0".into(), 1500)),
             nic_queue: "per_destination",
+            series_full: None,
             status: RunStatus::Complete,
             warnings: vec!["look".into()],
             out: Some("out".into()),
@@ -300,7 +306,7 @@ mod tests {
     fn a_run_is_summed_up() {
         let flows =
             [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
-        let port = PortReport { drops: [1, 2, 4], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+        let port = PortReport { drops: [1, 2, 4, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (3, 2, 1));
         assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));

@@ -61,7 +61,7 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         reply_loss_probes = few(|r| r.of_reply.loss_probes);
         /// Window reductions taken back as needless (D-SACK, F-RTO)
         undone = few(|r| r.undone);
-        /// Data packets that arrived marked
+        /// Data packets that arrived marked, datagrams included
         ce_packets = counts(|r| r.ce_packets);
         /// Datagrams that the application of a UDP flow sent; 0 for connections
         datagrams_sent = counts(|r| r.datagrams.sent);
@@ -168,6 +168,8 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
         drops_headroom_exceeded = drops(|drops| drops.headroom_exceeded);
         /// Packets that are not ECN-capable and met a queue above its marking threshold
         drops_not_ect = drops(|drops| drops.not_ect);
+        /// Lossless packets that came after XOFF and found the headroom used up that all (port, priority) of the switch share
+        drops_headroom_pool = drops(|drops| drops.headroom_pool);
         /// Packets on the wire, in the queue or bound for it while the link was or went down
         drops_link_down = drops(|drops| drops.link_down);
         /// Frames from here that arrived damaged, pause frames included
@@ -400,7 +402,7 @@ mod tests {
         let busy = PortReport {
             busy: Span::from_us(25),
             backlog_mean: 2000.0,
-            drops: [1, 2, 3],
+            drops: [1, 2, 3, 4],
             paused: Span::from_us(9),
             ..idle_report(2)
         };
@@ -414,7 +416,8 @@ mod tests {
         assert_eq!(floats(&batch, "paused_us")[0], Some(9.0));
         let first = |name| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().value(0);
         assert_eq!(first("rate_bps"), 10_000_000_000);
-        let drops = ["drops_buffer_full", "drops_headroom_exceeded", "drops_not_ect"].map(first);
-        assert_eq!(drops, [1, 2, 3]);
+        let drops = ["drops_buffer_full", "drops_headroom_exceeded", "drops_not_ect", "drops_headroom_pool"]
+            .map(first);
+        assert_eq!(drops, [1, 2, 3, 4]);
     }
 }

@@ -4,15 +4,17 @@ mod switches;
 
 use crate::recovery::recovery;
 use crate::resolve::Resolved;
+use crate::spec::lookup::ports_matching;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, DelayedAckFormName, DemandEntry, EcnName, HostSpec, IdealOutputQueued,
-    InitialWindow, NicQueue, Per, PerPort, PfcSpec, QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName,
-    Scenario, SendBufferName, Shared, SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec,
-    WireJitterSpec, WireOverhead, WorkloadKind, WorkloadSpec,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
+    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec,
+    QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared,
+    SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
+    WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, IdealTime, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings,
-    Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
+    BufferPolicy, DatagramSettings, HeadroomPool, IdealTime, Jitter, Network, Obeys, Overhead, PauseRule,
+    PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -21,7 +23,7 @@ use pauseframe_transport::{
     CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
     RtoForm, SendBuffer, SmallSegments, Without,
 };
-use pauseframe_units::{BitRate, NodeId, Priority, Span, Time};
+use pauseframe_units::{BitRate, NodeId, PortId, Priority, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,10 +72,8 @@ fn build_on(
     only: Option<usize>,
 ) -> Result<Built, String> {
     let (topology, routes) = (Arc::clone(topology), Arc::clone(routes));
-    let mut transports = transports(scenario);
-    let connected = transports.len();
-    transports
-        .extend(udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &transports[0])).collect::<Vec<_>>());
+    let transports = all_transports(scenario);
+    let connected = scenario.transport_specs().count();
     let mut settings = settings(scenario, &topology, transports);
     for (index, spec) in scenario.transport_specs().enumerate() {
         let window = initial_window(spec, index as u16, &topology, &routes, &settings);
@@ -125,6 +125,14 @@ pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
     scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
+/// The same, with those of datagrams behind them.
+pub(crate) fn all_transports(scenario: &Scenario) -> Vec<Transport> {
+    let mut all = transports(scenario);
+    let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
+    all.extend(of_datagrams);
+    all
+}
+
 /// The workloads without connections; each has a transport of its own in the network.
 fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
     scenario.workload.iter().filter_map(|spec| match &spec.kind {
@@ -135,7 +143,7 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
 
 /// The TCP settings of `like` stand there without a use.
 fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
-    let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32 };
+    let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams) }
 }
@@ -163,12 +171,14 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
         overhead: overhead(scenario),
         mtu: host.mtu.0 as u32,
         tx_delay: host.tx_delay,
-        tx_jitter: host.tx_jitter,
-        wire_jitter: host.wire_jitter,
+        tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
+        wire_jitter: jitter(host.wire_jitter, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
+        random_ties: scenario.clocks == Clocks::Real,
         wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
         rx_delay: host.rx_delay,
+        reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,
         switch_latency: scenario.switch.latency,
@@ -186,11 +196,11 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
             BufferSpec::Shared(Shared { egress_pool, .. }) => egress_pool,
             BufferSpec::PerPort(_) | BufferSpec::IdealOutputQueued(_) => None,
         },
-        marker: scenario.switch.marker,
+        marker: scenario.switch.marker.clone(),
         queue: scenario.switch.queue,
         scheduler: switches::scheduler(&scenario.switch.scheduler),
         classes: scenario.switch.classes.iter().map(|(_, class)| switches::class(class)).collect(),
-        pfc: scenario.switch.pfc.as_ref().map(pfc),
+        pfc: scenario.switch.pfc.as_ref().map(|spec| pfc(spec, topology)),
         qcn: scenario.qcn.as_ref().map(qcn),
         receivers: receivers.collect(),
         spray: scenario.routing.kind == RoutingKind::Spray,
@@ -235,7 +245,7 @@ fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTr
     demands.iter().zip(vlans).filter_map(|(d, vlan)| Some(((d.from, d.to), vlan?))).collect()
 }
 
-fn pfc(spec: &PfcSpec) -> PfcSettings {
+fn pfc(spec: &PfcSpec, topology: &Topology) -> PfcSettings {
     PfcSettings {
         priorities: priorities(&spec.priorities),
         whole_link: spec.whole_link,
@@ -244,7 +254,21 @@ fn pfc(spec: &PfcSpec) -> PfcSettings {
         headroom: spec.headroom,
         reaction: spec.reaction,
         quanta: spec.quanta,
+        headroom_pool: spec.headroom_pool.as_ref().map(|pool| {
+            pool.size.map_or(HeadroomPool::OverSubscription(pool.over_subscription), HeadroomPool::Bytes)
+        }),
+        rules: spec.ports.iter().flat_map(|row| pause_rules(row, topology)).collect(),
     }
+}
+
+fn pause_rules(row: &PfcPortsSpec, topology: &Topology) -> Vec<(PortId, PauseRule)> {
+    let obeys = match row.obeys {
+        ObeysName::Lossless => Obeys::Lossless,
+        ObeysName::All => Obeys::All,
+        ObeysName::None => Obeys::None,
+    };
+    let rule = PauseRule { sends: row.sends, obeys };
+    ports_matching(&row.ports, topology).into_iter().map(|port| (port, rule)).collect()
 }
 
 fn priorities(list: &[u8]) -> Vec<Priority> {
@@ -351,6 +375,32 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::new(config), priority, datagrams: None }
+}
+
+fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
+    match spec {
+        JitterSpec::Auto => {
+            if auto {
+                Jitter::Auto
+            } else {
+                Jitter::NONE
+            }
+        }
+        JitterSpec::UpTo(most) => Jitter::Always(most),
+    }
+}
+
+/// Whether any workload sends in a lossy class: without, the headroom needs no room for automatic jitter.
+fn sends_lossy(scenario: &Scenario) -> bool {
+    let Some(pfc) = &scenario.switch.pfc else { return true };
+    let priority = |workload: &WorkloadSpec| match &workload.kind {
+        WorkloadKind::Udp(udp) => udp.priority,
+        _ => {
+            let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
+            named.map_or(&scenario.transport, |(_, spec)| spec).priority
+        }
+    };
+    !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
 }
 
 fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<WireJitter> {

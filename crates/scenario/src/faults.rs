@@ -1,10 +1,10 @@
 //! From the words of a scenario to failures, bad wires, the watchdog and the deadlock detector of the network.
 
 use crate::spec::lookup::ports_matching;
-use crate::spec::{CorruptionSpec, Scenario, WatchdogActionName, WatchdogSpec};
-use pauseframe_fabric::{ErrorModel, Failure, Network, Watchdog, WatchdogAction};
+use crate::spec::{CorruptionSpec, PauseStormSpec, PfcSpec, Scenario, WatchdogActionName, WatchdogSpec};
+use pauseframe_fabric::{ErrorModel, Failure, Network, PauseStorm, Watchdog, WatchdogAction};
 use pauseframe_topology::Topology;
-use pauseframe_units::Time;
+use pauseframe_units::{Priority, Span, Time};
 
 /// Tells the network what will go wrong, and who looks out for it.
 pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
@@ -23,17 +23,37 @@ pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         network.corrupt(&bad, stop.map(|stop| Time::ZERO + stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
-    if let Some(WatchdogSpec { detection, action, restoration }) = pfc.watchdog {
+    network.storm(scenario.pause_storm.iter().flat_map(|storm| storms(storm, pfc, topology)).collect());
+    if let Some(WatchdogSpec { detection, action, restoration, poll }) = pfc.watchdog {
         let action = match action {
             WatchdogActionName::Drop => WatchdogAction::Drop,
             WatchdogActionName::Forward => WatchdogAction::Forward,
+            WatchdogActionName::Alert => WatchdogAction::Alert,
         };
-        network.guard(Watchdog { detection, action, restoration });
+        network.guard(Watchdog { detection, action, restoration, poll });
     }
     network.detect_deadlocks(scenario.record.deadlock_after, ends_at_deadlock(scenario));
     if let Some(spec) = &scenario.record.pause_tree {
         network.record_pauses(spec.limit as usize);
     }
+}
+
+/// A storm of each port that sends.
+fn storms<'a>(
+    spec: &'a PauseStormSpec,
+    pfc: &'a PfcSpec,
+    topology: &Topology,
+) -> impl Iterator<Item = PauseStorm> + use<'a> {
+    let every = spec.frames_per_second.map(|rate| Span((1e12 / rate).ceil().max(1.0) as u64));
+    let priorities: Vec<Priority> = spec.priorities(pfc).iter().filter_map(|p| Priority::new(*p)).collect();
+    spec.ports(topology).into_iter().map(move |port| PauseStorm {
+        port,
+        priorities: priorities.clone(),
+        every,
+        quanta: spec.quanta,
+        start: Time::ZERO + spec.start,
+        stop: spec.stop.map(|stop| Time::ZERO + stop),
+    })
 }
 
 /// What `stop.on_deadlock` comes to: a watchdog is there to break deadlocks, so it gets the time.

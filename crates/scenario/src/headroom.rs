@@ -3,7 +3,7 @@
 use crate::build;
 use crate::resolve::Resolved;
 use crate::spec::Scenario;
-use pauseframe_fabric::{HeadroomReport, Plan};
+use pauseframe_fabric::{HeadroomReport, Plan, PooledHeadroom};
 use pauseframe_schema::error::Problem;
 use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::Bytes;
@@ -35,6 +35,10 @@ pub struct HeadroomRow {
     pub last_frame_ns: f64,
     /// Propagation of the data.
     pub delay_ns: f64,
+    /// The most by which jitter makes the pause frame late.
+    pub jitter_back_ns: f64,
+    /// The most by which jitter makes data late.
+    pub jitter_ns: f64,
     /// What arrives in the sum of these times.
     pub arriving_bytes: u64,
     /// The frame that crosses XOFF, but for a byte.
@@ -43,6 +47,10 @@ pub struct HeadroomRow {
     pub needed_bytes: u64,
     /// What the switch gives.
     pub given_bytes: u64,
+    /// The pool that the headroom of a switch comes from; 0 where each (port, priority) has its own. Of several switches the first.
+    pub pool_bytes: u64,
+    /// For how many (port, priority) of the switch the pool suffices at once.
+    pub pool_suffices_for: u64,
     /// Pause above; with a shared buffer at the latest.
     pub xoff_bytes: u64,
     /// Resume at or below.
@@ -65,7 +73,11 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
             None => kinds.push((report, channels, 1)),
         }
     }
-    kinds.iter().map(|(report, links, count)| row(topology, report, *links, *count)).collect()
+    let pool = |report: &HeadroomReport| {
+        let switch = topology.peer(report.port);
+        plan.pooled_headroom().iter().find(|pool| pool.switch == switch).copied()
+    };
+    kinds.iter().map(|(report, links, count)| row(topology, report, *links, (*count, pool(report)))).collect()
 }
 
 /// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
@@ -94,11 +106,16 @@ pub(crate) fn warnings(
 /// The plan of a scenario with PFC.
 fn plan(scenario: &Scenario, topology: &Arc<Topology>) -> Option<Plan> {
     scenario.switch.pfc.as_ref()?;
-    let settings = Arc::new(build::settings(scenario, topology, build::transports(scenario)));
+    let settings = Arc::new(build::settings(scenario, topology, build::all_transports(scenario)));
     Some(Plan::new(Arc::clone(topology), settings))
 }
 
-fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2], ports: u64) -> HeadroomRow {
+fn row(
+    topology: &Topology,
+    report: &HeadroomReport,
+    [data, back]: [Channel; 2],
+    (ports, pool): (u64, Option<PooledHeadroom>),
+) -> HeadroomRow {
     let needed = report.needed;
     let ns = |span: pauseframe_units::Span| span.0 as f64 / 1e3;
     HeadroomRow {
@@ -113,10 +130,14 @@ fn row(topology: &Topology, report: &HeadroomReport, [data, back]: [Channel; 2],
         reaction_ns: ns(needed.reaction),
         last_frame_ns: ns(needed.last_frame),
         delay_ns: ns(needed.delay),
+        jitter_back_ns: ns(needed.jitter_back),
+        jitter_ns: ns(needed.jitter),
         arriving_bytes: needed.arriving.0,
         crossing_bytes: needed.crossing.0,
         needed_bytes: needed.total().0,
         given_bytes: report.limits.headroom,
+        pool_bytes: pool.map_or(0, |pool| pool.size),
+        pool_suffices_for: pool.map_or(0, |pool| pool.suffices_for as u64),
         xoff_bytes: report.limits.xoff,
         xon_bytes: report.limits.xon,
     }

@@ -43,7 +43,7 @@ fn repeated_syns_come_to_their_own_host() {
     let text = r#"
 stop = "100 s"
 topology = { kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2, link = { rate = "1 Kbps", delay = "1 us" } }
-transport = { preset = "newreno", rto_min = "1 ms", rto_initial = "10 ms" }
+transport = { stack = "none", preset = "newreno", rto_min = "1 ms", rto_initial = "10 ms" }
 [[workload]]
 kind = "scatter_gather"
 aggregators = ["host3"]
@@ -61,7 +61,7 @@ fn duplicates_under_load_come_to_their_own_host() {
 seed = 2
 stop = "15 ms"
 topology = { kind = "leaf_spine", leaves = 4, spines = 2, hosts_per_leaf = 8, link = { rate = "10 Gbps", delay = "1 us" } }
-transport = { preset = "newreno", rto_min = "1 ms", rto_granularity = "1 us", rto_initial = "10 ms" }
+transport = { stack = "none", preset = "newreno", rto_min = "1 ms", rto_granularity = "1 us", rto_initial = "10 ms" }
 [[workload]]
 kind = "background"
 sizes = "web_search"
@@ -81,7 +81,7 @@ fn a_shared_pool_gets_back_what_it_gave() {
 stop = "737600000 ps"
 topology = { kind = "xgft", m = [3, 2], w = [1, 2] }
 switch = { model = "s6100" }
-transport = { rto_initial = "1 ps", rto_granularity = "1 ns" }
+transport = { stack = "none", preset = "newreno", rto_initial = "1 ps", rto_granularity = "1 ns" }
 workload = [{ kind = "incast", rate = 13557.483731019522, fan_in = 4 }]
 "#;
     let results = go(text).unwrap();
@@ -97,7 +97,7 @@ fn nothing_is_scheduled_in_the_past() {
 stop = "1248780000 ps"
 topology = { kind = "jellyfish", switches = 4, network_ports = 2, hosts_per_switch = 2, link = { delay = "100 us" } }
 host = { wire_overhead = "none" }
-transport = { lossless = true, rto_initial = "1 us", rto_granularity = "1 ns" }
+transport = { stack = "none", preset = "newreno", lossless = true, rto_initial = "1 us", rto_granularity = "1 ns" }
 [[workload]]
 kind = "background"
 sizes = { kind = "cdf", points = [[1391, 0.5], [49930, 1.0]] }
@@ -115,7 +115,7 @@ fn a_flow_is_finished_or_has_a_failure() {
             r#"
 stop = "1 s"
 topology = {{ kind = "star", hosts = 2, link = {{ rate = "10 Gbps", delay = "1 ms" }} }}
-transport = {{ rto_initial = "{rto}", rto_min = "{rto}", rto_granularity = "1 us", retries = 0, syn_retries = 255, handshake = false }}
+transport = {{ stack = "none", preset = "newreno", rto_initial = "{rto}", rto_min = "{rto}", rto_granularity = "1 us", retries = 0, syn_retries = 255, handshake = false }}
 workload = {{ kind = "flows", flows = [{{ src = "host0", dst = "host1", size = "1 KB" }}] }}
 "#
         )

@@ -22,6 +22,8 @@ pub use pauseframe_engine::Control;
 pub use pauseframe_results as results;
 pub use pauseframe_schema::error::{self, Problem, ScenarioError};
 pub use pauseframe_schema::panics;
+pub use pauseframe_schema::printable::printable;
+pub use pauseframe_schema::terms::hint as term_hint;
 pub use pauseframe_units::Time;
 pub use pauseframe_workload as workload;
 pub use resolve::{Input, Resolved, resolve};

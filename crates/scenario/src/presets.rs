@@ -1,12 +1,16 @@
 //! Transport presets: a variant is a row of values below the file's own, never a copy of code.
 //!
-//! What a row does not name has the default that `spec/transport.rs` declares (a `NewReno` with an initial
-//! window of ten segments). The operating systems' own values stand in `stacks.rs`, below these.
+//! What a row does not name comes from the stack below it (`stacks.rs`): that of Linux, unless the file or the row itself
+//! names another one.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
 const BOLT_WINDOW: RowValue = set("initial_window", "bdp", "bolt §III: no slow start, at least one BDP");
 const BOLT_CLASS: RowValue = set("lossless", "true", "bolt §III: a PFC class (802.1Qbb)");
+// Linux announces 64 KB at first and keeps little unsent data, which would cut such a start short.
+const BOLT_RECEIVER: RowValue = set("receive_buffer", "fixed", "bolt §III: the receiver takes a BDP at once");
+const BOLT_SENDER: RowValue = set("send_buffer", "unlimited", "bolt §III: the sender has a BDP at once");
+const RENO: RowValue = set("congestion_control", "newreno", "RFC 5681, RFC 6582");
 const DCTCP_CONTROL: RowValue = set("congestion_control", "dctcp", "RFC 8257 §3.3");
 const DCTCP_ECN: RowValue = set("ecn", "dctcp", "RFC 8257 §3.1 and §3.2");
 const DCTCP_ACKS: RowValue =
@@ -15,43 +19,44 @@ const DCTCP_ACKS: RowValue =
 /// bolt §IV-A2 (claim B-P09); the paper has 45 us with its 15 us round trip.
 const PFABRIC_RTO: &str = "600 us";
 
-/// The presets that there are.
+/// The presets that there are; the first is the default.
 pub const PRESETS: &[Row] = &[
-    Row { name: "newreno", doc: "NewReno (RFC 5681, RFC 6582), lossy", row: &[] },
+    Row {
+        name: "cubic",
+        doc: "CUBIC with HyStart (RFC 9438), lossy",
+        row: &[set("congestion_control", "cubic", "RFC 9438")],
+    },
+    Row { name: "newreno", doc: "NewReno (RFC 5681, RFC 6582), on Linux its reno, lossy", row: &[RENO] },
     Row {
         name: "tcp_dcb",
         doc: "NewReno in a lossless class, starting at line rate (bolt)",
-        row: &[BOLT_WINDOW, BOLT_CLASS],
+        row: &[RENO, BOLT_WINDOW, BOLT_CLASS, BOLT_RECEIVER, BOLT_SENDER],
     },
     Row {
         name: "dctcp",
-        doc: "DCTCP (RFC 8257) as Linux sends it, lossy",
+        doc: "DCTCP (RFC 8257); on Linux all its packets are ECN-capable, lossy",
         row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS],
     },
     Row {
         name: "dctcp_plus",
-        doc: "DCTCP whose SYN and SYN-ACK are ECN-capable too (judd)",
+        doc: "DCTCP whose SYN and SYN-ACK are ECN-capable on any stack (judd); on Linux the same as dctcp",
         row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, set("ect_on_syn", "true", "judd §7.4")],
     },
     Row {
         name: "tcp_bolt",
         doc: "DCTCP in a lossless class, starting at line rate (bolt)",
-        row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, BOLT_WINDOW, BOLT_CLASS],
-    },
-    Row {
-        name: "cubic",
-        doc: "CUBIC with HyStart (RFC 9438) as Linux sends it, lossy",
-        row: &[set("congestion_control", "cubic", "RFC 9438")],
+        row: &[DCTCP_CONTROL, DCTCP_ECN, DCTCP_ACKS, BOLT_WINDOW, BOLT_CLASS, BOLT_RECEIVER, BOLT_SENDER],
     },
     Row {
         name: "vegas",
-        doc: "Vegas (Brakmo and Peterson 1995) as Linux sends it, lossy",
+        doc: "Vegas (Brakmo and Peterson 1995), lossy",
         row: &[set("congestion_control", "vegas", "Brakmo and Peterson 1995")],
     },
     Row {
         name: "pfabric",
-        doc: "pFabric's rate control (Alizadeh et al. 2013), lossy; with a queue that knows what remains",
+        doc: "pFabric's rate control (Alizadeh et al. 2013), lossy, on no operating system; with switch.queue = \"pfabric\"",
         row: &[
+            set("stack", "none", "SIGCOMM 2013 §4.2: a minimal rate control, no kernel's TCP"),
             set("congestion_control", "pfabric", "SIGCOMM 2013 §4.2"),
             set("initial_window", "bdp", "SIGCOMM 2013 §4.2: starts at line rate"),
             set("fast_retransmit", "false", "SIGCOMM 2013 §4.2: losses show by timeouts only"),

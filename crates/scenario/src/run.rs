@@ -1,6 +1,7 @@
 //! From a complete scenario to results: build, run, record, write.
 
 mod outcome;
+mod suspicious;
 mod threads;
 mod warnings;
 
@@ -185,10 +186,13 @@ impl RunProgress {
 /// The network in as many cells as there are threads, and how that number was chosen.
 fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
-    let choice = match threads {
-        0 if divide => ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) },
-        0 => threads::automatic(plan, threads::usable_cores(), threads::load),
-        count => threads::asked(plan, count, divide),
+    let choice = match (threads, built.network.reacts_before()) {
+        (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
+        (0, None) if divide => {
+            ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) }
+        }
+        (0, None) => threads::automatic(plan, threads::usable_cores(), threads::load),
+        (count, None) => threads::asked(plan, count, divide),
     };
     if choice.threads > 1 {
         let partition = plan.partition(choice.threads);

@@ -6,12 +6,9 @@
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
-/// The name of no stack: the simulator's own defaults.
-pub const NONE: &str = "none";
-
 const RFC_SACK: RowValue = set("sack", "true", "RFC 2018; tcp_sack = 1");
 
-/// The stacks that there are.
+/// The stacks that there are; the first is the default.
 pub const STACKS: &[Row] = &[
     Row {
         name: "linux",
@@ -125,5 +122,10 @@ pub const STACKS: &[Row] = &[
             set("retries", "6", "ns-3 ns3::TcpSocket::DataRetries"),
             set("fin", "true", "RFC 9293 §3.6"),
         ],
+    },
+    Row {
+        name: "none",
+        doc: "No operating system: the text of the RFCs, with the timers of Linux where they leave the value open",
+        row: &[],
     },
 ];

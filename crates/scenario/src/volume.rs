@@ -50,13 +50,20 @@ impl Asked<'_> {
         let metrics = 2 * self.priorities.len() as u64 + 2 * lossless;
         let ports = ports_matching(&spec.ports, self.topology).len() as u64;
         let sampled = |w: &&WorkloadSpec| spec.flows.iter().any(|glob| matches(glob, &w.name));
-        let flows: u64 = self.workloads.iter().filter(sampled).map(|w| self.flows_at_once(&w.kind)).sum();
-        let rows = times.saturating_mul(ports * metrics + flows * METRICS_OF_FLOW);
+        let sampled = self.workloads.iter().filter(sampled).map(|w| self.flows(&w.kind, spec.every));
+        let flows = sampled.fold(Flows::default(), |sum, of| Flows {
+            count: sum.count + of.count,
+            samples: sum.samples + of.samples,
+        });
+        let rows =
+            times.saturating_mul(ports * metrics).saturating_add(flows.samples as u64 * METRICS_OF_FLOW);
         if rows <= SERIES_ROWS_MAX {
             return None;
         }
         let message = format!(
-            "{times} samples of {ports} ports and about {flows} flows are {} rows, {} of memory; up to {} are recorded",
+            "{times} samples of {ports} ports, and samples of about {:.0} flows while each is open, are {} rows, {} of \
+             memory; up to {} are recorded",
+            flows.count,
             million(rows),
             gigabytes(rows.saturating_mul(ROW_BYTES)),
             million(SERIES_ROWS_MAX),
@@ -65,8 +72,29 @@ impl Asked<'_> {
             "record.series.every",
             format!("\"{}\"", spec.every),
             message,
-            "lengthen it, or name fewer ports and flows",
+            "lengthen it, or name fewer record.series.ports and record.series.flows",
         ))
+    }
+
+    /// The flows of a workload and the samples of them.
+    fn flows(&self, kind: &WorkloadKind, every: Span) -> Flows {
+        let Some(end) = self.stop else { return Flows::default() };
+        let every = every.as_secs_f64().max(1e-12);
+        if let Some(open) = kind.open_loop(self.topology, end) {
+            // In an idle network, stretched by the queue of its own link (M/G/1 processor sharing: 1 / (1 - load)).
+            let transfer = open.serialisation / (1.0 - open.load.min(LOAD_MAX));
+            let lifetime = (ROUND_TRIPS * self.round_trip() + transfer).min(end.as_secs_f64());
+            // A flow that begins and ends between two samples has one all the same.
+            return Flows { count: open.flows, samples: open.flows * (lifetime / every).max(1.0) };
+        }
+        let at_once = kind.at_once(self.topology.hosts().count() as u64) as f64;
+        Flows { count: at_once, samples: at_once * end.as_secs_f64() / every }
+    }
+
+    /// Of a way through three switches and back, seconds, without queues.
+    fn round_trip(&self) -> f64 {
+        let delays = self.topology.links().iter().map(|link| link.channels[0].delay.as_secs_f64());
+        8.0 * delays.fold(0.0, f64::max)
     }
 
     fn packets(&self, spec: &PacketsSpec) -> Option<Flaw> {
@@ -87,13 +115,19 @@ impl Asked<'_> {
         );
         Some(("record.packets.limit", spec.limit.to_string(), message, "lower it"))
     }
-
-    /// How many flows of a workload are open at a time: known for closed loops, else one a host.
-    fn flows_at_once(&self, kind: &WorkloadKind) -> u64 {
-        let hosts = self.topology.hosts().count() as u64;
-        kind.at_once(hosts)
-    }
 }
+
+/// How many flows there are, and samples of them.
+#[derive(Clone, Copy, Default)]
+struct Flows {
+    count: f64,
+    samples: f64,
+}
+
+/// Queues are taken to be no longer than at this load.
+const LOAD_MAX: f64 = 0.95;
+/// From the SYN to the last FIN, beside the bytes themselves.
+const ROUND_TRIPS: f64 = 4.0;
 
 /// Path, value, message, hint.
 type Flaw = (&'static str, String, String, &'static str);

@@ -20,7 +20,7 @@ fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
 const RING: &str = r#"
 stop = "20 ms"
 topology = { kind = "ring", switches = 5, hosts_per_switch = 1 }
-transport = { preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
+transport = { stack = "none", preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
 switch = { buffer = "100 KB", marker = { kind = "step", k = "90 KB" }, pfc = { xoff = "40 KB" } }
 record = { pause_tree = true }
 [[workload]]
@@ -81,7 +81,7 @@ fn parents_in_the_table_are_numbers_of_its_rows() {
 const LEAF_SPINE: &str = r#"
 topology = { kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 2 }
 routing = { convergence = "1 ms" }
-transport = { preset = "dctcp", rto_min = "1 ms" }
+transport = { stack = "none", preset = "dctcp", rto_min = "1 ms" }
 workload = { kind = "permutation", size = "10 MB" }
 "#;
 
@@ -139,7 +139,7 @@ fn mistakes_are_named() {
 fn the_headroom_is_shown_with_its_terms_and_checked_at_load() {
     let text = r#"
 topology = { kind = "dumbbell", left = 2, right = 2, fabric_link = { delay = "10 us" } }
-transport = { preset = "tcp_bolt" }
+transport = { stack = "none", preset = "tcp_bolt" }
 switch = { pfc = { reaction = "1 us" } }
 workload = { kind = "permutation", size = "1 MB" }
 "#;

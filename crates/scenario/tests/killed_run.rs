@@ -33,6 +33,7 @@ fn write_for_ever(path: &Path) -> ! {
         syn_drops_not_ect: 0,
         fullest_switch: None,
         nic_queue: "fifo",
+        series_full: None,
         status: RunStatus::Complete,
         warnings: Vec::new(),
         out: None,

@@ -40,7 +40,7 @@ fn arrow_cast_to_strings(array: &arrow_array::ArrayRef) -> Vec<String> {
 const RING: &str = r#"
 stop = { time = "20 ms", on_deadlock = false }
 topology = { kind = "ring", switches = 5, hosts_per_switch = 1 }
-transport = { preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
+transport = { stack = "none", preset = "tcp_bolt", initial_window = "4 MB", receive_window = "8 MB" }
 switch = { buffer = "100 KB", marker = { kind = "step", k = "90 KB" }, pfc = { xoff = "40 KB" } }
 record = { series = { every = "10 us", ports = ["s*"] } }
 [[workload]]
@@ -93,7 +93,7 @@ fn samples_change_neither_the_end_nor_anything_else() {
 const SLOW: &str = r#"
 stop = "1 ms"
 topology = { kind = "star", hosts = 2, link = { rate = "100 Kbps", delay = "0 s" } }
-transport = { handshake = false }
+transport = { stack = "none", preset = "newreno", handshake = false }
 workload = { kind = "permutation", size = "10 KB" }
 "#;
 
@@ -123,6 +123,7 @@ mtu = "9216 B"
 [switch]
 buffer = { policy = "ideal_output_queued", size = "4 GB" }
 [transport]
+stack = "none"
 preset = "newreno"
 handshake = false
 initial_window = "1 GB"
@@ -150,7 +151,7 @@ seed = 96927
 stop = { time = "600 ms", on_deadlock = false }
 topology = { kind = "ring", switches = 6, hosts_per_switch = 3 }
 routing = { kind = "shortest_path" }
-transport = { preset = "tcp_dcb", initial_window = "2 MB", receive_window = "4 MB" }
+transport = { stack = "none", preset = "tcp_dcb", initial_window = "2 MB", receive_window = "4 MB" }
 switch = { buffer = { policy = "shared", size = "300 KB", alpha = 1.0 } }
 [[workload]]
 kind = "permutation"
@@ -162,7 +163,7 @@ seed = 468318
 stop = { time = "600 ms", on_deadlock = false }
 topology = { kind = "jellyfish", switches = 20, network_ports = 3, hosts_per_switch = 2, seed = 3 }
 routing = { kind = "shortest_path" }
-transport = { preset = "tcp_dcb", initial_window = "2 MB", receive_window = "4 MB" }
+transport = { stack = "none", preset = "tcp_dcb", initial_window = "2 MB", receive_window = "4 MB" }
 switch = { buffer = { policy = "shared", size = "300 KB", alpha = 2.0 } }
 [[workload]]
 kind = "permutation"
@@ -182,7 +183,7 @@ const WHOLE_LINK: &str = r#"
 stop = { time = "400 ms", on_deadlock = false }
 topology = { kind = "ring", switches = 6, hosts_per_switch = 3 }
 routing = { kind = "order_pair", vlans = 4 }
-transport = { preset = "tcp_dcb", initial_window = "2 MB", receive_window = "4 MB" }
+transport = { stack = "none", preset = "tcp_dcb", initial_window = "2 MB", receive_window = "4 MB" }
 switch = { buffer = "40 KB", pfc = { whole_link = true } }
 [[workload]]
 kind = "permutation"
@@ -235,7 +236,7 @@ fn a_dead_link_is_named_and_is_no_deadlock() {
     let text = r#"
 stop = "50 ms"
 topology = { kind = "star", hosts = 3 }
-transport = { preset = "tcp_dcb" }
+transport = { stack = "none", preset = "tcp_dcb" }
 workload = { kind = "permutation", size = "1 MB" }
 failure = [{ link = ["host0", "switch"], down = "100 us" }]
 "#;

@@ -9,9 +9,7 @@ pub trait Bounds<T> {
     /// What is wrong with a value, or `None`.
     fn complaint(&self, value: &T) -> Option<String>;
     /// What to do then, or "".
-    fn hint(&self) -> &'static str {
-        ""
-    }
+    fn hint(&self, value: &T) -> String;
     /// For the reference: "0 s to 1 s".
     fn text(&self) -> String;
     /// For checkers.
@@ -23,6 +21,9 @@ impl<T: Setting + PartialOrd> Bounds<T> for RangeInclusive<T> {
         let message =
             || format!("{} is outside {} to {}", value.plain(), self.start().plain(), self.end().plain());
         (!self.contains(value)).then(message)
+    }
+    fn hint(&self, value: &T) -> String {
+        percentage(value.number(), self.end().number())
     }
     fn text(&self) -> String {
         format!("{} to {}", self.start().plain(), self.end().plain())
@@ -43,14 +44,26 @@ impl Bounds<f64> for Above {
         (*value <= low || *value > high)
             .then(|| format!("{value} is not above {low_text} and at most {high_text}"))
     }
-    fn hint(&self) -> &'static str {
-        self.2
+    fn hint(&self, value: &f64) -> String {
+        let share = percentage(Some(*value), Some(self.1));
+        if share.is_empty() { self.2.to_owned() } else { share }
     }
     fn text(&self) -> String {
         format!("above {} to {}", short(self.0), short(self.1))
     }
     fn range(&self) -> Range {
         Range { low: self.0.toml(), high: self.1.toml(), above: true, each: false }
+    }
+}
+
+/// The share that somebody may have meant who wrote a percentage: "" where no more than 1 is allowed and `value` is none.
+/// 1.5 is taken for a wrong share, not for 1.5 %.
+fn percentage(value: Option<f64>, most: Option<f64>) -> String {
+    match (value, most) {
+        (Some(value), Some(1.0)) if (2.0..=100.0).contains(&value) => {
+            format!("this is a share, not a percentage: for {value} % write {}", value / 100.0)
+        }
+        _ => String::new(),
     }
 }
 
@@ -66,6 +79,10 @@ pub struct Each<B>(pub B);
 impl<T, B: Bounds<T>> Bounds<Vec<T>> for Each<B> {
     fn complaint(&self, values: &Vec<T>) -> Option<String> {
         values.iter().find_map(|value| self.0.complaint(value))
+    }
+    fn hint(&self, values: &Vec<T>) -> String {
+        let wrong = values.iter().find(|value| self.0.complaint(value).is_some());
+        wrong.map_or(String::new(), |value| self.0.hint(value))
     }
     fn text(&self) -> String {
         format!("each {}", self.0.text())

@@ -4,6 +4,7 @@
 //! so that the readers see one document. Left out: comments and layout.
 
 use crate::error::Problem;
+use crate::foreign;
 use crate::short::{self, Short};
 use crate::value::quoted;
 use std::path::Path;
@@ -194,6 +195,10 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
     match DeTable::parse(text) {
         Ok(table) => Ok(convert_table(table.get_ref(), Place::Nowhere, &|at| Place::Line(line_of(at)))),
         Err(first) => {
+            if let Some((message, hint)) = foreign::recognise(text, file_name) {
+                let (path, place, value) = (String::new(), file_name.to_owned(), String::new());
+                return Err(vec![Problem { path, place, line: None, value, message, hint }]);
+            }
             // With recovery a long binary text would make an error for every byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
@@ -208,13 +213,22 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
 fn syntax(error: &Error, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
     let line = error.span().map(|span| line_of(span.start));
     let message = error.message().lines().collect::<Vec<_>>().join(", ");
+    let hint = if message.contains("duplicate") {
+        "write each key and each table once; elements of a list of tables have two brackets, as in [[workload]]"
+    } else if message.contains("boolean") {
+        "write true or false in small letters"
+    } else if message.contains("basic string") {
+        "a text begins and ends with a quote on one line"
+    } else {
+        "texts and quantities stand in quotes, as in delay = \"1 us\""
+    };
     Problem {
         path: String::new(),
         place: line.map_or(file_name.to_owned(), |line| format!("{file_name}:{line}")),
         line,
         value: String::new(),
         message: format!("this is not TOML: {message}"),
-        hint: "texts and quantities stand in quotes, as in delay = \"1 us\"".to_owned(),
+        hint: hint.to_owned(),
     }
 }
 

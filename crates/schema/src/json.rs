@@ -297,6 +297,9 @@ fn scalar(shape: &Shape, range: Option<&Range>) -> Value {
         Shape::Pattern(pattern) => json!({ "type": "string", "pattern": pattern }),
         Shape::Any(_, forms) => any_of(forms.iter().map(|form| scalar(form, own)).collect()),
         Shape::List(of) => json!({ "type": "array", "items": scalar(of, of_each(range).as_ref()) }),
+        Shape::Map(of) => {
+            json!({ "type": "object", "additionalProperties": scalar(of, own), "minProperties": 1 })
+        }
         Shape::Pair(of) => {
             json!({ "type": "array", "items": scalar(of, None), "minItems": 2, "maxItems": 2 })
         }

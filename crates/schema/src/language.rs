@@ -75,6 +75,7 @@ impl Language {
             // A table that has a seed of its own is not what was meant.
             ["", ..] => format!("{key} stands above the first table"),
             [home] if !home.contains('[') => format!("it belongs in [{home}]"),
+            [one, other] if !homes.concat().contains('[') => format!("it belongs in [{one}] or [{other}]"),
             _ => String::new(),
         }
     }

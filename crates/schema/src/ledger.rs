@@ -8,7 +8,9 @@ use crate::language::Language;
 use std::fmt;
 
 /// More mistakes than these are counted, not listed.
-const PROBLEMS_MAX: usize = 100;
+const PROBLEMS_MAX: usize = 20;
+/// More mistakes at one key (or at one key of the elements of a list) are counted, not listed: they have one cause.
+const PER_KEY_MAX: usize = 5;
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -116,10 +118,6 @@ impl<'d> Ledger<'d> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        if self.is_full() {
-            self.unlisted += 1;
-            return;
-        }
         let (place, line) = match place {
             Place::Line(line) if !path.is_empty() => (format!("{}:{line}", self.file_name), Some(line)),
             Place::Set => ("--set".to_owned(), None),
@@ -127,7 +125,17 @@ impl<'d> Ledger<'d> {
             Place::Line(_) | Place::Nowhere => (self.file_name.to_owned(), None),
         };
         let (message, hint) = (message.into(), hint.into());
-        self.problems.push(Problem { path: path.to_owned(), place, line, value, message, hint });
+        self.list(Problem { path: path.to_owned(), place, line, value, message, hint });
+    }
+
+    /// Lists a problem, or counts it where there are too many.
+    fn list(&mut self, problem: Problem) {
+        let like_it = |other: &&Problem| same_key(&other.path, &problem.path);
+        if self.is_full() || self.problems.iter().filter(like_it).count() >= PER_KEY_MAX {
+            self.unlisted += 1;
+        } else {
+            self.problems.push(problem);
+        }
     }
 
     /// A mistake at a key that has dots or quotes in it, so that its path would not be found.
@@ -188,7 +196,7 @@ impl<'d> Ledger<'d> {
 
     /// Further problems that were found before or after reading.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        self.problems.extend(problems);
+        problems.into_iter().for_each(|problem| self.list(problem));
     }
 
     /// The problems in the order of the file, or else entries and warnings.
@@ -201,7 +209,9 @@ impl<'d> Ledger<'d> {
         }
         self.problems.sort_by_key(|problem| (problem.place == "--set", problem.line.unwrap_or(u32::MAX)));
         if self.unlisted > 0 {
-            let message = format!("{} further mistakes are not listed", self.unlisted);
+            let (count, are) =
+                (self.unlisted, if self.unlisted == 1 { "mistake is" } else { "mistakes are" });
+            let message = format!("{count} further {are} not listed");
             self.problems.push(Problem {
                 path: String::new(),
                 place: self.file_name.to_owned(),
@@ -213,6 +223,12 @@ impl<'d> Ledger<'d> {
         }
         Err(self.problems)
     }
+}
+
+/// Whether two paths are the same but for the positions in lists: "flows.0.src" and "flows.7.src".
+fn same_key(one: &str, other: &str) -> bool {
+    let plain = |segment: &&str| !segment.bytes().all(|byte| byte.is_ascii_digit());
+    !one.is_empty() && one.split('.').filter(plain).eq(other.split('.').filter(plain))
 }
 
 /// "xoff" of "switch.pfc.xoff".

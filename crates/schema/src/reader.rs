@@ -7,6 +7,7 @@ use crate::document::{Item, Place, Value, parse_word};
 use crate::ledger::{Ledger, Origin};
 use crate::row::Row;
 use crate::shape::Shape;
+use crate::terms;
 use crate::value::{Setting, choose, did_you_mean, misspelt, names, quoted};
 
 /// A table that is being read.
@@ -57,7 +58,8 @@ impl<'a, 'd> Table<'a, 'd> {
         let is_table = item.is_none_or(|item| matches!(item.value, Value::Table(_)));
         if let (Some(item), false) = (item, is_table) {
             let message = format!("{} is {}; expected a table", item.show(), item.sort());
-            ledger.problem_with(item, &path, message, String::new());
+            let hint = format!("write [{path}] on a line of its own, and the keys of the table under it");
+            ledger.problem_with(item, &path, message, hint);
         }
         Table {
             ledger,
@@ -419,7 +421,7 @@ impl<'a, 'd> Table<'a, 'd> {
 
     fn within<T>(&mut self, key: &str, value: &T, bounds: &impl Bounds<T>) {
         if let Some(complaint) = bounds.complaint(value) {
-            self.check(false, key, || complaint, bounds.hint());
+            self.check(false, key, || complaint, &bounds.hint(value));
         }
     }
 
@@ -450,7 +452,22 @@ impl<'a, 'd> Table<'a, 'd> {
     fn missing(&mut self, key: &str, expected: &str) {
         let message = format!("is required: {expected}");
         if !self.is_documenting() {
-            self.ledger.problem(&self.at(key), message, "");
+            let (path, hint) = (self.at(key), self.place_for(key));
+            self.ledger.problem(&path, message, hint);
+        }
+    }
+
+    /// Where a key that is missing goes.
+    fn place_for(&self, key: &str) -> String {
+        let segments =
+            self.path.split('.').filter(|segment| !segment.bytes().all(|byte| byte.is_ascii_digit()));
+        let table = segments.collect::<Vec<_>>().join(".");
+        let is_element = self.path.ends_with(|c: char| c.is_ascii_digit());
+        match (table.as_str(), is_element) {
+            ("", _) => format!("add {key} = ... above the first table"),
+            (table, true) => format!("add {key} = ... under [[{table}]]"),
+            (table, false) if self.item.is_some() => format!("add {key} = ... under [{table}]"),
+            (table, false) => format!("add a line [{table}], and {key} = ... under it"),
         }
     }
 
@@ -492,7 +509,8 @@ impl<'a, 'd> Table<'a, 'd> {
         if !of_other_kinds.is_empty() {
             return of_other_kinds;
         }
-        let near = misspelt(key, self.known.iter().copied());
+        let term = terms::key_hint(key, &self.known);
+        let near = if term.is_empty() { misspelt(key, self.known.iter().copied()) } else { term };
         if near.is_empty() { language.home_of(key) } else { near }
     }
 

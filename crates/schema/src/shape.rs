@@ -31,6 +31,8 @@ pub enum Shape {
     Any(&'static str, Vec<Shape>),
     /// A list.
     List(Box<Shape>),
+    /// A table whose keys the file chooses, with values of one form.
+    Map(Box<Shape>),
     /// Two values in a list.
     Pair(Box<Shape>),
     /// false, or a table with keys of its own.
@@ -55,6 +57,7 @@ impl Shape {
             Shape::Quantity { name, .. } | Shape::Any(name, _) => (*name).to_owned(),
             Shape::OneOf(names) => format!("one of {}", names.join(", ")),
             Shape::List(of) => format!("list of {}", of.plural()),
+            Shape::Map(of) => format!("table of {}", of.plural()),
             Shape::Pair(of) => format!("two {}", of.plural()),
             Shape::Switchable => "false or a table".to_owned(),
             Shape::Rows => "list of tables".to_owned(),

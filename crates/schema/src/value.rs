@@ -2,7 +2,8 @@
 
 use crate::document::{Item, Value};
 use crate::shape::Shape;
-use pauseframe_units::parse::{BYTES_UNITS, RATE_UNITS, SPAN_UNITS};
+use crate::terms;
+use pauseframe_units::parse::{BYTES_UNITS, Quantity, RATE_UNITS, SPAN_UNITS};
 use pauseframe_units::{BitRate, Bytes, Span};
 
 /// Why a value was refused.
@@ -29,6 +30,10 @@ pub trait Setting: Sized {
     fn read(item: &Item) -> Result<Self, Mistake>;
     /// Writes it as TOML on one line.
     fn toml(&self) -> String;
+    /// Its value, if it is a number without a unit.
+    fn number(&self) -> Option<f64> {
+        None
+    }
     /// Writes it for people: as TOML, without quotes.
     fn plain(&self) -> String {
         self.toml().trim_matches('"').to_owned()
@@ -79,7 +84,12 @@ pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R,
 
 /// The one of `known` that a word is meant for, as a question: the nearest, or the shortest that contains it ("bolt");
 /// "" where there is none.
+///
+/// A term of the field that means something else than its nearest name gets no suggestion, but what it is.
 pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    if let Some(hint) = terms::hint(word, &known.clone().collect::<Vec<_>>()) {
+        return hint;
+    }
     let near = misspelt(word, known.clone());
     if !near.is_empty() || word.len() < 3 {
         return near;
@@ -133,17 +143,17 @@ pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
-/// A number without a unit, with one; a quantity is never negative.
-fn with_unit(item: &Item, unit: &str) -> String {
+/// How to write a number that has no unit.
+fn with_unit<T: Quantity>(item: &Item) -> String {
     match item.value {
-        Value::Integer(number) if number < 0 => "it cannot be negative".to_owned(),
-        Value::Float(number) if number < 0.0 => "it cannot be negative".to_owned(),
-        _ => format!("did you mean \"{} {unit}\"?", item.show()),
+        Value::Integer(number) if number >= 0 => T::of_base_unit(number as f64),
+        Value::Float(number) if number >= 0.0 => T::of_base_unit(number),
+        _ => "it cannot be negative".to_owned(),
     }
 }
 
 macro_rules! quantity {
-    ($type:ty, $name:literal, $units:expr, $expected:literal, $unit:literal, $text:expr) => {
+    ($type:ty, $name:literal, $units:expr, $expected:literal, $text:expr) => {
         impl Setting for $type {
             fn shape() -> Shape {
                 Shape::Quantity { name: $name, units: $units }
@@ -152,10 +162,10 @@ macro_rules! quantity {
                 match &item.value {
                     Value::Text(text) if text.len() < 200 => text
                         .parse::<$type>()
-                        .map_err(|e| Mistake { message: e.to_string(), hint: String::new() }),
+                        .map_err(|e| Mistake { message: e.message().to_owned(), hint: e.hint().to_owned() }),
                     Value::Integer(_) | Value::Float(_) => Err(Mistake {
                         message: format!("{} has no unit; expected {}", item.show(), $expected),
-                        hint: with_unit(item, $unit),
+                        hint: with_unit::<$type>(item),
                     }),
                     _ => wrong_sort(item, $expected),
                 }
@@ -166,10 +176,9 @@ macro_rules! quantity {
         }
     };
 }
-quantity!(Span, "time", SPAN_UNITS, "a time such as \"240 us\"", "us", span_text);
-quantity!(Bytes, "size", BYTES_UNITS, "a size such as \"96 KB\"", "B", bytes_text);
-quantity!(BitRate, "rate", RATE_UNITS, "a rate such as \"10 Gbps\"", "Gbps", |rate: BitRate| rate
-    .to_string());
+quantity!(Span, "time", SPAN_UNITS, "a time such as \"240 us\"", span_text);
+quantity!(Bytes, "size", BYTES_UNITS, "a size such as \"96 KB\"", bytes_text);
+quantity!(BitRate, "rate", RATE_UNITS, "a rate such as \"10 Gbps\"", |rate: BitRate| rate.to_string());
 
 /// A time as people write it: "0 s", whole hours as such.
 fn span_text(span: Span) -> String {
@@ -232,12 +241,27 @@ impl Setting for f64 {
                 message: format!("{} is text; expected a number", item.show()),
                 hint: format!("write {text} without quotes"),
             }),
+            Value::Text(text) => Err(Mistake {
+                message: format!("{} is text; expected a number", item.show()),
+                hint: share_of_percentage(text),
+            }),
             _ => wrong_sort(item, "a number"),
         }
+    }
+    fn number(&self) -> Option<f64> {
+        Some(*self)
     }
     fn toml(&self) -> String {
         format!("{self:?}")
     }
+}
+
+/// "30%" as a number without quotes, or "".
+fn share_of_percentage(text: &str) -> String {
+    let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    number.map_or_else(String::new, |number| {
+        format!("shares are numbers without quotes: write {}", number / 100.0)
+    })
 }
 
 impl Setting for bool {
@@ -247,6 +271,12 @@ impl Setting for bool {
     fn read(item: &Item) -> Result<bool, Mistake> {
         match &item.value {
             Value::Bool(flag) => Ok(*flag),
+            Value::Text(text) => {
+                let message = format!("{} is text; expected true or false, without quotes", item.show());
+                let meant = ["true", "false"].into_iter().find(|word| text.eq_ignore_ascii_case(word));
+                let hint = meant.map_or_else(String::new, |word| format!("write {word}"));
+                Err(Mistake { message, hint })
+            }
             _ => wrong_sort(item, "true or false, without quotes"),
         }
     }
@@ -262,6 +292,11 @@ impl Setting for String {
     fn read(item: &Item) -> Result<String, Mistake> {
         match &item.value {
             Value::Text(text) => Ok(text.clone()),
+            // Such as the name of a host in an HPCC file.
+            Value::Integer(number) => Err(Mistake {
+                message: format!("{number} is a number; expected text in quotes"),
+                hint: format!("write \"{number}\""),
+            }),
             _ => wrong_sort(item, "text in quotes"),
         }
     }
@@ -276,7 +311,14 @@ impl<T: Setting> Setting for Vec<T> {
     }
     fn read(item: &Item) -> Result<Vec<T>, Mistake> {
         let Value::Array(items) = &item.value else {
-            return wrong_sort(item, &format!("a list in brackets ({})", Self::type_name()));
+            let message = format!(
+                "{} is {}; expected a list in brackets ({})",
+                item.show(),
+                item.sort(),
+                Self::type_name()
+            );
+            let hint = if T::read(item).is_ok() { format!("write [{}]", item.show()) } else { String::new() };
+            return Err(Mistake { message, hint });
         };
         let element = |(index, item): (usize, &Item)| {
             T::read(item).map_err(|e| Mistake { message: format!("element {index}: {}", e.message), ..e })

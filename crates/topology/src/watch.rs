@@ -9,6 +9,14 @@ pub trait Watch {
     /// # Errors
     /// [`Stopped`] ends the computation.
     fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped>;
+
+    /// Whether what there is by now is enough: a computation that gets better as it goes on leaves it at that.
+    fn enough(&self) -> bool {
+        false
+    }
+
+    /// The best orders that a planner has by now cost this mean detour, as a part of the mean distance.
+    fn best(&mut self, _detour: f64) {}
 }
 
 /// Somebody did not want to wait for the end.

@@ -43,12 +43,17 @@ impl Connection {
         self.life.get_or_insert_default()
     }
 
-    /// The application has nothing more to send: after its data the FIN goes out. Without `fin` in the settings nothing
-    /// happens.
+    /// The application has nothing more to send or to wait for: after its data the FIN goes out. Without `fin` in the settings an ACK that
+    /// is owed goes out at once, as it would beside the FIN (Linux `tcp_send_fin`), so no timer keeps the connection.
     pub fn close(&mut self, _now: Time) {
-        if self.config.fin && self.state == State::Established {
+        if self.state != State::Established {
+            return;
+        }
+        if self.config.fin {
             self.state = State::Closing;
             self.life_mut().fin = Fin::Due;
+        } else if self.receiver.is_behind() {
+            self.receiver.request_ack();
         }
     }
 

@@ -511,6 +511,24 @@ mod tests {
         }
     }
 
+    /// What an application has read and that no segment will carry an ACK for is acknowledged as it closes.
+    #[test]
+    fn closing_sends_the_ack_that_is_owed() {
+        let mut now = Time::ZERO;
+        let mut ends = pair();
+        exchange(&mut ends, &mut now, &[]);
+        ends[0].send(u64::from(MSS), now);
+        exchange(&mut ends, &mut now, &[]);
+        assert!(ends.iter().all(|end| !end.is_quiescent()), "the ACK is delayed");
+        ends.iter_mut().for_each(|end| end.close(now));
+        exchange(&mut ends, &mut now, &[]);
+        assert!(ends.iter().all(Connection::is_quiescent));
+        assert_eq!(ends[0].acked(), u64::from(MSS));
+        // Nothing is owed now.
+        ends.iter_mut().for_each(|end| end.close(now));
+        assert!(ends.iter_mut().all(|end| end.poll_transmit(now).is_none()));
+    }
+
     /// The bound that lets a hundred thousand connections fit: 470 bytes, heap included, when idle.
     #[test]
     fn an_idle_connection_is_small() {

@@ -9,7 +9,7 @@
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
 use super::incast::RATES;
-use super::maker::{Maker, Source, at};
+use super::maker::{Maker, OpenLoop, Source, at, mean_link_rate};
 use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, Workload};
@@ -66,7 +66,7 @@ table! {
     #[derive(Copy)]
     pub struct Load {
         /// Offered load: share of its link rate that a host sends on average
-        load: f64 = required_in(Above(0.0, 1.0, "a share, not per cent: 0.4 is 40 %"));
+        load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
 }
@@ -112,6 +112,17 @@ impl Source for BackgroundSpec {
             ArrivalsSpec::Concurrency(Concurrency { per_host }) => hosts * u64::from(per_host),
             ArrivalsSpec::Load(_) | ArrivalsSpec::Rate(_) => hosts,
         }
+    }
+
+    fn open_loop(&self, topology: &Topology, end: Span) -> Option<OpenLoop> {
+        let hosts = self.hosts.as_ref().map_or(topology.hosts().count(), Vec::len) as f64;
+        let bytes = self.sizes.mean();
+        let per_second = match self.arrivals {
+            ArrivalsSpec::Load(Load { load }) => load * mean_link_rate(topology) / (bytes * 8.0),
+            ArrivalsSpec::Rate(Rate { per_host }) => per_host,
+            ArrivalsSpec::Concurrency(_) => return None,
+        };
+        Some(OpenLoop::poisson(topology, hosts, per_second, bytes, self.start..self.stop, end))
     }
 }
 
@@ -199,6 +210,10 @@ fn link_rate(topology: &Topology, host: NodeId) -> f64 {
 }
 
 impl Workload for Background {
+    fn is_open_loop(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Open(_))
+    }
+
     fn next_start(&self) -> Option<Time> {
         match &self.arrivals {
             Arrivals::Open(poisson) => poisson.next(),

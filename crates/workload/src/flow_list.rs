@@ -2,6 +2,9 @@
 //! `size_bytes` and `start_us`. `id`, `after` (ids of flows that must have
 //! finished, with spaces between) and `compute_us` may be there too. Further columns are ignored. Times are rounded to the nearest
 //! picosecond.
+//!
+//! `.txt` is the flow file of the HPCC simulator (Li et al., SIGCOMM 2019) and its descendants: the number of flows, then
+//! `src dst priority_group port bytes start_s` for each, with the node ids of its topology file.
 
 use super::context::{Context, SIZES, TIMES, host};
 use super::maker::Maker;
@@ -60,6 +63,8 @@ pub struct FlowList {
     pub mistakes: Vec<(u64, String)>,
     /// What `places` count: "line" or "row".
     unit: &'static str,
+    /// What was left out, one sentence each.
+    pub notes: Vec<String>,
 }
 
 impl FlowList {
@@ -86,7 +91,7 @@ impl FlowList {
     }
 }
 
-/// Reads a flow list, in the order of its rows. `.csv` and `.parquet` are known.
+/// Reads a flow list, in the order of its rows. `.csv`, `.parquet` and `.txt` (HPCC) are known.
 ///
 /// # Errors
 /// Why the file as a whole is no flow list; what is wrong with single rows is in the list.
@@ -98,8 +103,58 @@ pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
             let read = caught(|| read_parquet(path));
             read.unwrap_or_else(|panic| Err(format!("this is not whole Parquet: {}", panic.message)))
         }
-        _ => Err("expected a name that ends in .csv or .parquet".into()),
+        Some("txt") => read_hpcc(path),
+        _ => {
+            Err("expected a name that ends in .csv, .parquet, or .txt (a flow file of the HPCC simulator)"
+                .into())
+        }
     }
+}
+
+/// A column of an HPCC flow file, and what messages call it.
+const HPCC_COLUMNS: [&str; 6] = ["src", "dst", "priority group", "port", "size in bytes", "start in seconds"];
+
+fn read_hpcc(path: &Path) -> Result<FlowList, String> {
+    let text = files::read_text(path).map_err(|error| error.to_string())?;
+    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let count = lines.next().and_then(|(_, line)| line.trim().parse::<u64>().ok()).ok_or_else(|| {
+        format!("this is no flow file of the HPCC simulator: its first line is the number of flows, then {} for each", HPCC_COLUMNS.join(", "))
+    })?;
+    let mut list = FlowList { unit: "line", ..FlowList::default() };
+    let mut read = 0;
+    for (number, line) in lines.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX)) {
+        read += 1;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Ok(words) = <[&str; 6]>::try_from(words.as_slice()) {
+            list.add(number, hpcc_entry(words));
+        } else {
+            let message = format!("{} values; expected 6: {}", words.len(), HPCC_COLUMNS.join(", "));
+            list.mistakes.push((number, message));
+        }
+    }
+    if read < count {
+        return Err(format!("the first line says {count} flows, and there are {read}: it is cut short"));
+    }
+    // The simulator never looks at what follows.
+    let left = lines.count();
+    if left > 0 {
+        list.notes.push(format!(
+            "{left} lines behind the {count} flows that the first line announces were left out"
+        ));
+    }
+    if !list.flows.is_empty() {
+        list.notes.push(
+            "priority groups and ports of the flows were left out: transport.priority sets the class"
+                .to_owned(),
+        );
+    }
+    Ok(list)
+}
+
+fn hpcc_entry([src, dst, _, _, size, start]: [&str; 6]) -> Result<FlowEntry, Problem> {
+    let size = size.parse().map_err(|_| (2, format!("{size:?} is not a whole number of bytes")))?;
+    let start: f64 = start.parse().map_err(|_| (3, format!("{start:?} is not a number of seconds")))?;
+    checked(src, dst, size, start * 1e6)
 }
 
 fn read_csv(path: &Path) -> Result<FlowList, String> {
@@ -164,9 +219,11 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
 fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     let [src, dst, size, start] = index.map(|column| fields[column]);
-    let text = |column, field: &Field| match field {
-        Field::Str(text) => Ok(text.clone()),
-        other => Err((column, format!("{other} is not a text"))),
+    // Hosts may be called by numbers, as in HPCC files.
+    let text = |column, field: &Field| match (field, integer(field)) {
+        (Field::Str(text), _) => Ok(text.clone()),
+        (_, Some(number)) => Ok(number.to_string()),
+        (other, None) => Err((column, format!("{other} is not a text"))),
     };
     let size = integer(size).ok_or_else(|| (2, format!("{size} is not a whole number of bytes")));
     let start = match start {
@@ -365,12 +422,40 @@ mod tests {
 
     #[test]
     fn other_files_are_refused() {
-        assert!(read_flow_list(Path::new("flows.txt")).unwrap_err().contains(".csv or .parquet"));
+        assert!(read_flow_list(Path::new("flows.xlsx")).unwrap_err().contains(".csv, .parquet"));
         assert!(read_flow_list(Path::new("missing.csv")).is_err());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no.parquet");
         std::fs::write(&path, "src,dst").unwrap();
         assert!(read_flow_list(&path).is_err());
+    }
+
+    /// As the simulator reads it: the first line says how many, later lines are not looked at.
+    #[test]
+    fn flow_files_of_hpcc_are_read_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flow.txt");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_flow_list(&path)
+        };
+        let list = read("2\n2 1 3 100 200000000 2\n3 1 3 100 5000 2.000000001\n4 1 3 100 1 2\n").unwrap();
+        let expected = [
+            entry("2", "1", 200_000_000, Span::from_secs(2)),
+            entry("3", "1", 5000, Span::from_secs(2) + Span::from_ns(1)),
+        ];
+        assert_eq!(list.flows, expected);
+        assert_eq!(list.show("flow.txt", list.place(1)), "flow.txt, line 3");
+        assert!(list.notes[0].starts_with("1 lines behind the 2 flows"), "{:?}", list.notes);
+        assert!(list.notes[1].contains("transport.priority"), "{:?}", list.notes);
+        let list = read("2\n2 1 3 100 much 2\n3 1 3 100\n").unwrap();
+        assert_eq!(
+            list.mistakes[0],
+            (2, "column size_bytes: \"much\" is not a whole number of bytes".to_owned())
+        );
+        assert!(list.mistakes[1].1.contains("4 values; expected 6"), "{:?}", list.mistakes);
+        assert!(read("5\n2 1 3 100 1 2\n").unwrap_err().contains("says 5 flows, and there are 1"));
+        assert!(read("src,dst\n").unwrap_err().contains("no flow file of the HPCC simulator"));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX};
 use super::flow_dag::{FlowDag, needs};
 use super::flow_list::{FlowEntry, node_by_name, read_flow_list};
-use super::maker::{Listed, Maker, Source, at};
+use super::maker::{Listed, Maker, OpenLoop, Source, at, mean_link_rate};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::list_of_rows;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::{Setting, quoted};
+use pauseframe_topology::Topology;
 use pauseframe_units::Span;
 
 /// After so many mistakes in a file no nearest name is looked for.
@@ -25,7 +26,7 @@ impl FlowsSpec {
     pub(crate) fn read(t: &mut Table, context: &Context) -> Option<FlowsSpec> {
         t.about("Flows", "Flows as listed, or read from `file` (CSV or Parquet)");
         let listed = t.rows("flows", "none: see file", "The flows themselves", |t| FlowEntry::read(t, context));
-        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted";
+        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a flow file of the HPCC simulator (.txt)";
         let file = t.source::<String>("file", "none: see flows", doc);
         let flows = match file {
             Some(file) if !t.has("flows") => from_file(t, &file, context)?,
@@ -66,6 +67,15 @@ impl Source for FlowsSpec {
     fn at_once(&self, hosts: u64) -> u64 {
         hosts.min(self.flows.len() as u64)
     }
+
+    fn open_loop(&self, topology: &Topology, end: Span) -> Option<OpenLoop> {
+        let sizes = self.flows.iter().filter(|flow| flow.start < end).map(|flow| flow.size.0 as f64);
+        let (count, bytes) = sizes.fold((0.0, 0.0), |(count, bytes), size| (count + 1.0, bytes + size));
+        let serialisation = bytes * 8.0 / mean_link_rate(topology) / f64::max(count, 1.0);
+        let hosts = topology.hosts().count().max(1) as f64;
+        let load = count * serialisation / hosts / end.as_secs_f64().max(f64::MIN_POSITIVE);
+        Some(OpenLoop { flows: count, serialisation, load })
+    }
 }
 
 /// Reads a flow list and records it as if the scenario had it, so that the resolved one stands alone.
@@ -77,6 +87,9 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
             return None;
         }
     };
+    for note in &list.notes {
+        t.ledger.warn(format!("{file}: {note}"));
+    }
     let mut mistakes: Vec<(u64, String, String)> =
         list.mistakes.iter().map(|(place, message)| (*place, message.clone(), String::new())).collect();
     for (index, flow) in list.flows.iter().enumerate() {

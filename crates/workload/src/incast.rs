@@ -7,13 +7,14 @@
 
 use super::arrivals::Poisson;
 use super::context::{Context, SIZE_MAX, SIZES, TIMES, others, stop};
-use super::maker::{IdealOfQuery, Maker, QueryNumbers, Source, at};
+use super::maker::{IdealOfQuery, Maker, OpenLoop, QueryNumbers, Source, at};
 use super::queries::Queries;
 use super::random;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, QueryRecord, Workload};
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::table;
+use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::VecDeque;
 use std::fmt;
@@ -53,6 +54,13 @@ impl Source for IncastSpec {
 
     fn starts(&self) -> Vec<Span> {
         vec![self.start]
+    }
+
+    fn open_loop(&self, topology: &Topology, end: Span) -> Option<OpenLoop> {
+        let bytes = self.response.iter().map(|size| size.0 as f64).sum::<f64>() / self.response.len().max(1) as f64;
+        let per_second = self.rate * f64::from(self.fan_in);
+        let hosts = topology.hosts().count() as f64;
+        Some(OpenLoop::poisson(topology, hosts, per_second, bytes, self.start..self.stop, end))
     }
 }
 
@@ -142,6 +150,10 @@ impl Incast {
 }
 
 impl Workload for Incast {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }

@@ -6,6 +6,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,6 +22,45 @@ pub trait Source: Debug {
     fn at_once(&self, hosts: u64) -> u64 {
         hosts
     }
+
+    /// The flows of an open loop that start before `end`; `None` where [`Source::at_once`] tells how many there are.
+    fn open_loop(&self, _topology: &Topology, _end: Span) -> Option<OpenLoop> {
+        None
+    }
+}
+
+/// Flows that start whether or not others have ended.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct OpenLoop {
+    /// How many are expected.
+    pub flows: f64,
+    /// Mean time that the bytes of one take at the link rate of a host, seconds.
+    pub serialisation: f64,
+    /// Offered load of a host's link, a share.
+    pub load: f64,
+}
+
+impl OpenLoop {
+    /// `per_second` flows of `bytes` for each of `hosts` hosts, while `window` and the run last.
+    pub(crate) fn poisson(
+        topology: &Topology,
+        hosts: f64,
+        per_second: f64,
+        bytes: f64,
+        window: Range<Span>,
+        end: Span,
+    ) -> OpenLoop {
+        let seconds = (window.end.min(end).as_secs_f64() - window.start.as_secs_f64()).max(0.0);
+        let serialisation = bytes * 8.0 / mean_link_rate(topology);
+        OpenLoop { flows: hosts * per_second * seconds, serialisation, load: per_second * serialisation }
+    }
+}
+
+/// Mean rate of the links of hosts, bit/s.
+pub(crate) fn mean_link_rate(topology: &Topology) -> f64 {
+    let rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports);
+    let rates: Vec<f64> = rates.map(|port| topology.channel(*port).rate.0 as f64).collect();
+    rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
 /// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
@@ -130,6 +170,10 @@ impl Listed {
 }
 
 impl Workload for Listed {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.flows.as_slice().first().map(|flow| flow.start)
     }

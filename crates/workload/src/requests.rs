@@ -267,6 +267,10 @@ impl Requests {
 }
 
 impl Workload for Requests {
+    fn is_open_loop(&self) -> bool {
+        self.series.count == 1
+    }
+
     fn next_start(&self) -> Option<Time> {
         let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
         let offset = self.series.exchange.spacing * self.asked as u64;

@@ -32,6 +32,9 @@ table! {
         // The largest that an MTU of 1500 bytes takes.
         /// Application bytes of a datagram
         datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
+        /// Datagrams are ECN-capable (ECT(0)): markers mark them, and the source does not react
+        #[source = "RFC 8085 §3.1.7"]
+        ecn: bool = or(false);
         /// The 802.1p priority of the datagrams
         priority: u8 = or_in(0, 0..=7);
         /// Random on and off, or false: every source sends all the time
@@ -164,6 +167,10 @@ fn pause(burst: &BurstSpec, rng: &mut Rng) -> Span {
 }
 
 impl Workload for Udp {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
@@ -202,6 +209,7 @@ mod tests {
             destinations: None,
             rate: BitRate::gbps(1),
             datagram: Bytes(1472),
+            ecn: false,
             priority: 0,
             burst: None,
             size: None,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +34,53 @@ GROUPS = {
 """The commands of each file. A command line that names one loads that file only: all of them take longer than a small
 run."""
 
+# Newer versions of Typer bring a Click of their own, so its types are not named here.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Commands(PlainGroup):
+    """The commands. Whoever names a file or a folder first learns which command it is for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As Click does, with a hint for what is no command."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; says what a word too many was meant for."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                error.message += _meant_by_extra(sys.argv[1:], error.message)
+            raise
+
+
+def _meant_by_extra(given: list[str], message: str) -> str:
+    if any(word == "--set" and "=" not in following for word, following in pairwise(given)):
+        return "; write --set PATH=VALUE, with = and no space"
+    if "(s)" in message and any(word.endswith(".toml") for word in given):
+        command = given[0] if given else "run"
+        return f"; a command takes the file, and changes as options: pauseframe {command} FILE.toml --set KEY=VALUE"
+    return ""
+
+
+def _command_for(word: str, known: list[str]) -> str:
+    from pathlib import Path
+
+    from pauseframe._text import nearest
+
+    path = Path(word)
+    if path.suffix == ".toml":
+        return f"; did you mean pauseframe run {word}?"
+    if (path / "manifest.json").is_file():
+        return f"; did you mean pauseframe report {word}?"
+    if (instead := {"simulate": "run", "plot": "report", "check": "validate", "play": "view"}.get(word)) is not None:
+        return f"; did you mean {instead}?"
+    meant = nearest(word, known, 1)
+    return f"; did you mean {meant[0]}?" if meant else "; pauseframe --help lists the commands"
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -53,7 +101,7 @@ def _app_of(groups: Iterable[str]) -> typer.Typer:
     """The command with these groups of commands."""
     app = typer.Typer(
         name="pauseframe",
-        cls=PlainGroup,
+        cls=Commands,
         no_args_is_help=True,
         add_completion=True,
         rich_markup_mode=None,

@@ -60,8 +60,10 @@ Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser."
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr."""
-    print(text, file=sys.stderr)
+    """A line for people, on stderr. Control characters that it quotes from a file are escaped: terminals obey them."""
+    from pauseframe._text import printable
+
+    print(printable(text), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -62,11 +62,19 @@ def wrong_values() -> Iterator[None]:
         raise typer.Exit(WRONG_INPUT) from None
 
 
+LISTED = 20
+"""Problems of a list that are shown; the core lists no more than this and one line for the rest."""
+
+
 def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
-    """A line for each entry of `ScenarioError.problems`."""
-    for problem in problems:
+    """A line for each entry of `ScenarioError.problems`; of a long list for the first, and one for the rest."""
+    found = list(problems)
+    shown = found if len(found) <= LISTED + 1 else found[:LISTED]
+    for problem in shown:
         place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")
         value = f" = {problem['value']}" if problem["value"] else ""
         head = ": ".join(part for part in (place, problem["path"] + value) if part)
         hint = f"; {problem['hint']}" if problem["hint"] else ""
         say(f"{head}: {problem['message']}{hint}")
+    if len(shown) < len(found):
+        say(f"{len(found) - len(shown)} further mistakes are not listed; --json lists all, where a command has it")

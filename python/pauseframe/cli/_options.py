@@ -35,7 +35,7 @@ class PlainGroup(TyperGroup):
         return _read_plainly(super().get_params(ctx))
 
 
-class Commands(typer.Typer):
+class PlainTyper(typer.Typer):
     """A group of such commands."""
 
     def command(self, name: str | None = None, **keys: Any) -> Callable[[Any], Any]:

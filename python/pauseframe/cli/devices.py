@@ -13,9 +13,9 @@ import typer
 
 from pauseframe.cli._common import AsJson, Set, print_json, print_table, resolve_file, say
 from pauseframe.cli._errors import NOT_DONE, wrong_values
-from pauseframe.cli._options import Commands
+from pauseframe.cli._options import PlainTyper
 
-commands = Commands()
+commands = PlainTyper()
 
 
 class Output(StrEnum):
@@ -288,7 +288,8 @@ def deploy(
         list[Path] | None,
         typer.Option(
             "--inventory",
-            help="CSV (device,mac,port,name), `lldpctl -f json0`, or a folder; without it there are placeholders.",
+            help="CSV (device,mac,port,name,lanes), `lldpctl -f json0`, config_db.json (lanes), or a folder of "
+            "these; without it there are placeholders.",
         ),
     ] = None,
     priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
@@ -297,6 +298,10 @@ def deploy(
         int, typer.Option("--mtu", min=576, max=9216, help="MTU of the hosts, bytes; that of the switches is 100 more.")
     ] = 9000,
     buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
+    sonic_release: Annotated[
+        str | None,
+        typer.Option("--sonic-release", help="SONiC image: 202311 to 202605, master, next [default: 202605]."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -306,11 +311,18 @@ def deploy(
     """
     from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import Settings, write_deployment
+    from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES
 
     with wrong_values():
+        release = NEWEST_RELEASE if sonic_release is None else sonic_release
+        if release not in SONIC_RELEASES:
+            raise ValueError(f"--sonic-release: {release!r} is not one of {', '.join(SONIC_RELEASES)}")
+        if sonic_release is not None and target is not Target.sonic:
+            raise ValueError("--sonic-release is for --target sonic: leave one of them out")
         settings = Settings(
             target=target.value, hosts=hosts.value, priorities=tuple(_priority(p) for p in priorities.split(",")),
             cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
+            sonic_release=release,
         )  # fmt: skip
         summary = write_deployment(plan, out, settings, inventory=inventory or (), force=force)
     if as_json:

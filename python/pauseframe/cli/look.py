@@ -1,4 +1,4 @@
-"""The commands `report`, `view` and `export`: runs on pages, played back, and written for other viewers."""
+"""The commands `report`, `view` and `export`: runs on pages, played back, and for other programs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Open, name_file
-from pauseframe.cli._options import Commands
+from pauseframe.cli._common import AsJson, Force, Open, name_file, print_json
+from pauseframe.cli._options import PlainTyper
 
-commands = Commands()
-export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers.")
+commands = PlainTyper()
+export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers and programs.")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
 
@@ -22,7 +22,9 @@ def report(
         list[Path],
         typer.Argument(metavar="DIR...", help="Folders of runs or sweeps; the others are compared to the first."),
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="File [default: report.html in the first folder].")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File [default: report.html in the first folder].")
+    ] = None,
     lines: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +59,9 @@ def view(
     beside: Annotated[
         Path | None, typer.Argument(metavar="RUN2", help="A second run, played beside it on the same clock.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="File [default: view.html in the first folder].")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File [default: view.html in the first folder].")
+    ] = None,
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
@@ -95,6 +99,55 @@ def perfetto(
     from pauseframe.view.perfetto import export_perfetto
 
     name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
+
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME", help="This table, such as flows; repeatable [default: all]."),
+]
+
+
+@export.command(epilog="Example: pauseframe export csv results/incast-1 --table flows -o flows")
+def csv(
+    folder: RunFolder,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder [default: csv in the run's folder].")] = None,
+    table: Tables = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the tables of a run as CSV files.
+
+    Columns as in docs/reference/results.md; lists are joined with spaces.
+    """
+    _tables(folder, out, table or [], "csv", force, as_json)
+
+
+@export.command(epilog="Example: pauseframe export arrow results/incast-1 --table series")
+def arrow(
+    folder: RunFolder,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder [default: arrow in the run's folder].")
+    ] = None,
+    table: Tables = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the tables of a run as Arrow IPC files (Feather).
+
+    pandas.read_feather, polars.read_ipc and R's arrow package read them without copying.
+    """
+    _tables(folder, out, table or [], "arrow", force, as_json)
+
+
+def _tables(folder: Path, out: Path | None, names: list[str], ending: str, force: bool, as_json: bool) -> None:
+    from pauseframe.view.tables import export_tables
+
+    files = export_tables(folder, out or folder / ending, names, ending, force=force)
+    if as_json:
+        print_json({"out": [str(file) for file in files]})
+        return
+    for file in files:
+        print(file)
 
 
 @export.callback()

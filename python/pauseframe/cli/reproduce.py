@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from pauseframe.cli._common import AsJson, Jobs, Quiet, say
-from pauseframe.cli._options import Commands
+from pauseframe.cli._options import PlainTyper
 
-commands = Commands()
+commands = PlainTyper()
 
 
 @commands.command(epilog="Example: pauseframe reproduce bolt/fig12 --quick")
@@ -20,7 +20,7 @@ def reproduce(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for runs, verdicts and reports.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for runs, verdicts and reports.")] = Path(
         "results/reproduce"
     ),
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 1,

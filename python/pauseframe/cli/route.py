@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from pauseframe import _interrupt
 from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import (
@@ -25,9 +26,9 @@ from pauseframe.cli._fabric import (
     Source,
     prepared,
 )
-from pauseframe.cli._options import Commands
+from pauseframe.cli._options import PlainTyper
 
-commands = Commands()
+commands = PlainTyper()
 route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
 commands.add_typer(route, name="route")
 
@@ -89,6 +90,21 @@ def plan(
     effort: Annotated[
         Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
     ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            min=0.001,
+            metavar="SECONDS",
+            help="auto, order_pair: seconds that the plan may take on one core [default: 10; with --effort best 60].",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps", min=0, help="auto, order_pair: end the search here, as plan.json of another plan says."
+        ),
+    ] = None,
     hosts_per_switch: HostsPerSwitch = 0,
     tables: Annotated[
         Tables | None,
@@ -112,20 +128,23 @@ def plan(
 ) -> None:
     """Plan routes that cannot deadlock.
 
-    They are verified before they are written.
+    They are verified before they are written. Ctrl-C ends the search and keeps the best plan so far.
     """
     from pauseframe.routing import plan_routes, read_groups, write_plan
     from pauseframe.types import PlanOrder
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
-    about = PlanOrder(topology=source, engine=engine, lanes=lanes, seed=seed)
+    about = PlanOrder(
+        topology=source, engine=engine, lanes=lanes, seed=seed, effort=None if effort is None else effort.value,
+        budget_s=budget,
+    )  # fmt: skip
     with Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
             backup_vlans=backup_vlans, protect=None if protect is None else protect.value,
             groups=None if groups is None else read_groups(groups, topology),
             effort=None if effort is None else effort.value,
-            root=root, seed=seed, first_vlan=first_vlan, progress=display,
+            budget=budget, steps=steps, root=root, seed=seed, first_vlan=first_vlan, progress=display,
         )  # fmt: skip
         summary = write_plan(
             routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
@@ -147,6 +166,8 @@ def plan(
         for note in routes.notes:
             print(note)
         print(f"\ntables in {out}; next: pauseframe route check {source} {out} --what-if")
+    if routes.interrupted and steps is None:
+        raise typer.Exit(_interrupt.EXIT_CODE)
 
 
 @route.command(epilog="Examples: pauseframe route check fat_tree:k=8 plan/ --what-if | "

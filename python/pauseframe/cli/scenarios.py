@@ -26,12 +26,12 @@ from pauseframe.cli._common import (
     say,
 )
 from pauseframe.cli._errors import WRONG_INPUT, complain, list_problems
-from pauseframe.cli._options import Commands
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe.types import Problem
 
-commands = Commands()
+commands = PlainTyper()
 
 
 @commands.command(
@@ -134,49 +134,102 @@ def _check(file: Path, force_large: bool) -> _Checked:
 
 
 @commands.command(
-    epilog="Examples: pauseframe presets | pauseframe presets tcp_bolt | pauseframe presets dctcp --stack linux --json"
+    epilog="Examples: pauseframe presets | pauseframe presets tcp_bolt | pauseframe presets dctcp --stack none --json"
 )
 def presets(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Show this preset alone, with the source of each value.")
     ] = None,
-    stack: Annotated[str, typer.Option("--stack", help="With NAME: the stack beneath it, such as linux.")] = "none",
+    stack: Annotated[
+        str | None, typer.Option("--stack", help="With NAME: the stack beneath it [default: the preset's own].")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List transport presets, or the values of one with sources."""
+    """List transport presets, or the values of one with sources.
+
+    Shows the stack of each preset, and how many figures beside a real kernel vouch for it.
+    """
     import pauseframe as pf
 
-    known, stacks = pf.presets(), ["none", *pf._core.stacks()]
-    if stack not in stacks:
+    known, stacks = pf.presets(), list(pf._core.stacks())
+    if stack is not None and stack not in stacks:
         raise typer.BadParameter(none_of(stack, stacks), param_hint="--stack")
     if name is None:
-        if stack != "none":
+        if stack is not None:
             raise typer.BadParameter("say beneath which preset: pauseframe presets NAME", param_hint="--stack")
         _show_presets(known, as_json)
     elif name not in known:
         raise typer.BadParameter(none_of(name, known), param_hint="NAME")
     else:
-        _show_sources(name, stack, as_json)
+        _show_sources(name, stack or _own_stack(known[name]), as_json)
+
+
+def _own_stack(row: dict[str, str]) -> str:
+    return row["stack"].strip('"')
 
 
 def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
+    from pauseframe._core import preset_docs
+    from pauseframe._evidence import evidence_for
+
+    docs = preset_docs()
+    stacks = {name: _own_stack(row) for name, row in rows.items()}
+    vouching = {name: evidence_for(name, stacks[name]) for name in rows}
     if as_json:
-        print_json(rows)
+        calibration = {name: found and found.record() for name, found in vouching.items()}
+        print_json(
+            {
+                name: {"doc": docs[name], "stack": stacks[name], "calibration": calibration[name], "values": row}
+                for name, row in rows.items()
+            }
+        )
         return
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("key", style="dim", no_wrap=True)
+    about = Table(box=None, pad_edge=False)
+    for column in ("preset", "stack", "inside the bands of", "what it is"):
+        about.add_column(column, no_wrap=column != "what it is")
     for name in rows:
-        table.add_column(name)
-    for key in dict.fromkeys(key for row in rows.values() for key in row):
-        values = [row.get(key, "") for row in rows.values()]
-        table.add_row(key, *values, style="bold" if len(set(values)) > 1 else None)
-    print_table(table)
+        about.add_row(name, stacks[name], str(vouching[name] or "none"), docs[name])
+    print_table(about)
+    print()
+    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
+    differs = {key for key in keys if len({row.get(key, "") for row in rows.values()}) > 1}
+    for names in _side_by_side(rows, keys):
+        table = Table(box=None, pad_edge=False)
+        table.add_column("key", style="dim", no_wrap=True)
+        for name in names:
+            table.add_column(name, max_width=VALUE_WIDTH, overflow="fold")
+        for key in keys:
+            table.add_row(key, *(rows[name].get(key, "") for name in names), style="bold" if key in differs else None)
+        print_table(table)
+        print()
+
+
+PRESETS_WIDTH = 100
+"""Columns of a terminal that a table of presets takes at most."""
+VALUE_WIDTH = 20
+"""Longer values are continued on the next line."""
+
+
+def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
+    """The presets in groups that fit beside each other."""
+    groups: list[list[str]] = []
+    first = max(map(len, keys), default=0)
+    room = 0
+    for name, row in rows.items():
+        width = 2 + min(VALUE_WIDTH, max(len(name), *(len(row.get(key, "")) for key in keys)))
+        if not groups or width > room:
+            groups.append([])
+            room = PRESETS_WIDTH - first
+        groups[-1].append(name)
+        room -= width
+    return groups
 
 
 def _show_sources(name: str, stack: str, as_json: bool) -> None:
     from pauseframe import _core
+    from pauseframe._evidence import evidence_for
 
     rows = _core.explain_transport(name, stack)
     if as_json:
@@ -192,6 +245,13 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
     for row in rows:
         table.add_row(row["key"], row["value"], row["origin"], row["source"])
     print_table(table)
+    print(f"\nstack {stack}: {_core.stacks()[stack]}")
+    if found := evidence_for(name, stack):
+        print(
+            f"inside the bands of {found}: " + ", ".join(f"{n} ({i} of {f})" for n, (i, f) in found.scenarios.items())
+        )
+    else:
+        print("no figure beside a real kernel vouches for it")
 
 
 @commands.command(epilog="Example: pauseframe options pfc")

@@ -28,13 +28,13 @@ from pauseframe.cli._common import (
     show_page,
 )
 from pauseframe.cli._errors import DEADLOCK
-from pauseframe.cli._options import Commands
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe import Run
     from pauseframe._core import Routes
 
-commands = Commands()
+commands = PlainTyper()
 
 
 class Choice(StrEnum):
@@ -53,7 +53,9 @@ def run(
     file: ScenarioFile,
     set_: Set = None,
     seed: Seed = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED].")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Results folder [default: results/NAME-SEED].")
+    ] = None,
     force: Force = False,
     force_large: ForceLarge = False,
     threads: Threads = None,
@@ -87,7 +89,9 @@ def run(
         if len(result.jobs):
             print()
             print_table(jobs_table(result))
-        print(f"\nresults in {folder}; next: pauseframe report {folder}")
+        # Who recorded states wants to see them; the report has no more of them than a count.
+        next_step = "view" if len(result.states) else "report"
+        print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
     for warning in result.summary["warnings"]:
         if warning not in scenario.warnings:
             say(f"warning: {warning}")
@@ -143,7 +147,9 @@ def flow(
         int,
         typer.Option("--slack", min=0, help="With --tables: how many links longer than the shortest a route may be."),
     ] = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="Results folder [default: results/NAME-SEED-flow].")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Results folder [default: results/NAME-SEED-flow].")
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -177,7 +183,7 @@ def flow(
 
 @commands.command(epilog="Example: pauseframe demo --quick --out results/quick")
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for results and report.")] = Path("results/demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results and report.")] = Path("results/demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
     force: Force = False,
     jobs: Jobs = None,

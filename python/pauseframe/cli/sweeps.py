@@ -9,7 +9,7 @@ import typer
 
 from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, print_json, print_table, say
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._options import Commands
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pauseframe.sweep.compare import Comparison
     from pauseframe.sweep.plan import Plan, Source
 
-commands = Commands()
+commands = PlainTyper()
 
 
 @commands.command(
@@ -35,7 +35,7 @@ def sweep(
         str | None, typer.Option("--seeds", metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the sweep [default: results/NAME-sweep].")
+        Path | None, typer.Option("--out", "-o", help="Folder of the sweep [default: results/NAME-sweep].")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a sweep that was begun: do the runs that are missing.")
@@ -73,6 +73,11 @@ def sweep(
     plan = _plan(file, set_ or [], seeds)
     for warning in plan.warnings:
         say(f"warning: {warning}")
+    if len(plan.runs) == 1:
+        say(
+            "warning: nothing is varied, so this sweep has one run: vary a key with --set PATH=V1,V2 or [sweep.axes], "
+            "or the seed with --seeds N (pauseframe run does a single run)"
+        )
     result = carry_out(
         plan, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), keep_runs=keep_runs,
         threads=threads, progress=not quiet,

@@ -8,8 +8,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.files import parse_json, read_text, shown
+from pauseframe.devices.files import Json, parse_json, read_text, shown
 from pauseframe.devices.sonic import name_of_file
+from pauseframe.devices.sonic_db import documents, looks_like_config_db
 from pauseframe.devices.wiring import Neighbour, lldp_neighbours
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _PORT = re.compile(r"[A-Za-z0-9_./-]{1,64}")
+_LANES = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,15}")
 INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 
 
@@ -27,12 +29,16 @@ class DeployError(ValueError):
 
 @dataclass
 class Inventory:
-    """MAC address and interface of hosts, ports of switches, and what LLDP says of links."""
+    """MAC address and interface of hosts, ports of switches and their lanes, and what LLDP says of links."""
 
     macs: dict[str, str] = field(default_factory=dict)
     nics: dict[str, str] = field(default_factory=dict)
     ports: dict[tuple[str, str], str] = field(default_factory=dict)
     """(device, the plan's port) to the device's."""
+    lanes: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(device, its port) to the SerDes lanes of the port."""
+    given: bool = False
+    """Whether anything was read: without an inventory placeholders are written."""
     seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
     """(device, other device) to what the first says of its ports to the other."""
 
@@ -74,18 +80,22 @@ def _order(neighbour: Neighbour) -> list[tuple[int, str]]:
 
 
 def read_inventory(paths: Iterable[Path]) -> Inventory:
-    """Reads CSV files (`device`, and as far as known `mac`, `port`, `name`), LLDP files, or folders of both.
+    """Reads CSV files, LLDP files, the config_db.json of switches, or folders of these.
 
-    An LLDP file is that of the device whose name it or its folder has (leaf0.lldp.json, leaf0/lldp.json).
+    The columns of a CSV are `device`, and as far as known `mac`, `port`, `name`, `lanes`. A file
+    is that of the device whose name it or its folder has (leaf0.lldp.json, leaf0/config_db.json).
     """
     found = Inventory()
     for path in paths:
+        found.given = True
         if not path.exists():
             raise DeployError(f"{shown(path)}: there is no such file or folder")
         if path.is_dir():
             files = [p for p in sorted(path.rglob("*")) if p.suffix in {".csv", ".json"} and p.is_file()]
             if not sum(_read(file, found, wanted=False) for file in files):
-                raise DeployError(f"{shown(path)}: neither a CSV inventory nor the output of lldpctl -f json0 below it")
+                raise DeployError(
+                    f"{shown(path)}: no CSV inventory, output of lldpctl -f json0 or config_db.json below it"
+                )
         else:
             _read(path, found, wanted=True)
     return found
@@ -101,10 +111,14 @@ def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
             raise DeployError(f"{shown(path)}: not a CSV: {error}") from None
         return True
     device = name_of_file(path)
-    neighbours = lldp_neighbours(parse_json(text, str(path)))
+    value = parse_json(text, str(path))
+    neighbours = lldp_neighbours(value)
+    if neighbours is None and looks_like_config_db(value):
+        _read_config_db(value, device, path, found)
+        return True
     if neighbours is None:
         if wanted:
-            raise DeployError(f"{shown(path)}: not the output of `lldpctl -f json0`")
+            raise DeployError(f"{shown(path)}: neither the output of `lldpctl -f json0` nor a config_db.json")
         return False
     for neighbour in neighbours:
         if not _PORT.fullmatch(neighbour.port):
@@ -112,6 +126,22 @@ def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
         for name in dict.fromkeys((neighbour.device, neighbour.device.partition(".")[0])):
             found.seen[device, name].append(neighbour)
     return True
+
+
+def _read_config_db(value: Json, device: str, path: Path, found: Inventory) -> None:
+    """The lanes of a switch from its own table PORT."""
+    for document in documents(value, str(path)):
+        name = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname") or document.case or device
+        for port, row in document.rows("PORT").items():
+            _add_lanes(found, name, port, row.get("lanes", ""), str(path))
+
+
+def _add_lanes(found: Inventory, device: str, port: str, lanes: str, where: str) -> None:
+    if not lanes:
+        return
+    if not _LANES.fullmatch(lanes):
+        raise DeployError(f"{where}: {shown(lanes)!r} is not a list of lanes such as 0,1,2,3")
+    found.lanes.setdefault((device, port), lanes)
 
 
 def _read_csv(path: Path, text: str, found: Inventory) -> None:
@@ -128,6 +158,7 @@ def _read_csv(path: Path, text: str, found: Inventory) -> None:
             raise DeployError(f"{where}: {mac} is there twice")
         if name and not _PORT.fullmatch(name):
             raise DeployError(f"{where}: {shown(name)!r} is no name of a port")
+        _add_lanes(found, device, name or port, (row.get("lanes") or "").strip().replace(" ", ","), where)
         if mac:
             found.macs[device] = mac
         if name and port:

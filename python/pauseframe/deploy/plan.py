@@ -22,6 +22,11 @@ _NIC_OF = re.compile(r".+\.eth[0-9]+")
 """What planning calls a NIC of a host with several."""
 
 
+SONIC_RELEASES = ("202311", "202405", "202411", "202505", "202511", "202605", "master", "next")
+"""Images that files are written for; "next" has static layer 2 in CONFIG_DB (SONiC#2468, under review)."""
+NEWEST_RELEASE = "202605"
+
+
 @dataclass(frozen=True)
 class Settings:
     """What is asked for. `mtu` of hosts in bytes, `cable` in metres, `buffer` in bytes."""
@@ -32,6 +37,8 @@ class Settings:
     cable: float = 5.0
     mtu: int = 9000
     buffer: int = 32_000_000
+    sonic_release: str = NEWEST_RELEASE
+    """Of `SONIC_RELEASES`: which tables the image's YANG models know."""
 
     @property
     def port_mtu(self) -> int:
@@ -75,6 +82,8 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     placeholders: list[str] = field(default_factory=list)
     """Hosts whose MAC address nobody has said."""
+    lanes: dict[End, str] = field(default_factory=dict)
+    """SerDes lanes of ports of switches, as the device's own PORT table has them."""
 
     def uses(self, vlan: int, source: PlannedHost, target: PlannedHost) -> bool:
         """Whether a host sends to another in a VLAN."""
@@ -187,7 +196,33 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
         )
     _check_macs(plan)
     plan.index()
+    if settings.target == "sonic":
+        _add_lanes(plan, known)
     return plan
+
+
+def _add_lanes(plan: Plan, known: Inventory) -> None:
+    """Lanes of all ports: SONiC's models demand them, and wrong ones take the port down.
+
+    Without any inventory they are numbers for a look at the files. DeployError if an inventory lacks some.
+    """
+    missing = []
+    for switch in plan.switches:
+        for number, port in enumerate(plan.ports(switch)):
+            lanes = known.lanes.get((switch, port))
+            if lanes is None and known.given:
+                missing.append(End(switch, port))
+            plan.lanes[End(switch, port)] = str(number) if lanes is None else lanes
+    if missing:
+        raise DeployError(
+            f"{len(missing)} ports have no lanes, such as {shown(str(missing[0]))}: add the config_db.json of each "
+            f"switch to --inventory ({shown(missing[0].device)}/config_db.json), or a column lanes to the CSV"
+        )
+    if not known.given:
+        plan.notes.append(
+            "lanes of switch ports are placeholders: add the config_db.json of each switch to --inventory before you "
+            "use the files"
+        )
 
 
 def _tables(folder: Path, topology: _core.Topology) -> Json:

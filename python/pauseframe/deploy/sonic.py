@@ -1,8 +1,8 @@
-"""A plan for SONiC switches: CONFIG_DB tables to be merged, and static layer 2 in two forms.
+"""A plan for SONiC switches: CONFIG_DB tables to be merged, and static layer 2 in the form of the image.
 
-`config_db.json` is for every image. `static-l2.json` turns learning and flooding off and has the FDB rows in CONFIG_DB,
-as proposed in July 2026 (SONiC#2468, sonic-swss#4780, sonic-utilities#4713); `fdb.json` has the same rows for images
-without that, by `swssconfig` (SONiC#249).
+`config_db.json` is for every image. Released images take FDB rows (`fdb.json`, SONiC#249) and what turns learning and
+flooding off (`no-flooding.json`: learn mode of ports, miss actions of the switch) by `swssconfig`. The release "next"
+has both in CONFIG_DB (`static-l2.json`), as proposed in July 2026 (SONiC#2468, sonic-swss#4780, sonic-utilities#4713).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe.deploy.plan import DeployError, Plan, Settings
+from pauseframe.devices.model import End
+from pauseframe.devices.sonic import MISSES
 from pauseframe.headroom import FRAME, annex_o
 
 if TYPE_CHECKING:
@@ -28,7 +30,12 @@ def config_db(plan: Plan, switch: str, settings: Settings) -> Tables:
     tables: Tables = {}
     ports = plan.ports(switch)
     tables["PORT"] = {
-        port: {"speed": str(speed), "mtu": str(settings.port_mtu), "admin_status": "up"}
+        port: {
+            "lanes": plan.lanes[End(switch, port)],
+            "speed": str(speed),
+            "mtu": str(settings.port_mtu),
+            "admin_status": "up",
+        }
         for port, (_, speed) in ports.items()
     }
     tables["DEVICE_NEIGHBOR"] = {port: {"name": far.device, "port": far.port} for port, (far, _) in ports.items()}
@@ -158,6 +165,18 @@ def static_layer2(plan: Plan, switch: str) -> Tables:
     rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
     vlans = {f"Vlan{vlan}": {"vlanid": str(vlan), **off} for vlan in sorted(plan.vlans)}
     return {"VLAN": vlans, "FDB": rows}
+
+
+def no_flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
+    """For `swssconfig` of released images: ports of the plan do not learn, and the switch drops what has no row.
+
+    The miss actions are the switch's, so they hold for its other VLANs too.
+    """
+    misses = dict.fromkeys(MISSES, "drop")
+    ports: list[dict[str, object]] = [
+        {f"PORT_TABLE:{port}": {"learn_mode": "disable"}, "OP": "SET"} for port in plan.ports(switch)
+    ]
+    return [{"SWITCH_TABLE:switch": misses, "OP": "SET"}, *ports]
 
 
 def swssconfig(plan: Plan, switch: str) -> list[dict[str, object]]:

@@ -81,8 +81,11 @@ def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[st
         if names[switch] != switch:
             tables["DEVICE_METADATA"] = {"localhost": {"hostname": switch}}
         _json(own / "config_db.json", tables)
-        _json(own / "static-l2.json", sonic.static_layer2(plan, switch))
-        _json(own / "fdb.json", sonic.swssconfig(plan, switch))
+        if settings.sonic_release == "next":
+            _json(own / "static-l2.json", sonic.static_layer2(plan, switch))
+        else:
+            _json(own / "fdb.json", sonic.swssconfig(plan, switch))
+            _json(own / "no-flooding.json", sonic.no_flooding(plan, switch))
 
 
 def _neighbours(plan: Plan, switch: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -34,10 +35,17 @@ def read_text(path: Path) -> str:
         raise DeviceFileError(f"{shown(path)}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
 
 
-def parse_json(text: str, source: str) -> Json:
-    """A JSON value; DeviceFileError with line and column."""
+def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
+    """A JSON value; DeviceFileError with line and column. `twice` gets the keys that stand twice in one object."""
+
+    def object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+        found = dict(pairs)
+        if len(found) < len(pairs) and twice is not None:
+            twice.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        return found
+
     try:
-        value: Json = json.loads(text)
+        value: Json = json.loads(text, object_pairs_hook=object_of)
     except RecursionError:
         raise DeviceFileError(f"{shown(source)}: nested deeper than any device file: not read") from None
     except json.JSONDecodeError as error:

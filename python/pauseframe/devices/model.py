@@ -55,6 +55,8 @@ class BufferProfile:
     dynamic_th: int | None = None
     computed: bool = False
     """The device computes the sizes itself (`headroom_type` dynamic)."""
+    trims: bool = False
+    """Packets that do not fit are cut to their headers and sent on (`packet_discard_action` trim)."""
 
     @property
     def has_headroom(self) -> bool:
@@ -180,6 +182,27 @@ class Vlan:
     """It has an address: traffic is routed here."""
 
 
+@dataclass(slots=True)
+class Channel:
+    """A port channel (IEEE 802.1AX): its members, and how many must be up."""
+
+    name: str
+    members: list[str] = field(default_factory=list)
+    mtu: int | None = None
+    min_links: int | None = None
+    up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trimming:
+    """Where trimmed packets go (SWITCH_TRIMMING): size, DSCP and queue; None where the switch derives them."""
+
+    size: int | None = None
+    dscp: int | None = None
+    queue: int | None = None
+    tc: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class FdbRow:
     """A static row of a forwarding table."""
@@ -234,11 +257,17 @@ class Switch:
     global_qos: PortQos | None = None
     vlans: dict[int, Vlan] = field(default_factory=dict)
     fdb: list[FdbRow] = field(default_factory=list)
+    loaded_fdb: list[FdbRow] = field(default_factory=list)
+    """Rows of a file for `swssconfig`; `fdb` has them too."""
+    channels: dict[str, Channel] = field(default_factory=dict)
+    trimming: Trimming | None = None
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Local port to (device, its port) as this device's files say."""
     watchdog_poll: int | None = None
     lossless_mtu: int | None = None
     small_packets: int | None = None
+    over_subscribe_ratio: int | None = None
+    """How many times the headroom of all groups may exceed what they share (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
 
@@ -248,6 +277,10 @@ class Switch:
             return {number: number for number in range(16)} if kind.startswith(("tc_", "pfc_")) else {}
         found: dict[str, dict[int, int]] = getattr(self.maps, kind)
         return found.get(name)
+
+    def channel_of(self, port: str) -> Channel | None:
+        """The port channel that a port belongs to."""
+        return next((channel for channel in self.channels.values() if port in channel.members), None)
 
     def headroom_of(self, port: Port, group: int) -> tuple[int | None, str]:
         """(bytes that a group keeps for what arrives after the pause, the profile or file that says so).

@@ -36,6 +36,7 @@ class Reading:
     _wires: list[wiring.Wire] = field(default_factory=list)
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
+    _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
     """Name by file or folder to the name that the device gives itself."""
 
@@ -99,12 +100,18 @@ def _read_file(path: Path, reading: Reading) -> None:
 
 
 def _read_json(path: Path, text: str, reading: Reading) -> None:
-    value = parse_json(text, str(path))
+    twice: list[str] = []
+    value = parse_json(text, str(path), twice)
+    reading.malformed += [
+        (str(path), f"{shown(key)} stands twice in one object: only the last counts") for key in twice
+    ]
     name = sonic.name_of_file(path)
     if (wires := wiring.of_lldp(value, name)) is not None:
         reading._wires += wires
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
+    elif (loaded := sonic.no_flooding(value)) is not None:
+        reading._loaded.append((name, loaded))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
             if not _joined(document, path, reading):
@@ -177,6 +184,10 @@ def _put_together(reading: Reading) -> None:
         if owner is None:
             fabric.notes.append(f"static FDB rows of {shown(name)}: no CONFIG_DB of it: left out")
         else:
+            owner.loaded_fdb = fdb
             owner.fdb = list(dict.fromkeys([*owner.fdb, *fdb]))
+    for name, loaded in reading._loaded:
+        if (owner := fabric.switches.get(reading._names.get(name, name))) is not None:
+            loaded.apply(owner)
     wires = [(reading._names.get(a, a), p, reading._names.get(b, b), q) for a, p, b, q in reading._wires]
     wiring.connect(fabric, wires)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
 from pauseframe.devices.model import (
     BufferProfile,
+    Channel,
     FdbRow,
     LookupRow,
     Pool,
@@ -17,6 +18,7 @@ from pauseframe.devices.model import (
     Queue,
     Scheduler,
     Switch,
+    Trimming,
     Vlan,
     Watchdog,
     Wred,
@@ -58,6 +60,7 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     _read_buffers(db, switch)
     _read_maps(db, switch)
     _read_ports(db, switch)
+    _read_channels(db, switch)
     _read_vlans(db, switch)
     for key, row in db.rows("DEVICE_NEIGHBOR").items():
         if row.get("name") and row.get("port"):
@@ -65,6 +68,8 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     for row in db.rows("LOSSLESS_TRAFFIC_PATTERN").values():
         switch.lossless_mtu = number_in(row.get("mtu"), 1, 9216)
         switch.small_packets = whole_number(row.get("small_packet_percentage"))
+    for row in db.rows("DEFAULT_LOSSLESS_BUFFER_PARAMETER").values():
+        switch.over_subscribe_ratio = number_in(row.get("over_subscribe_ratio"), 0, 65535)
     return switch
 
 
@@ -92,6 +97,11 @@ def _read_buffers(db: ConfigDb, switch: Switch) -> None:
             static_th=number_in(row.get("static_th"), 0, _LARGEST),
             dynamic_th=number_in(row.get("dynamic_th"), -8, 7),
             computed=row.get("headroom_type") == "dynamic" and "xoff" not in row,
+            trims=row.get("packet_discard_action") == "trim",
+        )
+    for row in db.rows("SWITCH_TRIMMING").values():
+        switch.trimming = Trimming(
+            *(whole_number(row.get(name)) for name in ("size", "dscp_value", "queue_index", "tc_value"))
         )
     for key, row in db.rows("WRED_PROFILE").items():
         colours = frozenset(c for c in ("green", "yellow", "red") if row.get(f"wred_{c}_enable") == "true")
@@ -195,6 +205,16 @@ def port_of(switch: Switch, name: str) -> Port:
     return switch.ports.setdefault(name, Port(name))
 
 
+def _read_channels(db: ConfigDb, switch: Switch) -> None:
+    for key, row in db.rows("PORTCHANNEL").items():
+        mtu, least = number_in(row.get("mtu"), 68, 9216), number_in(row.get("min_links"), 0, 1024)
+        switch.channels[key] = Channel(key, [], mtu, least, row.get("admin_status", "up") != "down")
+    for key in db.rows("PORTCHANNEL_MEMBER"):
+        name, _, port = key.partition("|")
+        if port:
+            switch.channels.setdefault(name, Channel(name)).members.append(port)
+
+
 def _read_vlans(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("VLAN").items():
         number = _vlan_number(key)
@@ -210,7 +230,10 @@ def _read_vlans(db: ConfigDb, switch: Switch) -> None:
         name, _, port = key.partition("|")
         number = _vlan_number(name)
         if number is not None and port:
-            switch.vlans.setdefault(number, Vlan(number)).members[port] = row.get("tagging_mode", "tagged")
+            mode = row.get("tagging_mode", "tagged")
+            channel = switch.channels.get(port)
+            for member in (port, *(channel.members if channel else ())):
+                switch.vlans.setdefault(number, Vlan(number)).members[member] = mode
     for key in db.rows("VLAN_INTERFACE"):
         number = _vlan_number(key.partition("|")[0])
         if number in switch.vlans:
@@ -253,6 +276,42 @@ def static_fdb(value: Json) -> list[FdbRow] | None:
     return rows if seen else None
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file for `swssconfig` turns off: learning at ports, and forwarding of what has no row."""
+
+    silent: frozenset[str]
+    """Ports that do not learn."""
+    drops: bool
+    """The switch drops unknown unicast, multicast and broadcast."""
+
+    def apply(self, switch: Switch) -> None:
+        """Marks the VLANs of which CONFIG_DB says nothing."""
+        for vlan in switch.vlans.values():
+            if vlan.learning is None and set(vlan.members) & set(switch.ports) <= self.silent:
+                vlan.learning = False
+            if vlan.flood is None and self.drops:
+                vlan.flood = False
+
+
+MISSES = ("fdb_unicast_miss_packet_action", "fdb_multicast_miss_packet_action", "fdb_broadcast_miss_packet_action")
+
+
+def no_flooding(value: Json) -> Loaded | None:
+    """What a file for `swssconfig` says of learning and flooding; None if it is no such file."""
+    silent, drops, seen = set[str](), False, False
+    for item in as_list(value):
+        for key, fields in as_rows(item).items():
+            row = as_rows(fields)
+            if key == "SWITCH_TABLE:switch":
+                seen, drops = True, all(as_text(row.get(name)) == "drop" for name in MISSES)
+            elif key.startswith("PORT_TABLE:") and "learn_mode" in row:
+                seen = True
+                if as_text(row["learn_mode"]) in {"disable", "drop"}:
+                    silent.add(key.removeprefix("PORT_TABLE:"))
+    return Loaded(frozenset(silent), drops) if seen else None
+
+
 def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
     """Rows of a `pg_profile_lookup.ini`, and what is wrong with its other lines."""
     rows, wrong = [], []
@@ -274,5 +333,15 @@ def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
 def name_of_file(path: Path) -> str:
     """The device that a file is about, if nothing in it says so: its name, or its folder's if that is a usual one."""
     stem = path.name.partition(".")[0] if path.stem.endswith((".lldp", ".fdb", ".config_db")) else path.stem
-    usual = {"config_db", "lldp", "lldpctl", "minigraph", "fdb", "pg_profile_lookup", "config", "port_config"}
+    usual = {
+        "config_db",
+        "lldp",
+        "lldpctl",
+        "minigraph",
+        "fdb",
+        "pg_profile_lookup",
+        "config",
+        "port_config",
+        "no-flooding",
+    }
     return path.resolve().parent.name if stem.lower() in usual else stem

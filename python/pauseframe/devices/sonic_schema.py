@@ -314,6 +314,37 @@ TABLES: dict[str, Table] = {
         ("port",),
         open=True,
     ),
+    "PORTCHANNEL": Table(
+        ((_key("name", like(r"PortChannel[0-9]{1,4}", "PortChannel0 to PortChannel9999")),),),
+        _fields(
+            admin_status=one_of("up", "down"),
+            mtu=number(1, 9216),
+            min_links=number(1, 1024),
+            fallback=BOOLEAN,
+            fast_rate=BOOLEAN,
+            tpid=one_of("0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"),
+            mode=one_of("routed", "access", "trunk"),
+            description=WORD,
+        ),
+        open=True,
+    ),
+    "PORTCHANNEL_MEMBER": Table(((_key("name", None, "PORTCHANNEL"), _key("port", None, "PORT")),), open=True),
+    "PORTCHANNEL_INTERFACE": Table(
+        ((_key("name", None, "PORTCHANNEL"),), (_key("name", None, "PORTCHANNEL"), _key("ip_prefix", _prefix))),
+        open=True,
+    ),
+    "INTERFACE": Table(
+        ((_key("name", None, "PORT"),), (_key("name", None, "PORT"), _key("ip-prefix", _prefix))), open=True
+    ),
+    "SWITCH_TRIMMING": Table(
+        ((_key("name", one_of("GLOBAL")),),),
+        _fields(
+            size=number(0, 2**32 - 1),
+            dscp_value=like(r"[0-9]|[1-5][0-9]|6[0-3]|from-tc", "a DSCP from 0 to 63, or from-tc"),
+            tc_value=number(0, 255),
+            queue_index=like(r"[0-9]{1,3}|dynamic", "a queue, or dynamic"),
+        ),
+    ),
     "STP_VLAN": Table(((_key("name", None, "VLAN"),),), _fields(enabled=BOOLEAN, vlanid=number(1, 4095)), open=True),
     "DEVICE_NEIGHBOR": Table(
         ((_key("local_port", short(255)),),), _fields(name=WORD, port=WORD, local_port=WORD), open=True

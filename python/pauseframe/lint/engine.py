@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-_MODULES = ("schema", "buffers", "maps", "marking", "watchdog", "ends", "routes", "hosts")
+_MODULES = (
+    "schema",
+    "buffers",
+    "pools",
+    "maps",
+    "marking",
+    "watchdog",
+    "ends",
+    "routes",
+    "hosts",
+    "channels",
+    "likeness",
+)
 
 
 @dataclass

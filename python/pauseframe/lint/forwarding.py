@@ -61,14 +61,15 @@ class Forwarding:
         homes: dict[str, End] = {}
         for switch in fabric.switches.values():
             for row in switch.fdb:
-                rows[row.vlan].append((switch.name, row.mac, row.port))
-                end = End(switch.name, row.port)
+                port = _link_of(switch, row.port)
+                rows[row.vlan].append((switch.name, row.mac, port))
+                end = End(switch.name, port)
                 if end not in between:
                     homes.setdefault(row.mac, end)
         behind: dict[End, set[str]] = defaultdict(set)
         for switch in fabric.switches.values():
             for row in switch.fdb:
-                behind[End(switch.name, row.port)].add(row.mac)
+                behind[End(switch.name, _link_of(switch, row.port))].add(row.mac)
         named = {peers[e].device for e, macs in behind.items() if e in peers and len(macs) > 1}
         outside = sorted(named - fabric.switches.keys() - fabric.hosts.keys())
         edges = [(e, peers[e]) for e in sorted(between, key=str) if str(e) < str(peers[e])]
@@ -213,3 +214,9 @@ def coupled(switches: Iterable[Switch], lossless: Sequence[int]) -> dict[int, in
                     lane = {p: lane[first] if q == joined else q for p, q in lane.items()}
     numbers = {found: i for i, found in enumerate(sorted(set(lane.values())))}
     return {priority: numbers[found] for priority, found in lane.items()}
+
+
+def _link_of(switch: Switch, port: str) -> str:
+    """The port itself, or the first member of a port channel: all members lead to the same device."""
+    channel = switch.channels.get(port)
+    return channel.members[0] if channel and channel.members else port

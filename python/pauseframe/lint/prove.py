@@ -17,12 +17,14 @@ from pauseframe.scenario.tables import (
     Dumbbell,
     Flow,
     Flows,
+    HeadroomPool,
     Host,
     Link,
     NoMarker,
     NToOne,
     Pfc,
     Routing,
+    Shared,
     SlowReceiver,
     Step,
     Switch,
@@ -81,6 +83,33 @@ def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequ
             pfc=Pfc(xoff=f"{xoff} B", headroom=f"{headroom} B", reaction=_reaction(speed)),
         ),
         workload=[NToOne(f"{burst} B", senders=4)],
+    )
+    return Consequence("loss", scenario.to_toml(), _loss)
+
+
+def short_pool(speed: int, needs: Sequence[int], pool: int) -> Consequence:
+    """As many hosts as the pool has groups, at most 16, all paused at once. `speed` in Mb/s, the others in bytes.
+
+    Hosts react so late that each sends after the pause what its group needs.
+    """
+    needs = needs[:16]
+    burst = max(4_000_000, 20 * needs[0])
+    share = pool * len(needs)
+    scenario = Scenario(
+        name="short-pool",
+        stop="200 ms",
+        topology=Dumbbell(len(needs), 1, link=_near(speed)),
+        transport=_bolt(f"{burst} B", f"{2 * burst} B"),
+        switch=Switch(
+            buffer=Shared(size=f"{share + 8_000_000} B", alpha=0.05),
+            marker=NoMarker(),
+            pfc=Pfc(
+                headroom=f"{needs[0]} B",
+                headroom_pool=HeadroomPool(size=f"{pool} B"),
+                reaction=f"{max(1, min(1_000_000, needs[0] * 6400 // speed))} ns",
+            ),
+        ),
+        workload=[NToOne(f"{burst} B", senders=len(needs))],
     )
     return Consequence("loss", scenario.to_toml(), _loss)
 

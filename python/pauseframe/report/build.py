@@ -189,6 +189,7 @@ def _run_header(run: RunData) -> RunHeader:
         speed=f"{format_count(said['packet_hops_per_s'])} packet hops/s",
         warnings=said["warnings"],
         nic_queue=said.get("nic_queue", MISSING).replace("_", " "),
+        series_end="" if (full := said.get("series_full_at_s")) is None else format_duration(full),
         circles=_circles(run),
         toml=data.shortened(run.scenario_toml),
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from pauseframe._core import RunError
-from pauseframe._manifest import read_manifest
+from pauseframe._results_folder import open_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ class RunData:
 
     def check_unchanged(self) -> None:
         """Raises RunError if the folder has other results by now: what was read of it may be of both."""
-        if self.folder is not None and read_manifest(self.folder)["summary"] != self.summary:
+        if self.folder is not None and open_results(self.folder).summary != self.summary:
             raise RunError(f"{self.folder} was written anew while the report was being built: build it once more")
 
 
@@ -72,16 +72,12 @@ LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timel
 
 
 def from_folder(folder: Path) -> RunData:
-    """Reads a results folder; FileNotFoundError if it is none, RunError if it is damaged."""
-    manifest = read_manifest(folder)
-    scenario = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
-    tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in TABLES}
-    for name in LATER_TABLES:
-        path = folder / f"{name}.parquet"
-        if path.is_file():
-            tables[name] = pl.scan_parquet(path)
-    summary = manifest["summary"]
-    return RunData(summary["name"], manifest["status"], summary, scenario, folder, **tables)
+    """Reads a results folder; FileNotFoundError if it is none, DamagedResultsError if a file of it is damaged."""
+    results = open_results(folder)
+    tables = {name: results.scan(name) for name in TABLES}
+    tables |= {name: results.scan(name) for name in LATER_TABLES if results.has_table(name)}
+    summary, status = results.summary, results.manifest["status"]
+    return RunData(summary["name"], status, summary, results.scenario_toml, folder, **tables)
 
 
 def from_run(run: Run) -> RunData:

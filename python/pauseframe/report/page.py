@@ -32,6 +32,8 @@ class RunHeader:
     speed: str
     warnings: list[str]
     nic_queue: str
+    series_end: str
+    """When the series met its row limit; empty if it is whole."""
     circles: list[list[str]]
     """The queues of each deadlock."""
     toml: str

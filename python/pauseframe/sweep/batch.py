@@ -22,7 +22,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from pauseframe._core import RunError
+from pauseframe._results_folder import DamagedResultsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -195,12 +195,12 @@ class Batches:
         try:
             record = self.read(key)
             self.toml(record)
-        except (RunError, KeyError) as error:
+        except (DamagedResultsError, KeyError) as error:
             return str(error)
         return None
 
     def read(self, key: str) -> Record:
-        """The run of this key, which is here. Raises RunError if it is damaged."""
+        """The run of this key, which is here. Raises DamagedResultsError if it is damaged."""
         return self._read(self.runs[key])
 
     def _read(self, entry: Entry) -> Record:
@@ -210,17 +210,17 @@ class Batches:
         heading, rest = content[begin : begin + length], content[begin + length : entry.end]
         if entry not in self._right and _digest(raw, heading, rest) != digest:
             what = f"the run {entry.key}" if entry.key in self.runs else "a scenario"
-            raise RunError(f"{entry.path}: {what} is not what was written")
+            raise DamagedResultsError(f"{entry.path}: {what} is not what was written")
         self._right.add(entry)
         return Record(entry, heading, rest)
 
     def toml(self, record: Record) -> str:
-        """The complete scenario of a run, with its seed. Raises RunError if it is missing or damaged."""
+        """The complete scenario of a run, with its seed. Raises DamagedResultsError if it is missing or damaged."""
         text = self._texts.get(record.scenario)
         if text is None:
             entry = self._scenarios.get(record.scenario)
             if entry is None:
-                raise RunError(f"{self.folder}: the scenario of the run {record.key} is missing")
+                raise DamagedResultsError(f"{self.folder}: the scenario of the run {record.key} is missing")
             text = (self._read(entry).section("scenario") or b"").decode()
             self._texts[record.scenario] = text
         return with_seed(text, record.seed)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe._manifest import FINISHED, read_manifest
+from pauseframe._results_folder import FINISHED, ResultsFolder, open_results
 from pauseframe._text import buffers, lossless_caution, none_of
-from pauseframe.results import load
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -21,8 +20,11 @@ from pauseframe.sweep.statistics import Estimate, estimate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import polars as pl
+
     from pauseframe._plain import Settings
-    from pauseframe.results import Run
+    from pauseframe.sweep.plan import PlannedRow
+    from pauseframe.sweep.results import Sweep
     from pauseframe.types import Summary
 
 SIZES = {
@@ -213,21 +215,32 @@ def long_table(comparison: Comparison) -> list[Settings]:
 
 def _read(folder: Path) -> list[Observation]:
     if not (folder / MANIFEST).is_file():
-        manifest = read_manifest(folder)
-        if manifest["status"] not in FINISHED:
-            raise InputError(f"{folder}: the run is {manifest['status']}; only complete runs can be compared")
-        return [_observation(folder, {}, load(folder))]
+        results = open_results(folder)
+        if results.manifest["status"] not in FINISHED:
+            raise InputError(f"{folder}: the run is {results.manifest['status']}; only complete runs can be compared")
+        return [_of_folder(folder, {}, results)]
     sweep = load_sweep(folder)
-    return [
-        _observation(folder, {axis: row["axes"][axis] for axis in sweep.axes}, sweep.load(row))
-        for row in sweep.finished
-    ]
+    return [_of_row(sweep, row) for row in sweep.finished]
 
 
-def _observation(source: Path, axes: Settings, run: Run) -> Observation:
-    summary = run.summary
-    values = _values(summary) | _by_size(run)
-    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *buffers(run.scenario_toml))
+def _of_row(sweep: Sweep, row: PlannedRow) -> Observation:
+    axes = {axis: row["axes"][axis] for axis in sweep.axes}
+    if row["key"] not in sweep.batches.runs:
+        return _of_folder(sweep.folder, axes, open_results(sweep.folder / row["path"]))
+    run = sweep.load(row)
+    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, run.flows.to_polars().lazy())
+
+
+def _of_folder(source: Path, axes: Settings, results: ResultsFolder) -> Observation:
+    flows = results.scan("flows") if results.has_table("flows") else None
+    return _observation(source, axes, results.summary, results.scenario_toml, flows)
+
+
+def _observation(
+    source: Path, axes: Settings, summary: Summary, scenario_toml: str, flows: pl.LazyFrame | None
+) -> Observation:
+    values = _values(summary) | ({} if flows is None else _by_size(flows))
+    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *buffers(scenario_toml))
 
 
 def _values(summary: Summary) -> dict[str, float]:
@@ -239,16 +252,14 @@ def _values(summary: Summary) -> dict[str, float]:
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
 
 
-def _by_size(run: Run) -> dict[str, float]:
+def _by_size(flows: pl.LazyFrame) -> dict[str, float]:
     """The 99th percentile of completion times of each bin of flow sizes, where flows are of several."""
     import polars as pl
 
     from pauseframe.report.data import size_bin
 
-    if run.folder is not None and not (run.folder / "flows.parquet").is_file():
-        return {}
     size = size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
-    done = run.flows.to_polars().lazy().filter(pl.col("fct_us").is_not_null())
+    done = flows.filter(pl.col("fct_us").is_not_null())
     bins = done.group_by(size).agg(pl.col("fct_us").quantile(0.99, "linear")).sort("bin").collect().rows()
     names = list(SIZES)
     return {names[index]: p99 for index, p99 in bins} if len(bins) > 1 else {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import ParquetWriter, RunError, table_of, unpack_tables
 from pauseframe._files import whole_file
-from pauseframe._manifest import read_manifest
+from pauseframe._results_folder import DamagedResultsError, open_results
 from pauseframe.results import Run, has_deadlock, load
 from pauseframe.sweep.batch import BATCHES, Batches, Record
 from pauseframe.sweep.spec import label
@@ -77,14 +77,12 @@ class Sweep:
         """What the manifest of a finished run says."""
         if row["key"] in self.batches.runs:
             return self.record(row).manifest
-        return read_manifest(self.folder / row["path"])
+        return open_results(self.folder / row["path"]).manifest
 
     def record(self, row: PlannedRow) -> Record:
-        """The record of a run that is in a batch. Raises RunError if it is damaged."""
-        try:
+        """The record of a run that is in a batch. Raises DamagedResultsError if it is damaged."""
+        with _advice():
             return self.batches.read(row["key"])
-        except RunError as error:
-            raise RunError(f"{error}: {AGAIN}") from None
 
     @cached_property
     def failures(self) -> list[Failure]:
@@ -158,7 +156,7 @@ class Sweep:
         files = [self.folder / row["path"] / f"{name}.parquet" for row in rows]
         for file in files:
             if (damage := file_flaw(file, sealed_files(file.parent).get(file.name))) is not None:
-                raise RunError(f"{file} {damage}: {AGAIN}")
+                raise DamagedResultsError(f"{file} {damage}: {AGAIN}")
         typed = self._typed_axes()
         texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
         frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)
@@ -240,11 +238,13 @@ class Sweep:
             return load(self.folder / row["path"])
         record = self.record(row)
         manifest = record.manifest
+        with _advice():
+            scenario_toml = self.batches.toml(record)
         return Run(
             manifest["summary"],
             lambda name: unpack_tables(name, [] if (part := record.section(name)) is None else [part], []),
             status=manifest["status"],
-            scenario_toml=self.batches.toml(record),
+            scenario_toml=scenario_toml,
             folder=None,
         )
 
@@ -273,8 +273,17 @@ class Sweep:
         return f"<p>{escape(repr(self))}</p>{self.summaries._repr_html_()}"
 
 
+@contextmanager
+def _advice() -> Iterator[None]:
+    """Adds what to do to an error about a damaged batch."""
+    try:
+        yield
+    except DamagedResultsError as error:
+        raise DamagedResultsError(f"{error}: {AGAIN}") from None
+
+
 def load_sweep(folder: str | Path) -> Sweep:
-    """Reads a sweep's folder. Raises FileNotFoundError if it is none, RunError if it is damaged.
+    """Reads a sweep's folder. Raises FileNotFoundError if it is none, DamagedResultsError if its list is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load_sweep("results/load-sweep").flows  # doctest: +SKIP
@@ -283,9 +292,34 @@ def load_sweep(folder: str | Path) -> Sweep:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a sweep: it has no {MANIFEST}")
     try:
-        return Sweep(Path(folder), json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        wrong = _wrong(manifest)
+    except (ValueError, RecursionError, OSError) as error:
+        wrong = f"it is not JSON: {error}"
+    if wrong:
+        raise DamagedResultsError(f"{path} is damaged: {wrong}; copy the folder again, or run the sweep again")
+    return Sweep(Path(folder), manifest)
+
+
+def _wrong(manifest: Any) -> str | None:
+    """What a sweep's list of runs lacks; None if it is whole."""
+    if not isinstance(manifest, dict):
+        return "it is not a JSON object"
+    kinds: dict[str, type] = {"name": str, "axes": dict, "seeds": list, "runs": list}
+    of_row: dict[str, type] = {"path": str, "key": str, "axes": dict, "seed": int}
+    for name, kind in kinds.items():
+        if not isinstance(manifest.get(name), kind):
+            return f"{name} is missing or of another type"
+    axes = manifest["axes"]
+    if not all(isinstance(values, list) for values in axes.values()):
+        return "the values of an axis are not a list"
+    for number, row in enumerate(manifest["runs"]):
+        for name, kind in of_row.items():
+            if not isinstance(row, dict) or not isinstance(row.get(name), kind):
+                return f"runs, entry {number}: {name} is missing or of another type"
+        if set(axes) != set(row["axes"]):
+            return f"runs, entry {number}: it has other axes than the sweep"
+    return None
 
 
 def write_tables(sweep: Sweep) -> Sweep:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pauseframe import _core
 from pauseframe._files import is_alive, write_text
-from pauseframe._manifest import FINISHED
+from pauseframe._results_folder import FINISHED, digest_of
 from pauseframe.sweep.batch import BATCHES
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -
     """Why a file is not the one that was sealed; None if it is."""
     try:
         size = path.stat().st_size
-        if sealed is None or size != sealed["bytes"] or (contents and _digest_of_file(path) != sealed["blake2b"]):
+        if sealed is None or size != sealed["bytes"] or (contents and digest_of(path) != sealed["sha256"]):
             return "is not what was written"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
@@ -214,7 +214,7 @@ def _seal(folder: Path, key: str) -> None:
         raise _core.RunError(f"{folder}: the run did not come to its end")
     paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]
     manifest["key"] = key
-    manifest["files"] = {p.name: {"bytes": p.stat().st_size, "blake2b": _digest_of_file(p)} for p in paths}
+    manifest["files"] = {p.name: {"bytes": p.stat().st_size, "sha256": digest_of(p)} for p in paths}
     manifest["summary"]["out"] = None  # several sweeps may have it
     manifest["seal"] = _digest_of_manifest(manifest)
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
@@ -224,11 +224,6 @@ def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
     """Of all that it says but the seal itself; what a file means counts, not how it is laid out."""
     text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
-
-
-def _digest_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
 
 
 def link_file(source: Path, target: Path) -> None:

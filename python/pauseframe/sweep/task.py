@@ -132,7 +132,7 @@ class Computer:
         return answer
 
     def _into_store(self, task: Task) -> Answer:
-        from pauseframe._manifest import read_manifest
+        from pauseframe._results_folder import open_results
         from pauseframe.sweep.store import Store
 
         store, key = Store(Path(task["store"])), task["key"]
@@ -145,7 +145,7 @@ class Computer:
                 store.add(scratch, key)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
-        return {"peak_rss_bytes": read_manifest(store.folder(key))["summary"]["peak_rss_bytes"]}
+        return {"peak_rss_bytes": open_results(store.folder(key)).summary["peak_rss_bytes"]}
 
     def _scenario(self, task: Task) -> _core.Resolved:
         key = task["scenario"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 import polars as pl
 
 from pauseframe._core import InputError
-from pauseframe._manifest import read_manifest
+from pauseframe._results_folder import SCENARIO, ResultsFolder, open_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,45 +94,51 @@ class Playback:
 
 
 def from_folder(folder: Path) -> Playback:
-    """Reads a results folder. FileNotFoundError if it is none, InputError if the run kept no log of states."""
-    manifest = read_manifest(folder)
-    if not has_log(folder):
+    """Reads a results folder.
+
+    FileNotFoundError if it is none, InputError if the run kept no log of states, DamagedResultsError for damage.
+    """
+    results = open_results(folder)
+    if not results.has_table("states"):
         raise InputError(
             f"{folder} has no log to play back: run the scenario with record = {{ states = true }}, or with "
             "--set record.states=true"
         )
-    text = (folder / "scenario.resolved.toml").read_text(encoding="utf-8")
-    fabric = _fabric(text, folder)
+    fabric = _fabric(results)
     number = {name: port for port, name in enumerate(fabric.port_names)}
-    every_us = _every_us(text, folder)
-    events, slots = _events(pl.read_parquet(folder / "states.parquet"), number, every_us)
-    flows, total = flows_of(folder)
-    summary = manifest["summary"]
+    every_us = _every_us(results)
+    events, slots = _events(_states(results, number), number, every_us)
+    flows, total = flows_of(results)
+    summary = results.summary
     return Playback(
         f"{summary['name']}, seed {summary['seed']}",
         summary,
-        manifest["status"],
+        results.manifest["status"],
         every_us,
         fabric,
         events,
         slots,
         flows,
         total,
-        _deadlocks(folder, number),
+        _deadlocks(results, number),
         folder,
     )
 
 
 def has_log(folder: Path) -> bool:
     """Whether the run of a results folder kept a log of states."""
-    return (folder / "states.parquet").is_file()
+    return open_results(folder).has_table("states")
 
 
-def _fabric(text: str, folder: Path) -> Fabric:
-    from pauseframe._core import Topology
+def _fabric(results: ResultsFolder) -> Fabric:
+    from pauseframe._core import ScenarioError, Topology
     from pauseframe._scenario_text import resolve_text
 
-    resolved = resolve_text(text, base_dir=str(folder), file_name=str(folder / "scenario.resolved.toml"))
+    file = str(results.path / SCENARIO)
+    try:
+        resolved = resolve_text(results.scenario_toml, base_dir=str(results.path), file_name=file)
+    except ScenarioError as error:
+        results.damaged(SCENARIO, str(error).splitlines()[0].removeprefix(f"{file}:"))
     topology = Topology.of_scenario(resolved)
     nodes, links = topology.nodes(), topology.links()
     number = {name: node for node, (name, _, _) in enumerate(nodes)}
@@ -144,13 +150,14 @@ def _fabric(text: str, folder: Path) -> Fabric:
     )
 
 
-def _every_us(text: str, folder: Path) -> float:
+def _every_us(results: ResultsFolder) -> float:
     """The interval of the log. Resolved scenarios write times as a number and a unit."""
-    states = tomllib.loads(text).get("record", {}).get("states")
-    if not isinstance(states, dict):
-        raise InputError(f"{folder}/scenario.resolved.toml does not say how often states were recorded")
-    value, unit = str(states["every"]).split()
-    return float(value) * {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}[unit]
+    states = tomllib.loads(results.scenario_toml).get("record", {}).get("states")
+    value, _, unit = str(states.get("every") if isinstance(states, dict) else "").partition(" ")
+    units = {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+    if not value or unit not in units:
+        results.damaged(SCENARIO, "it does not say how often states were recorded")
+    return float(value) * units[unit]
 
 
 def _events(
@@ -176,21 +183,37 @@ def _events(
     return events, slots.select("p", "priority").rows()
 
 
-def flows_of(folder: Path) -> tuple[pl.DataFrame, int]:
+def _states(results: ResultsFolder, number: dict[str, int]) -> pl.DataFrame:
+    """The log of states. Its kinds and ports are those that the page knows."""
+    states = results.frame("states")
+    _check_ports(results, "states", states["port"].cast(pl.String), number)
+    if unknown := set(states["kind"].cast(pl.String).unique()) - set(KINDS):
+        results.damaged("states.parquet", f"it has a state {min(map(str, unknown))!r}, which no run writes")
+    return states
+
+
+def _check_ports(results: ResultsFolder, table: str, ports: pl.Series, number: dict[str, int]) -> None:
+    if unknown := set(ports.unique()) - set(number):
+        port = min(map(str, unknown))
+        results.damaged(f"{table}.parquet", f"it has a port {port!r}, which the topology does not have")
+
+
+def flows_of(results: ResultsFolder) -> tuple[pl.DataFrame, int]:
     """The flows shown, the slowest first where there are too many, and how many there are."""
-    path = folder / "flows.parquet"
-    if not path.is_file():
+    if not results.has_table("flows"):
         return pl.DataFrame(), 0
-    flows = pl.read_parquet(path).with_columns(pl.col("src", "dst", "workload", "status").cast(pl.String))
+    flows = results.frame("flows").with_columns(pl.col("src", "dst", "workload", "status").cast(pl.String))
     shown = flows.sort("slowdown", descending=True, nulls_last=False).head(FLOWS_SHOWN).sort("flow")
     return shown, len(flows)
 
 
-def _deadlocks(folder: Path, number: dict[str, int]) -> list[DeadlockedPorts]:
-    path = folder / "deadlocks.parquet"
-    table = pl.read_parquet(path).with_columns(pl.col("port").cast(pl.String)) if path.is_file() else pl.DataFrame()
+def _deadlocks(results: ResultsFolder, number: dict[str, int]) -> list[DeadlockedPorts]:
+    if not results.has_table("deadlocks"):
+        return []
+    table = results.frame("deadlocks").with_columns(pl.col("port").cast(pl.String))
+    _check_ports(results, "deadlocks", table["port"], number)
     found: list[DeadlockedPorts] = []
-    for _, queues in table.group_by("deadlock", maintain_order=True) if len(table) else ():
+    for _, queues in table.group_by("deadlock", maintain_order=True):
         found.append(
             {
                 "found_us": queues["found_us"][0],

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import RunError
 from pauseframe._files import write_bytes
-from pauseframe._manifest import read_manifest
-from pauseframe.view.data import KINDS, flows_of, from_folder, has_log
+from pauseframe._results_folder import ResultsFolder, open_results
+from pauseframe.view.data import KINDS, flows_of, from_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,16 +36,16 @@ def export_perfetto(folder: Path, out: Path) -> Path:
 
     FileNotFoundError if it is no results folder, RunError without the package perfetto.
     """
-    manifest = read_manifest(folder)
+    results = open_results(folder)
     if find_spec("perfetto") is None:
         raise RunError("export perfetto needs the package perfetto: pip install 'pauseframe[perfetto]'")
     trace = _Trace()
-    _ranks(folder, trace)
-    if has_log(folder):
+    _ranks(results, trace)
+    if results.has_table("states"):
         run = from_folder(folder)
         _ports(run, trace, _node_tracks(run, trace))
         _deadlocks(run, trace)
-    _flows(*flows_of(folder), float(manifest["summary"]["sim_time_s"]) * 1e6, trace)
+    _flows(*flows_of(results), float(results.summary["sim_time_s"]) * 1e6, trace)
     return write_bytes(out, trace.content())
 
 
@@ -194,16 +194,15 @@ def _flows(flows: pl.DataFrame, total: int, end_us: float, trace: _Trace) -> Non
         trace.end(tracks[place][1], end)
 
 
-def _ranks(folder: Path, trace: _Trace) -> None:
+def _ranks(results: ResultsFolder, trace: _Trace) -> None:
     """A track a job, one below it for each rank of those that kept a time line: a slice for what it does."""
     import polars as pl
 
-    path = folder / "timeline.parquet"
-    if not path.is_file():
+    if not results.has_table("timeline"):
         return
     texts = pl.col("job", "activity", "step").cast(pl.String)
-    slices = pl.read_parquet(path).with_columns(texts).sort("job", "rank", "start_us", maintain_order=True)
-    hosts = pl.read_parquet(folder / "ranks.parquet").with_columns(pl.col("job", "host").cast(pl.String))
+    slices = results.frame("timeline").with_columns(texts).sort("job", "rank", "start_us", maintain_order=True)
+    hosts = results.frame("ranks").with_columns(pl.col("job", "host").cast(pl.String))
     host_of = {(job, rank): host for job, rank, host in hosts.select("job", "rank", "host").rows()}
     jobs: dict[str, int] = {}
     tracks: dict[tuple[str, int], int] = {}

@@ -22,6 +22,26 @@ impl Rank {
         out.messages.push(Message { from: self.id, to, bytes, notify: None, part });
     }
 
+    /// Sends without waiting for the receive; complete when the last byte has left.
+    pub(super) fn send_asynchronously(
+        &mut self,
+        envelope: Envelope,
+        to: u32,
+        owner: Owner,
+        world: World,
+        out: &mut Outbox,
+    ) {
+        if to == self.id {
+            self.own.push_back(envelope);
+            self.complete.push_back((owner, true));
+            return;
+        }
+        let bytes = world.options.envelope + envelope.bytes;
+        let sender = self.add_request(Request::Send { owner, to, bytes });
+        let part = Part::Eager(envelope);
+        out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), part });
+    }
+
     pub(super) fn receive(
         &mut self,
         wanted: Wanted,

@@ -5,7 +5,8 @@
 //!
 //! Protocols: a message of at most `eager_limit` bytes goes at once with its envelope and its sender goes on. A
 //! larger one is announced; when its receive is posted, the receiver asks for it, and the sender goes on when it
-//! has gone (rendezvous). Messages of a rank to itself take no time.
+//! has gone (rendezvous). Programs with asynchronous sends announce nothing: a message of any size leaves at once.
+//! Messages of a rank to itself take no time.
 
 mod cursor;
 mod matching;
@@ -43,7 +44,7 @@ pub struct Message {
 /// What a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// A whole small message.
+    /// A whole message that was not announced.
     Eager(Envelope),
     /// A large message is announced.
     Announce { envelope: Envelope, sender: u32 },
@@ -257,7 +258,11 @@ impl Rank {
             Op::Send { to, tag, comm, request, bytes } => {
                 let owner = self.begin(step, request, true, free, program);
                 let envelope = Envelope { context: context(comm, false), tag, bytes };
-                self.send(envelope, to, owner, world, out);
+                if program.order.as_ref().is_some_and(|order| order.asynchronous_sends) {
+                    self.send_asynchronously(envelope, to, owner, world, out);
+                } else {
+                    self.send(envelope, to, owner, world, out);
+                }
             }
             Op::Receive { from, tag, comm, request, limit } => {
                 let owner = self.begin(step, request, false, free, program);

@@ -4,11 +4,20 @@
 //! Sizes as ASTRA-sim takes them: of all-reduce, reduce and broadcast the whole vector, of all-gather, gather and scatter
 //! the block of one rank, of all-to-all and reduce-scatter what one rank has for all. Compute nodes take their
 //! duration; those with `is_cpu_op` occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
+//!
+//! In traces of PyTorch a control dependency names the caller of a node. Where control dependencies make a cycle that data
+//! dependencies alone do not, they are left out, as ASTRA-sim's feeder leaves out all of them.
+//!
+//! Point-to-point nodes as in ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and complete when its data has
+//! left (`PacketSent`), a receive takes a message of its source and tag (`PacketReceived`). A collective node without
+//! `comm_type` has its kind in its name ("c10d::broadcast_"); one without `comm_size` is the call on the host whose
+//! kernel, a node of its own, communicates: it takes its duration.
 
 use super::text::{ReadError, at_file};
 use super::{Source, rank_in_name};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Dependences, Op, Program};
+use crate::check::first_in_cycle;
 use pauseframe_units::Span;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -121,6 +130,9 @@ struct Notes {
     dangling: u64,
     durations: u64,
     unknown_length: u64,
+    kinds_of_names: u64,
+    without_size: u64,
+    callers: u64,
 }
 
 pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
@@ -144,8 +156,14 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
         }
     };
     note(notes.dangling, "control dependencies name nodes that are not there; they are left out");
+    note(
+        notes.callers,
+        "control dependencies name callers, which end after what they call; they are left out",
+    );
     note(notes.durations, "compute nodes take their duration_micros");
     note(notes.unknown_length, "compute nodes have no duration and take no time");
+    note(notes.kinds_of_names, "collective nodes have no comm_type; their names say what they do");
+    note(notes.without_size, "collective nodes have no comm_size; they take their duration and send nothing");
     Ok(application)
 }
 
@@ -189,6 +207,21 @@ impl Node {
         format!("node {} ({}): {reason}", self.id, self.name)
     }
 
+    /// Whether a collective node sends anything.
+    fn communicates(&self) -> bool {
+        let barrier = || match self.value("comm_type") {
+            Some(value) => value.integer() == Some(9),
+            None => kind_in_name(&self.name) == Some(Kind::Barrier),
+        };
+        self.kind == COLLECTIVE && (self.value("comm_size").is_some() || barrier())
+    }
+
+    /// The compute unit that the node occupies.
+    fn unit(&self) -> Result<u16, String> {
+        let cpu = self.number::<u8>(&["is_cpu_op"])?.is_some_and(|flag| flag != 0);
+        Ok(if cpu { CPU } else { GPU })
+    }
+
     fn group(&self) -> Option<&str> {
         let value = self.value("pg_name").or_else(|| self.value("comm_group"))?;
         match value {
@@ -202,7 +235,7 @@ impl Node {
 fn groups(ranks: &[Vec<Node>]) -> BTreeMap<String, (u32, Vec<u32>)> {
     let mut groups: BTreeMap<String, (u32, Vec<u32>)> = BTreeMap::new();
     for (rank, nodes) in (0..).zip(ranks) {
-        for name in nodes.iter().filter(|node| node.kind == COLLECTIVE).filter_map(Node::group) {
+        for name in nodes.iter().filter(|node| node.communicates()).filter_map(Node::group) {
             let (_, members) = groups.entry(name.to_owned()).or_default();
             if members.last() != Some(&rank) {
                 members.push(rank);
@@ -229,7 +262,8 @@ fn program(
         }
     }
     let mut program = Program::default();
-    let mut order = Dependences::default();
+    let mut order = Dependences { asynchronous_sends: true, ..Dependences::default() };
+    let mut control = Vec::new();
     let mut collectives: Vec<(u64, usize)> = Vec::new();
     for (step, node) in (0..).zip(nodes) {
         let (op, unit) = operation(rank, node, notes)?;
@@ -237,27 +271,31 @@ fn program(
             program.push(op, 0);
         } else {
             collectives.push((node.id, program.calls.len()));
-            let call = collective(node, ranks, groups)?;
+            let call = collective(node, ranks, groups, notes)?;
             program.push_call(call, None, 0);
         }
         order.units.push(unit);
-        for (needed, data) in node
-            .data_dependencies
-            .iter()
-            .map(|needed| (needed, true))
-            .chain(node.control_dependencies.iter().map(|needed| (needed, false)))
-        {
+        for needed in &node.data_dependencies {
+            let earlier = steps
+                .get(needed)
+                .ok_or_else(|| node.error(&format!("needs data of node {needed}, which is not there")))?;
+            if !order.after_end.ends_with(&[(*earlier, step)]) {
+                order.after_end.push((*earlier, step));
+            }
+        }
+        for needed in &node.control_dependencies {
             match steps.get(needed) {
-                Some(&earlier) if !order.after_end.ends_with(&[(earlier, step)]) => {
-                    order.after_end.push((earlier, step));
-                }
-                Some(_) => {}
-                None if data => {
-                    return Err(node.error(&format!("needs data of node {needed}, which is not there")));
-                }
+                Some(&earlier) => control.push((earlier, step)),
                 None => notes.dangling += 1,
             }
         }
+    }
+    let data = order.after_end.len();
+    order.after_end.extend(&control);
+    let in_cycle = |pairs: &[(u32, u32)]| first_in_cycle(nodes.len(), pairs.iter()).is_some();
+    if in_cycle(&order.after_end) && !in_cycle(&order.after_end[..data]) {
+        order.after_end.truncate(data);
+        notes.callers += control.len() as u64;
     }
     // Ranks may become ready for them in another order; their numbers say which belong together.
     collectives.sort_unstable();
@@ -295,11 +333,13 @@ fn operation(rank: u32, node: &Node, notes: &mut Notes) -> Result<(Option<Op>, u
             let limit = node.number(&["comm_size"])?.unwrap_or(u64::MAX);
             Op::Receive { from, tag, comm: 0, request: None, limit }
         }
-        COLLECTIVE => return Ok((None, NOTHING)),
-        COMPUTE => {
-            let cpu = node.number::<u8>(&["is_cpu_op"])?.is_some_and(|flag| flag != 0);
-            return Ok((Some(Op::Compute(duration(node, notes)?)), if cpu { CPU } else { GPU }));
+        COLLECTIVE if node.communicates() => return Ok((None, NOTHING)),
+        COLLECTIVE => {
+            notes.without_size += 1;
+            let span = duration(node, &mut Notes::default())?;
+            return Ok((Some(Op::Compute(span)), node.unit()?));
         }
+        COMPUTE => return Ok((Some(Op::Compute(duration(node, notes)?)), node.unit()?)),
         kind if MEMORY.contains(&kind) => {
             return Ok((Some(Op::Compute(duration(node, notes)?)), MEMORY_UNIT));
         }
@@ -326,27 +366,58 @@ fn duration(node: &Node, notes: &mut Notes) -> Result<Span, String> {
     Ok(Span::from_us(micros))
 }
 
-fn collective(node: &Node, ranks: usize, groups: &BTreeMap<String, (u32, Vec<u32>)>) -> Result<Call, String> {
+fn collective(
+    node: &Node,
+    ranks: usize,
+    groups: &BTreeMap<String, (u32, Vec<u32>)>,
+    notes: &mut Notes,
+) -> Result<Call, String> {
     let group = node.group().and_then(|name| groups.get(name));
     let (comm, size) = group.map_or((0, ranks), |(position, members)| (*position, members.len()));
-    let kind: i64 = node.required("comm_type")?;
-    let kind = match kind {
-        0 => Kind::Allreduce,
-        1 => Kind::Reduce,
-        2 => Kind::Allgather,
-        3 => Kind::Gather,
-        4 => Kind::Scatter,
-        5 => Kind::Bcast,
-        6 => Kind::Alltoall,
-        7 | 8 => Kind::ReduceScatter,
-        9 => Kind::Barrier,
-        other => return Err(node.error(&format!("has comm_type {other}; known are 0 to 9"))),
+    let kind = match node.number::<i64>(&["comm_type"])? {
+        Some(0) => Kind::Allreduce,
+        Some(1) => Kind::Reduce,
+        Some(2) => Kind::Allgather,
+        Some(3) => Kind::Gather,
+        Some(4) => Kind::Scatter,
+        Some(5) => Kind::Bcast,
+        Some(6) => Kind::Alltoall,
+        Some(7 | 8) => Kind::ReduceScatter,
+        Some(9) => Kind::Barrier,
+        Some(other) => return Err(node.error(&format!("has comm_type {other}; known are 0 to 9"))),
+        None => {
+            notes.kinds_of_names += 1;
+            kind_in_name(&node.name).ok_or_else(|| {
+                let known: Vec<&str> = KINDS_IN_NAMES.iter().map(|(name, _)| *name).collect();
+                node.error(&format!("has no comm_type, and its name has none of {}", known.join(", ")))
+            })?
+        }
     };
     let given: u64 = if kind == Kind::Barrier { 0 } else { node.required("comm_size")? };
     let whole = matches!(kind, Kind::Alltoall | Kind::ReduceScatter);
     let bytes = if whole { given / size.max(1) as u64 } else { given };
     let root = node.number(&["root", "comm_root"])?.unwrap_or(0);
     Ok(Call { comm, root, ..Call::new(kind, bytes) })
+}
+
+/// What PyTorch and NCCL call collective operations, without separators. Longer names come before those that they contain.
+const KINDS_IN_NAMES: [(&str, Kind); 9] = [
+    ("reducescatter", Kind::ReduceScatter),
+    ("allreduce", Kind::Allreduce),
+    ("allgather", Kind::Allgather),
+    ("alltoall", Kind::Alltoall),
+    ("broadcast", Kind::Bcast),
+    ("barrier", Kind::Barrier),
+    ("reduce", Kind::Reduce),
+    ("gather", Kind::Gather),
+    ("scatter", Kind::Scatter),
+];
+
+/// What "c10d::broadcast_" or "nccl:all_reduce" does.
+fn kind_in_name(name: &str) -> Option<Kind> {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    KINDS_IN_NAMES.into_iter().find(|(known, _)| plain.contains(known)).map(|(_, kind)| kind)
 }
 
 #[cfg(test)]
@@ -451,6 +522,121 @@ mod tests {
         // Two files of eight are no trace.
         let error = crate::check(&read(&sources[..2]).unwrap()).unwrap_err().to_string();
         assert!(error.contains("names rank 7; there are ranks 0 to 1"), "{error}");
+    }
+
+    /// All ranks send before they receive, 128 KiB each: with MPI's rendezvous they would wait for each other for ever.
+    #[test]
+    fn sends_are_asynchronous_at_any_size() {
+        let part = (1 << 20) / 8;
+        let sources: Vec<Source> =
+            (0..8).map(|rank| encode(&format!("ring.{rank}.et"), &ring(rank, 8, part))).collect();
+        let application = parse("ring", &sources, None, ReadOptions::default()).unwrap();
+        let options = Options { envelope: 0, ..Options::default() };
+        assert!(options.eager_limit < part as u64);
+        let path = critical_path(&application, &options, NETWORK).unwrap();
+        let replay = run(Arc::new(application.clone()), options.clone(), NETWORK).unwrap();
+        // A receive needs the send before it, which is complete before the message of the left neighbour comes.
+        let round = Span::from_us(1) + NETWORK.rate.serialise(pauseframe_units::Bytes(part as u64));
+        let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
+        assert_eq!((replay.finish(), path.length), (Some(Time::ZERO + closed_form), closed_form));
+        // The same steps with MPI's sends stand still.
+        let mut blocking = application;
+        for order in blocking.programs.iter_mut().filter_map(|program| program.order.as_mut()) {
+            order.asynchronous_sends = false;
+        }
+        assert!(run(Arc::new(blocking), options, NETWORK).is_err());
+    }
+
+    /// As PyTorch traces have it: a caller waits for the data of what it calls.
+    #[test]
+    fn control_dependencies_on_callers_are_left_out() {
+        let mut called = node(2, COMPUTE, &[], Vec::new());
+        called.control_dependencies = vec![1];
+        called.duration_micros = 3;
+        let mut caller = node(1, COMPUTE, &[2], Vec::new());
+        caller.duration_micros = 4;
+        let application =
+            parse("a", &[encode("a.0.et", &[caller, called.clone()])], None, ReadOptions::default()).unwrap();
+        assert!(
+            application.notes[0].starts_with("1 control dependencies name callers"),
+            "{:?}",
+            application.notes
+        );
+        let replay = run(Arc::new(application), Options::default(), NETWORK).unwrap();
+        assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(7)));
+        // Without a cycle they hold.
+        let application = parse(
+            "a",
+            &[encode("a.0.et", &[node(1, COMPUTE, &[], Vec::new()), called])],
+            None,
+            ReadOptions::default(),
+        );
+        assert_eq!(application.unwrap().programs[0].order.as_ref().unwrap().after_end, [(0, 1)]);
+    }
+
+    /// A node that needs a send begins when the data has left, not when it has arrived and not when it was handed over.
+    #[test]
+    fn a_send_is_complete_when_its_data_has_left() {
+        let bytes = 1_250_000; // 100 us at 100 Gbps
+        let message = |id, kind, peer: &str| {
+            let attributes = vec![
+                attribute("comm_size", Value::Int64(bytes)),
+                attribute(peer, Value::Int32(i32::from(kind == SEND))),
+            ];
+            node(id, kind, &[], attributes)
+        };
+        let mut compute = node(2, COMPUTE, &[1], Vec::new());
+        compute.duration_micros = 50;
+        let mut late = node(1, COMPUTE, &[], Vec::new());
+        late.duration_micros = 300;
+        let mut receive = message(2, RECEIVE, "comm_src");
+        receive.data_dependencies = vec![1];
+        let sources =
+            [encode("a.0.et", &[message(1, SEND, "comm_dst"), compute]), encode("a.1.et", &[late, receive])];
+        let application = parse("a", &sources, None, ReadOptions::default()).unwrap();
+        let options = Options { envelope: 0, ..Options::default() };
+        let replay = run(Arc::new(application), options, NETWORK).unwrap();
+        let finished: Vec<_> = replay.ranks().map(|rank| rank.finished.unwrap()).collect();
+        assert_eq!(finished, [150, 300].map(|us| Time::ZERO + Span::from_us(us)));
+    }
+
+    #[test]
+    fn collectives_without_a_type_do_what_their_names_say() {
+        let named = |id, name: &str, needs: &[u64], size: Option<i64>| {
+            let mut node = node(id, COLLECTIVE, needs, Vec::new());
+            node.name = name.to_owned();
+            node.attributes.extend(size.map(|size| attribute("comm_size", Value::Int64(size))));
+            node
+        };
+        // The call on the host, which has no size, and the kernel that it starts.
+        let mut call = named(1, "c10d::broadcast_(0)", &[], None);
+        call.duration_micros = 85;
+        call.attributes.push(attribute("is_cpu_op", Value::Bool(true)));
+        let nodes = [
+            call,
+            named(2, "ncclKernel_Broadcast_RING_LL_Sum_int8_t", &[1], Some(12_500)),
+            named(3, "nccl:reduce_scatter", &[2], Some(800)),
+            named(4, "c10d::barrier", &[3], None),
+        ];
+        let sources: Vec<Source> = (0..2).map(|rank| encode(&format!("a.{rank}.et"), &nodes)).collect();
+        let application = parse("a", &sources, None, ReadOptions::default()).unwrap();
+        let program = &application.programs[0];
+        assert_eq!(program.ops[0], Op::Compute(Span::from_us(85)));
+        let kinds: Vec<(Kind, u64)> = program.calls.iter().map(|call| (call.kind, call.bytes)).collect();
+        assert_eq!(kinds, [(Kind::Bcast, 12_500), (Kind::ReduceScatter, 400), (Kind::Barrier, 0)]);
+        assert_eq!(
+            application.notes,
+            [
+                "6 collective nodes have no comm_type; their names say what they do",
+                "2 collective nodes have no comm_size; they take their duration and send nothing",
+            ]
+        );
+        let error =
+            read(&[encode("a.0.et", &[named(1, "aten::mul", &[], Some(8))])]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("a.0.et: node 1 (aten::mul): has no comm_type, and its name has none of"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! came from the open bucket or one before, a push to any bucket behind needs no look at the line. A queue is emptied either by way of its
 //! line or without one, not in turn.
 
-use super::{Entry, EventQueue, MASK, NIL, Node, REVIEW_EVERY, SORTED_BY_INSERTION};
+use super::{Entry, EventQueue, MASK, NIL, Node, REVIEW_EVERY};
 use crate::memory::{bring, bring_guess, guess};
 use pauseframe_units::Time;
 
@@ -17,55 +17,11 @@ pub(super) struct Line {
     /// Those that have left stand before the first until the line is filled up.
     entries: Vec<Entry>,
     first: usize,
-    /// Those of the bucket that is let in, to be put in order, and how many were in the one before.
-    words: Vec<u64>,
-    last_count: usize,
-}
-
-/// An event of a bucket in one word that has the same order: its time within the bucket, the eight high bits of its code, and the 32 low
-/// ones.
-#[derive(Clone, Copy)]
-pub(super) struct Packing {
-    start: u64,
-}
-
-impl Packing {
-    const TIME_SHIFT: u32 = 40;
-    const HIGH: u64 = 0xff << 56;
-    const LOW: u64 = u32::MAX as u64;
-
-    /// For a bucket of this width, unless it is too wide.
-    #[inline(always)]
-    pub(super) fn of(bucket: u64, shift: u32) -> Option<Packing> {
-        (shift <= u64::BITS - Self::TIME_SHIFT).then_some(Packing { start: bucket << shift })
-    }
-
-    /// Bits of a code that a word has no room for.
-    #[inline(always)]
-    pub(super) fn excess(code: u64) -> u64 {
-        code & !(Self::HIGH | Self::LOW)
-    }
-
-    #[inline(always)]
-    pub(super) fn pack(self, Entry { time, code }: Entry) -> u64 {
-        (time - self.start) << Self::TIME_SHIFT | (code & Self::HIGH) >> 24 | code & Self::LOW
-    }
-
-    #[inline(always)]
-    pub(super) fn unpack(self, word: u64) -> Entry {
-        let code = word << 24 & Self::HIGH | word & Self::LOW;
-        Entry { time: self.start + (word >> Self::TIME_SHIFT), code }
-    }
 }
 
 impl Line {
     pub(super) fn new() -> Line {
-        Line {
-            entries: Vec::with_capacity(2 * MOST),
-            first: 0,
-            words: Vec::with_capacity(MOST / 2),
-            last_count: 0,
-        }
+        Line { entries: Vec::with_capacity(2 * MOST), first: 0 }
     }
 
     #[inline(always)]
@@ -136,11 +92,7 @@ impl EventQueue {
     #[inline(always)]
     fn let_bucket_in(&mut self, bucket: u64) {
         self.open_bucket = bucket;
-        // Buckets are as long as those before them.
-        let packed =
-            if self.line.last_count > SORTED_BY_INSERTION { self.let_in_packed(bucket) } else { None };
-        let count = packed.unwrap_or_else(|| self.let_in_whole(bucket));
-        self.line.last_count = count;
+        let count = self.let_in_whole(bucket);
         self.long += 1;
         self.gathered += count as u32;
         if self.pushed >= REVIEW_EVERY {
@@ -168,32 +120,6 @@ impl EventQueue {
         }
         self.take_list(slot, last);
         count
-    }
-
-    /// The same if they are no crowd and each fits a word, which is sooner put in order.
-    #[inline(never)]
-    fn let_in_packed(&mut self, bucket: u64) -> Option<usize> {
-        let packing = Packing::of(bucket, self.shift)?;
-        let slot = (bucket & MASK) as usize;
-        let (mut index, mut last, mut excess) = (self.heads[slot], NIL, 0);
-        let Line { entries, words, .. } = &mut self.line;
-        words.clear();
-        while let Some(Node { entry, next }) = self.nodes.get(index as usize) {
-            if words.len() >= MOST / 2 {
-                return None;
-            }
-            words.push(packing.pack(*entry));
-            excess |= Packing::excess(entry.code);
-            (last, index) = (index, *next);
-        }
-        if excess != 0 {
-            return None;
-        }
-        words.sort_unstable();
-        entries.extend(words.iter().map(|word| packing.unpack(*word)));
-        let count = words.len();
-        self.take_list(slot, last);
-        Some(count)
     }
 
     /// The codes of events in line, each so many places behind the first; none if fewer stand there than the first of these places says,

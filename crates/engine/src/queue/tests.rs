@@ -146,24 +146,3 @@ fn the_past_is_closed() {
     queue.pop();
     queue.push(Time(9), 0);
 }
-
-#[test]
-fn a_word_has_the_order_of_its_event() {
-    let mut rng = crate::stream(7, "words", 0);
-    for shift in [2, 10, 24] {
-        let packing = line::Packing::of(123_456, shift).expect("narrow enough");
-        let mut event = || {
-            let code = rng.below(256) << 56 | rng.below(3) | [0, 0xffff_fff0][rng.below(2) as usize];
-            Entry { time: (123_456 << shift) + rng.below(1 << shift), code }
-        };
-        for _ in 0..10_000 {
-            let pair = [event(), event()];
-            let words = pair.map(|entry| packing.pack(entry));
-            assert_eq!(words.map(|word| packing.unpack(word)), pair);
-            assert_eq!(words[0].cmp(&words[1]), pair[0].cmp(&pair[1]));
-            assert!(pair.iter().all(|entry| line::Packing::excess(entry.code) == 0));
-        }
-    }
-    assert!(line::Packing::of(1, 25).is_none(), "a time of 25 bits has no room");
-    assert!((32..56).all(|bit| line::Packing::excess(1 << bit) != 0));
-}

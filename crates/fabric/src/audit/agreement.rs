@@ -69,11 +69,19 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
     if view.plan.lossless == 0 || !view.plan.has_ingress_account(port) || obeyer.ports.ports[port].is_down() {
         return;
     }
+    if !view.plan.sends_pauses(port.reverse()) {
+        return;
+    }
     let name = || view.plan.topology.port_name(port);
     for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_lossless(*class)) {
         let asked = check_request(view, port, class & view.plan.account_mask);
         let paused = obeyer.ports.ports[port].paused & 1 << class != 0;
-        if asked == paused || obeyer.ports.watchdogs.storms(view.plan.slot(port, class)) > 0 {
+        let obeys = view.plan.obeyed(port) & 1 << class != 0;
+        if asked == paused
+            || !obeys
+            || asker.ports.has_storm(port.reverse())
+            || obeyer.ports.watchdogs.storms(view.plan.slot(port, class)) > 0
+        {
             continue;
         }
         let may_be_lost = asker.ports.errors.can_damage(port.reverse());

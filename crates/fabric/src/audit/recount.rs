@@ -161,7 +161,7 @@ impl<'a> Recount<'a> {
             return;
         }
         let node = &self.view.plan.topology.nodes()[switch.node];
-        let (mut held, mut pools) = (0, [0; 2]);
+        let (mut held, mut pools, mut headroom) = (0, [0; 2], 0);
         for (egress, class) in node
             .ports
             .iter()
@@ -172,12 +172,19 @@ impl<'a> Recount<'a> {
             let shared =
                 if cell.near.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
             held += backlog;
+            headroom += account.in_headroom;
             pools[cell.near.hot.pool_of(class)] +=
                 shared.saturating_sub(cell.switching.policies[usize::from(class)].reserved);
         }
         let counted = cell.ports.by_switch[number].bytes;
         assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);
         if cell.near.hot.shared {
+            assert!(
+                switch.headroom.used == headroom,
+                "{} counts {} bytes of headroom, and its accounts have {headroom} of it",
+                node.name,
+                switch.headroom.used
+            );
             for (pool, found) in switch.pools.iter().zip(pools) {
                 let used = pool.used;
                 assert!(

@@ -281,9 +281,9 @@ impl<'n> HostNode<'n> {
     pub(super) fn deliver(&mut self, index: PacketId, near: &mut Near) {
         let carried = match near.packets[index].content {
             Content::Segment(carried) => carried,
-            Content::Datagram { to, len } => {
+            Content::Datagram { to, len, ecn } => {
                 near.packets.remove(index);
-                self.deliver_datagram(to, len, near);
+                self.deliver_datagram(to, len, ecn, near);
                 return;
             }
             _ => unreachable!("what is no packet of a flow goes another way"),

@@ -167,14 +167,32 @@ impl HostNode<'_> {
             self.enter_nic(nic_queue, index, near);
             return;
         }
+        let jitter = self.stack_jitter(index, near);
+        let is_empty = self.host().sending.is_empty();
+        if near.settings.tx_jitter.is_auto() && near.settings.tx_delay + jitter == Span::ZERO && is_empty {
+            self.enter_nic(nic_queue, index, near);
+            return;
+        }
         let earliest = near.now() + near.settings.tx_delay;
         let (id, state) = (self.id(), self.host());
-        let through = state.through_stack(earliest, near.settings.tx_jitter);
+        let through = state.through_stack(earliest, jitter);
         near.packets[index].at = through;
         state.bound_for.push_back(nic_queue);
         if state.sending.push(&mut near.packets, index) {
             near.schedule(through, Event::HostSend(id));
         }
+    }
+
+    /// The most by which a segment is late in the stack. Automatic jitter is for segments of lossless classes that find others in stack or
+    /// NIC, while flows contend.
+    fn stack_jitter(&mut self, index: PacketId, near: &mut Near) -> Span {
+        let (now, jitter) = (near.now(), near.plan.tx_jitter);
+        if !near.settings.tx_jitter.is_auto() {
+            return jitter;
+        }
+        let is_behind = !self.host().sending.is_empty() || !self.ports.port(self.port).is_idle(now);
+        let is_lossless = near.hot.is_lossless(near.packets[index].class);
+        if is_behind && is_lossless && near.contention.is_on(now) { jitter } else { Span::ZERO }
     }
 
     /// The send side of the stack is through with its first packet.

@@ -120,6 +120,11 @@ impl Endpoints {
         }
     }
 
+    /// The most connection ends that were open together.
+    pub(crate) fn most_ends(&self) -> usize {
+        self.ends.len()
+    }
+
     /// What all ends have counted that they have not told.
     pub(crate) fn take_halves(&mut self, mut take: impl FnMut(Half)) {
         self.ends.iter_mut().flatten().filter_map(End::take_half).for_each(&mut take);

@@ -16,6 +16,7 @@ use crate::near::Near;
 use crate::order::{Half, News, Opening};
 use crate::settings::DatagramSettings;
 use crate::wire::counters::DropReason;
+use pauseframe_transport::Ecn;
 use pauseframe_units::{Bytes, Time};
 
 /// IPv4 and UDP headers, bytes.
@@ -55,6 +56,8 @@ pub(super) struct Sink {
     awaited: u64,
     /// Received since that was told last: datagrams and bytes.
     counted: (u64, u64),
+    /// Of these, those with CE.
+    ce: u64,
 }
 
 impl Source {
@@ -68,7 +71,8 @@ impl Sink {
     pub(super) fn take_half(&mut self) -> Half {
         let (delivered, bytes) = std::mem::take(&mut self.counted);
         let datagrams = Datagrams { delivered, ..Datagrams::default() };
-        Half { flow: self.flow, delivered: bytes, datagrams, ..Half::default() }
+        let ce_packets = std::mem::take(&mut self.ce);
+        Half { flow: self.flow, delivered: bytes, ce_packets, datagrams, ..Half::default() }
     }
 }
 
@@ -80,7 +84,8 @@ impl<'n> HostNode<'n> {
         if side == 1 {
             let workload = spec.workload;
             let (host, last) = (self.id(), near.now());
-            let sink = Sink { flow, host, workload, received: 0, last, awaited: u64::MAX, counted: (0, 0) };
+            let sink =
+                Sink { flow, host, workload, received: 0, last, awaited: u64::MAX, counted: (0, 0), ce: 0 };
             self.add_sink(address, sink);
             return;
         }
@@ -111,7 +116,7 @@ impl<'n> HostNode<'n> {
             return;
         }
         let transport = &near.settings.transports[usize::from(source.transport)];
-        let Some(DatagramSettings { rate, payload }) = transport.datagrams else { return };
+        let Some(DatagramSettings { rate, payload, .. }) = transport.datagrams else { return };
         let len = source.remaining.min(u64::from(payload)) as u32;
         let wire = near.settings.overhead.frame_size(len + HEADERS, transport.priority) + near.hot.gap;
         let state = self.source(place);
@@ -166,18 +171,22 @@ impl<'n> HostNode<'n> {
         let Source { flow, nic_queue, route, class, vlan, transport, .. } = *self.source(place);
         let priority = near.settings.transports[usize::from(transport)].priority;
         let size = near.settings.overhead.frame_size(len + HEADERS, priority) as u16;
-        let content = Content::Datagram { to: flow * 2 + 1, len: len as u16 };
+        let is_capable =
+            near.settings.transports[usize::from(transport)].datagrams.is_some_and(|udp| udp.ecn);
+        let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+        let content = Content::Datagram { to: flow * 2 + 1, len: len as u16, ecn };
         let packet = Packet { at: near.now(), route, vlan, ..Packet::new(content, size, class) };
         let index = near.packets.add(packet);
         self.send_from(nic_queue, index, near);
     }
 
-    /// A datagram for an address, with so many bytes, has come through the stack of its destination.
+    /// A datagram for an address, with so many bytes and this ECN field, has come through the stack of its destination.
     #[inline(never)]
-    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, near: &mut Near) {
+    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: Ecn, near: &mut Near) {
         let Some(sink) = self.sink_at(to | 1) else { return };
         let (now, bytes) = (near.now(), u64::from(len));
         sink.received += 1;
+        sink.ce += u64::from(ecn == Ecn::Ce);
         sink.last = now;
         sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
         let (workload, is_last) = (sink.workload, sink.received == sink.awaited);

@@ -42,7 +42,7 @@ pub(crate) enum Content {
     /// A TCP segment in an IP packet.
     Segment(Carried),
     /// A UDP datagram in an IP packet, addressed to flow * 2 + 1, with so many bytes.
-    Datagram { to: u32, len: u16 },
+    Datagram { to: u32, len: u16, ecn: Ecn },
     /// A PFC pause frame (IEEE 802.1Qbb): its class-enable vector and the quanta; 0 resumes.
     Pause { classes: u8, quanta: u16 },
     /// A congestion notification message.
@@ -131,7 +131,10 @@ impl Packet {
     /// The ECN field of its IP header; a frame without one is not ECN-capable.
     #[inline]
     pub(crate) fn ecn(&self) -> Ecn {
-        if let Content::Segment(Carried { ecn, .. }) = self.content { ecn } else { Ecn::NotEct }
+        match self.content {
+            Content::Segment(Carried { ecn, .. }) | Content::Datagram { ecn, .. } => ecn,
+            _ => Ecn::NotEct,
+        }
     }
 
     /// The end (flow * 2 + side) that it is addressed to, if it is.

@@ -74,7 +74,9 @@ fn what_it_is_not_asked_about_it_would_not_mark() {
             let marked = marker.on_arrival(&mut memory, &arrival);
             match marker.asked() {
                 Asked::Backlog(bytes) => assert_eq!(marked, arrival.backlog > bytes, "{}", marker.name()),
-                Asked::Departures | Asked::CountedDepartures => assert!(!marked, "{}", marker.name()),
+                Asked::Departures | Asked::CountedDepartures | Asked::AllDepartures => {
+                    assert!(!marked, "{}", marker.name());
+                }
                 Asked::Waiting | Asked::All => {}
             }
         }

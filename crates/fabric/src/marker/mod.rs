@@ -1,19 +1,21 @@
 //! Markers: which packets a queue answers with CE. A marker is a file here, with its keys and its rule, and a line of the registry
 //! (`docs/how-to/add-a-marker.md`); what becomes of the packets that it picks is in `switching/marking.rs`.
 
+mod by_port;
 #[cfg(test)]
 mod contract;
 mod parts;
 
-pub use parts::{BUFFER_MAX, NotEct, Threshold};
-pub use step::MarkAt;
+pub use by_port::{ByPort, PortSelector};
+pub use parts::{BUFFER_MAX, MarkAt, NotEct, Threshold};
+pub use red::Spacing;
 
 use pauseframe_engine::{Rng, stream};
-use pauseframe_units::{Bytes, LineRate, PortId, Priority, Time};
+use pauseframe_units::{BitRate, Bytes, LineRate, PortId, Priority, Time};
 use std::fmt::Debug;
 
 /// What a kind of marker has to do.
-pub(crate) trait Marking {
+pub(crate) trait Marking: Clone {
     /// What it remembers of one queue.
     type Memory: Debug;
 
@@ -45,6 +47,24 @@ pub(crate) trait Marking {
     fn least(&self) -> Option<(&'static str, Bytes)> {
         None
     }
+
+    /// Whether ports differ.
+    fn varies(&self) -> bool {
+        false
+    }
+
+    /// Keys, and the rates and names in them that no port has.
+    fn unused(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// The marker of one port, with one value a key.
+    ///
+    /// # Errors
+    /// The key that has no value for it, and why.
+    fn at(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
+        Ok(self.clone())
+    }
 }
 
 /// Which packets a marker is asked about. What it need not see costs nothing.
@@ -60,6 +80,8 @@ pub(crate) enum Asked {
     Departures,
     /// Those that leave, with the packets counted that wait.
     CountedDepartures,
+    /// Those that leave, with those that never wait, as they find the port idle.
+    AllDepartures,
 }
 
 /// Which queue it is: the place of its random streams.
@@ -121,7 +143,6 @@ macro_rules! registry {
 
         pauseframe_schema::kinds! {
             /// How packets are marked
-            #[derive(Copy)]
             pub enum Marker { $($name => $kind($kind);)+ }
             pub fn read(t);
         }
@@ -157,6 +178,24 @@ macro_rules! registry {
                 match self { $(Marker::$kind(marker) => marker.not_ect(),)+ }
             }
 
+            /// Whether ports differ.
+            pub fn varies(&self) -> bool {
+                match self { $(Marker::$kind(marker) => marker.varies(),)+ }
+            }
+
+            /// Keys, and the rates and names in them that none of these ports has.
+            pub fn unused(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.unused(ports),)+ }
+            }
+
+            /// The marker of the port of this name and rate.
+            ///
+            /// # Errors
+            /// The key that has no value for it, and why.
+            pub fn at(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.at(port, rate).map(Marker::$kind),)+ }
+            }
+
             /// The backlog above which packets are picked, for messages: "an average backlog of 25.6 KB"; `None`: none ever is.
             pub fn begins(&self) -> Option<String> {
                 match self { $(Marker::$kind(marker) => marker.begins(),)+ }
@@ -177,13 +216,18 @@ registry! {
 }
 
 impl Marker {
+    /// Whether packets are picked as they leave.
+    pub fn marks_departures(&self) -> bool {
+        matches!(self.asked(), Asked::Departures | Asked::CountedDepartures | Asked::AllDepartures)
+    }
+
     /// None.
     pub const NONE: Marker = Marker::NoMarker(NoMarker {});
 
     /// Whether packets that are not ECN-capable are dropped where others are marked, lossless ones excepted. One that is
     /// picked as it leaves has had its wait, and goes on.
     pub fn drops_not_ect(&self) -> bool {
-        let picks_arrivals = !matches!(self.asked(), Asked::Departures | Asked::CountedDepartures);
+        let picks_arrivals = !self.marks_departures();
         picks_arrivals && self.not_ect() == NotEct::Drop
     }
 }

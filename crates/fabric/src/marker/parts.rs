@@ -10,6 +10,16 @@ use pauseframe_units::Bytes;
 pub const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
 
 choices! {
+    /// When the backlog is looked at
+    pub enum MarkAt {
+        /// When the packet joins the queue
+        Enqueue = "enqueue",
+        /// When it leaves
+        Dequeue = "dequeue",
+    }
+}
+
+choices! {
     /// What happens above the marking threshold to packets that are not ECN-capable; lossless ones are always queued
     pub enum NotEct {
         /// Dropped, as a RED queue does (judd §7.1, Fig. 12)

@@ -1,25 +1,33 @@
 //! Random Early Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above
 //! the maximum; another row of values for each class makes it WRED.
 //!
+//! `at = "dequeue"` judges a packet by the queue that it leaves behind, as switches do that mark at egress. Those draw for each packet
+//! by itself, so `spacing` is then `"geometric"`: a share of p packets is marked. Floyd and Jacobson's count makes gaps uniform on 1 to
+//! 1/p, so it marks about 2p.
+//!
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
-use super::{Arrival, Asked, BUFFER_MAX, Departure, Marking, NotEct, Queue};
+use super::by_port::EachPort;
+use super::{Arrival, Asked, BUFFER_MAX, ByPort, Departure, MarkAt, Marking, NotEct, Queue};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
-use pauseframe_schema::table;
-use pauseframe_units::{Bytes, Span, Time};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::value::Setting;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::{BitRate, Bytes, Span, Time};
 
 table! {
     /// Random Early Detection (Floyd and Jacobson 1993): CE with a probability that grows with the average backlog
     // The defaults are those of cee Table I.
-    #[derive(Copy)]
     pub struct Red {
         /// Below this average backlog nothing is marked
-        min: Bytes = or_in(Bytes(25_600), Bytes::ZERO..=BUFFER_MAX);
-        /// From this average backlog on everything is marked (gentle: from twice this on)
-        max: Bytes = or_in(Bytes(76_800), Bytes(1)..=BUFFER_MAX) => {
-            t.check(min < max, "min", || format!("{min} is not below max ({max})"), "");
+        min: ByPort<Bytes> = or_in(ByPort::All(Bytes(25_600)), EachPort(Bytes::ZERO..=BUFFER_MAX));
+        /// From this average backlog on everything is marked (gentle: from twice this on); min = max is a step
+        max: ByPort<Bytes> = or_in(ByPort::All(Bytes(76_800)), EachPort(Bytes(1)..=BUFFER_MAX)) => {
+            if let (ByPort::All(min), ByPort::All(max)) = (&min, &max) {
+                t.check(min <= max, "min", || format!("{min} is above max ({max})"), "");
+            }
         };
         /// Weight of a new sample in the average (Floyd and Jacobson 1993)
         w_q: f64 = or_in(0.002, Above(0.0, 1.0, ""));
@@ -29,33 +37,66 @@ table! {
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
         average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
-        /// What happens there to lossy packets that are not ECN-capable
+        /// When the backlog is looked at; as a packet leaves, it is the one behind it
+        at: MarkAt = or(MarkAt::Enqueue);
+        /// How far apart marks are
+        spacing: Spacing = or_because(
+            if at == MarkAt::Enqueue { Spacing::Uniform } else { Spacing::Geometric },
+            if at == MarkAt::Enqueue {
+                Origin::Default
+            } else {
+                Origin::Computed("because switches that mark at dequeue draw for each packet by itself".to_owned())
+            },
+            "\"uniform\"; \"geometric\" with at = \"dequeue\"",
+        );
+        /// What happens there to lossy packets that are not ECN-capable; at dequeue they go on
         not_ect: NotEct = or(NotEct::Drop);
     }
     pub fn read(t);
+}
+
+choices! {
+    /// How far apart marks are
+    pub enum Spacing {
+        /// Evenly: gaps are uniform on 1 to 1/p, which marks about 2p of the packets (Floyd and Jacobson 1993 §7)
+        Uniform = "uniform",
+        /// Each packet is marked with probability p, whatever came before
+        Geometric = "geometric",
+    }
 }
 
 impl Marking for Red {
     type Memory = RedQueue;
 
     fn memory(&self, queue: &Queue) -> RedQueue {
-        RedQueue { average: 0.0, count: -1, idle_since: Time::ZERO, rng: queue.stream("red") }
+        RedQueue { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.stream("red") }
     }
 
     fn asked(&self) -> Asked {
-        Asked::All
+        match self.at {
+            MarkAt::Enqueue => Asked::All,
+            MarkAt::Dequeue => Asked::AllDepartures,
+        }
     }
 
     fn on_arrival(&self, queue: &mut RedQueue, arrival: &Arrival) -> bool {
+        if self.at == MarkAt::Dequeue {
+            return false;
+        }
         let packet_time = arrival.rate.rate().serialise(self.average_packet);
-        queue.on_arrival(self, arrival.backlog, packet_time, arrival.now)
+        queue.is_empty = arrival.backlog == 0;
+        queue.marks(self, arrival.backlog, packet_time, arrival.now)
     }
 
     fn on_departure(&self, queue: &mut RedQueue, departure: &Departure) -> bool {
-        if departure.is_last() {
+        let behind = departure.backlog - u64::from(departure.size);
+        let packet_time = departure.rate.rate().serialise(self.average_packet);
+        let marked = self.at == MarkAt::Dequeue && queue.marks(self, behind, packet_time, departure.now);
+        queue.is_empty = departure.is_last();
+        if queue.is_empty {
             queue.on_empty(departure.end());
         }
-        false
+        marked
     }
 
     fn not_ect(&self) -> NotEct {
@@ -63,14 +104,32 @@ impl Marking for Red {
     }
 
     fn begins(&self) -> Option<String> {
-        Some(format!("an average backlog of {}", self.min))
+        Some(format!("an average backlog of {}", self.min.plain()))
+    }
+
+    fn varies(&self) -> bool {
+        self.min.varies() || self.max.varies()
+    }
+
+    fn unused(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        let of = |key: &'static str, values: &ByPort<Bytes>| values.unused(ports).into_iter().map(move |s| (key, s));
+        of("min", &self.min).chain(of("max", &self.max)).collect()
+    }
+
+    fn at(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
+        let min = self.min.at(port, rate).map_err(|why| ("min", why))?;
+        let max = self.max.at(port, rate).map_err(|why| ("max", why))?;
+        if min.value() > max.value() {
+            return Err(("min", format!("{} is above max ({}) at port {port}", min.value(), max.value())));
+        }
+        Ok(Red { min, max, ..self.clone() })
     }
 }
 
 impl Red {
     /// The probability before the count since the last mark enters (`p_b`).
     fn probability(&self, average: f64) -> f64 {
-        let (min, max) = (self.min.0 as f64, self.max.0 as f64);
+        let (min, max) = (self.min.value().0 as f64, self.max.value().0 as f64);
         if average < min {
             0.0
         } else if average < max {
@@ -90,24 +149,30 @@ pub(crate) struct RedQueue {
     average: f64,
     /// Packets since the last mark; -1 while the average is below the minimum.
     count: i64,
+    /// Nothing waited since the last packet that was looked at.
+    is_empty: bool,
     /// When the last packet of a queue that is empty has left the wire.
     idle_since: Time,
     rng: Rng,
 }
 
 impl RedQueue {
-    /// A packet comes to a queue of `backlog` bytes: whether it is to be marked. `packet_time`: time to send an average packet.
-    fn on_arrival(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+    /// A packet finds a queue of `backlog` bytes, or leaves it behind: whether it is to be marked. `packet_time`: time to send an average
+    /// packet.
+    fn marks(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         self.update_average(red, backlog, packet_time, now);
         let p_b = red.probability(self.average);
-        if self.average < red.min.0 as f64 {
+        if self.average < red.min.value().0 as f64 {
             self.count = -1;
             return false;
         }
         self.count += 1;
         // Marks are spread evenly: the gap between two is uniform.
         let rest = 1.0 - self.count as f64 * p_b;
-        let p_a = if rest > p_b { p_b / rest } else { 1.0 };
+        let p_a = match red.spacing {
+            Spacing::Geometric => p_b,
+            Spacing::Uniform => if rest > p_b { p_b / rest } else { 1.0 },
+        };
         let marked = p_b >= 1.0 || self.rng.unit() < p_a;
         if marked {
             self.count = 0;
@@ -116,11 +181,13 @@ impl RedQueue {
     }
 
     fn update_average(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
-        if backlog == 0 && now > self.idle_since {
+        let was_idle = self.is_empty && now > self.idle_since;
+        if was_idle {
             // As if so many packets had come to an empty queue meanwhile.
             let packets = (now - self.idle_since).0 as f64 / packet_time.0.max(1) as f64;
             self.average *= libm::pow(1.0 - red.w_q, packets);
-        } else {
+        }
+        if !was_idle || backlog > 0 {
             self.average += red.w_q * (backlog as f64 - self.average);
         }
     }
@@ -138,12 +205,14 @@ mod tests {
 
     /// cee Table I.
     const CEE: Red = Red {
-        min: Bytes(25_600),
-        max: Bytes(76_800),
+        min: ByPort::All(Bytes(25_600)),
+        max: ByPort::All(Bytes(76_800)),
         w_q: 0.002,
         p_max: 0.02,
         gentle: false,
         average_packet: Bytes(1000),
+        at: MarkAt::Enqueue,
+        spacing: Spacing::Uniform,
         not_ect: NotEct::Drop,
     };
     const PACKET_TIME: Span = Span(1_000_000);
@@ -152,11 +221,22 @@ mod tests {
         CEE.memory(&Queue::new(1, PortId(0), Priority::default()))
     }
 
+    /// A packet comes to so many bytes.
+    fn update(queue: &mut RedQueue, red: &Red, backlog: u64, packet_time: Span, now: Time) {
+        queue.is_empty = backlog == 0;
+        queue.update_average(red, backlog, packet_time, now);
+    }
+
+    fn find(queue: &mut RedQueue, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+        queue.is_empty = backlog == 0;
+        queue.marks(red, backlog, packet_time, now)
+    }
+
     #[test]
     fn the_average_of_a_constant_backlog_is_a_geometric_series() {
         let mut queue = queue();
         for arrivals in 1..=2000 {
-            queue.update_average(&CEE, 40_000, PACKET_TIME, Time::ZERO);
+            update(&mut queue, &CEE, 40_000, PACKET_TIME, Time::ZERO);
             let exact = 40_000.0 * (1.0 - libm::pow(1.0 - 0.002, f64::from(arrivals)));
             assert!((queue.average - exact).abs() < 1e-6, "{arrivals}: {} not {exact}", queue.average);
         }
@@ -168,16 +248,16 @@ mod tests {
         let mut queue = queue();
         // 0 + 4000/4 = 1000; + (9000 - 1000)/4 = 3000; + (0 - 3000)/4 = 2250: the wire still has the last packet.
         for (backlog, average) in [(4000, 1000.0), (9000, 3000.0), (0, 2250.0)] {
-            queue.update_average(&red, backlog, PACKET_TIME, Time(1));
+            update(&mut queue, &red, backlog, PACKET_TIME, Time(1));
             queue.on_empty(Time(1_000_000));
             assert_eq!((queue.average, backlog), (average, backlog));
         }
         // Idle for the time of two packets: 2250 * 0.75^2.
-        queue.update_average(&red, 0, PACKET_TIME, Time(3_000_000));
+        update(&mut queue, &red, 0, PACKET_TIME, Time(3_000_000));
         assert!((queue.average - 1265.625).abs() < 1e-9);
         // And of half a packet more.
         queue.on_empty(Time(3_000_000));
-        queue.update_average(&red, 0, PACKET_TIME, Time(3_500_000));
+        update(&mut queue, &red, 0, PACKET_TIME, Time(3_500_000));
         assert!((queue.average - 1265.625 * 0.75_f64.sqrt()).abs() < 1e-9);
     }
 
@@ -206,10 +286,10 @@ mod tests {
         let red = Red { w_q: 1.0, p_max: 0.25, ..CEE };
         let mut queue = queue();
         let (mut gaps, mut gap) = ([0u32; 9], 0);
-        while !queue.on_arrival(&red, 51_200, PACKET_TIME, Time::ZERO) {}
+        while !find(&mut queue, &red, 51_200, PACKET_TIME, Time::ZERO) {}
         while gaps.iter().sum::<u32>() < 14_000 {
             gap += 1;
-            if queue.on_arrival(&red, 51_200, PACKET_TIME, Time::ZERO) {
+            if find(&mut queue, &red, 51_200, PACKET_TIME, Time::ZERO) {
                 gaps[gap] += 1;
                 gap = 0;
             }
@@ -223,14 +303,56 @@ mod tests {
     fn the_count_begins_anew_below_the_minimum_and_all_is_marked_above_the_maximum() {
         let red = Red { w_q: 1.0, ..CEE };
         let mut queue = queue();
-        assert!(!queue.on_arrival(&red, 25_599, PACKET_TIME, Time::ZERO));
+        assert!(!find(&mut queue, &red, 25_599, PACKET_TIME, Time::ZERO));
         assert_eq!(queue.count, -1);
         // At the minimum itself the probability is 0: counted, never marked.
-        assert!((0..100).all(|_| !queue.on_arrival(&red, 25_600, PACKET_TIME, Time::ZERO)));
+        assert!((0..100).all(|_| !find(&mut queue, &red, 25_600, PACKET_TIME, Time::ZERO)));
         assert_eq!(queue.count, 99);
-        assert!((0..100).all(|_| queue.on_arrival(&red, 76_800, PACKET_TIME, Time::ZERO)));
+        assert!((0..100).all(|_| find(&mut queue, &red, 76_800, PACKET_TIME, Time::ZERO)));
         assert_eq!(queue.count, 0);
-        assert!(!queue.on_arrival(&red, 0, PACKET_TIME, Time::ZERO));
+        assert!(!find(&mut queue, &red, 0, PACKET_TIME, Time::ZERO));
         assert_eq!(queue.count, -1);
+    }
+
+    fn departure(waiting: u32, now: Time) -> Departure {
+        let rate = pauseframe_units::LineRate::new(BitRate::gbps(10));
+        Departure { backlog: u64::from(waiting) * 1000, waiting, size: 1000, gap: 20, rate, now }
+    }
+
+    /// The closed form of a queue that stays as long: a share `p_max (q - min) / (max - min)`, independently.
+    #[test]
+    fn at_dequeue_the_share_of_marks_is_that_of_the_queue_left_behind() {
+        let red = Red { at: MarkAt::Dequeue, spacing: Spacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let mut queue = queue();
+        for (waiting, p) in [(26, 0.0), (27, 0.5 * 400.0 / 51_200.0), (65, 0.5 * 38_400.0 / 51_200.0), (78, 1.0)] {
+            const PACKETS: u32 = 40_000;
+            let marks = (0..PACKETS).filter(|_| red.on_departure(&mut queue, &departure(waiting, Time::ZERO))).count();
+            let (mean, deviation) = (f64::from(PACKETS) * p, (f64::from(PACKETS) * p * (1.0 - p)).sqrt());
+            assert!((marks as f64 - mean).abs() <= 5.0 * deviation, "{waiting}: {marks}, not {mean}");
+        }
+        let arrival = Arrival { backlog: 1 << 20, waiting: 999, rate: departure(1, Time(0)).rate, now: Time(1) };
+        assert!(!red.on_arrival(&mut queue, &arrival));
+    }
+
+    #[test]
+    fn at_dequeue_a_busy_queue_is_not_idle_and_an_empty_one_is() {
+        let red = Red { at: MarkAt::Dequeue, w_q: 0.5, ..CEE };
+        let mut queue = queue();
+        // 0 -> 4 behind: idle from 0 on, then (0 + 4000) / 2; then 0 behind: 1000, whatever the time since.
+        red.on_departure(&mut queue, &departure(5, Time(1_000_000_000)));
+        assert!((queue.average - 2000.0).abs() < 1e-9, "{}", queue.average);
+        red.on_departure(&mut queue, &departure(1, Time(2_000_000_000)));
+        assert!((queue.average - 1000.0).abs() < 1e-9, "{}", queue.average);
+        // Idle for the time of two average packets of 1000 B (800 ns each) after that frame (816 ns).
+        red.on_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
+        assert!((queue.average - 250.0).abs() < 1e-9, "{}", queue.average);
+    }
+
+    /// One threshold for both ends of the slope is a step: HPCC's 100 Gb/s ports in a file with max = 400 KB.
+    #[test]
+    fn min_and_max_in_one_are_a_step() {
+        let step = ByPort::All(Bytes(400_000));
+        let red = Red { min: step.clone(), max: step, w_q: 1.0, ..CEE };
+        assert!(red.probability(399_999.0) < 1e-12 && red.probability(400_000.0) > 1.0 - 1e-12);
     }
 }

@@ -1,22 +1,21 @@
 //! DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold.
 
-use super::{Arrival, Asked, BUFFER_MAX, Departure, Marking, NotEct, Queue, Threshold};
+use super::{Arrival, Asked, BUFFER_MAX, ByPort, Departure, MarkAt, Marking, NotEct, Queue, Threshold};
+use pauseframe_schema::table;
 use pauseframe_schema::value::Setting;
-use pauseframe_schema::{choices, table};
-use pauseframe_units::Bytes;
+use pauseframe_units::{BitRate, Bytes};
 
 table! {
     /// CE when the backlog exceeds `k`
-    #[derive(Copy)]
     pub struct Step {
         /// Mark while the backlog of the queue exceeds this: a size, or "20 packets"
         #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
-        k: Threshold = or(Threshold::Bytes(Bytes(22_500))) => {
-            let fits = match k {
-                Threshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(&bytes),
-                Threshold::Packets(count) => count >= 1,
+        k: ByPort<Threshold> = or(ByPort::All(Threshold::Bytes(Bytes(22_500)))) => {
+            let fits = |k: &Threshold| match k {
+                Threshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
+                Threshold::Packets(count) => *count >= 1,
             };
-            t.check(fits, "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
+            t.check(k.values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
         };
         /// When the backlog is looked at
         at: MarkAt = or(MarkAt::Enqueue);
@@ -26,36 +25,27 @@ table! {
     pub fn read(t);
 }
 
-choices! {
-    /// When the backlog is looked at
-    pub enum MarkAt {
-        /// When the packet joins the queue
-        Enqueue = "enqueue",
-        /// When it leaves
-        Dequeue = "dequeue",
-    }
-}
-
 impl Marking for Step {
     type Memory = ();
 
     fn memory(&self, _queue: &Queue) {}
 
     fn asked(&self) -> Asked {
-        match (self.at, self.k) {
-            (MarkAt::Enqueue, Threshold::Bytes(k)) => Asked::Backlog(k.0),
-            (MarkAt::Enqueue, Threshold::Packets(_)) => Asked::Waiting,
-            (MarkAt::Dequeue, Threshold::Bytes(_)) => Asked::Departures,
-            (MarkAt::Dequeue, Threshold::Packets(_)) => Asked::CountedDepartures,
+        let counts = self.k.values().any(|k| matches!(k, Threshold::Packets(_)));
+        match (self.at, self.k.value()) {
+            (MarkAt::Enqueue, Threshold::Bytes(k)) if !counts => Asked::Backlog(k.0),
+            (MarkAt::Enqueue, _) => Asked::Waiting,
+            (MarkAt::Dequeue, _) if counts => Asked::CountedDepartures,
+            (MarkAt::Dequeue, _) => Asked::Departures,
         }
     }
 
     fn on_arrival(&self, _memory: &mut (), arrival: &Arrival) -> bool {
-        self.at == MarkAt::Enqueue && self.k.is_exceeded(arrival.backlog, arrival.waiting)
+        self.at == MarkAt::Enqueue && self.k.value().is_exceeded(arrival.backlog, arrival.waiting)
     }
 
     fn on_departure(&self, _memory: &mut (), departure: &Departure) -> bool {
-        self.at == MarkAt::Dequeue && self.k.is_exceeded(departure.backlog, departure.waiting)
+        self.at == MarkAt::Dequeue && self.k.value().is_exceeded(departure.backlog, departure.waiting)
     }
 
     fn not_ect(&self) -> NotEct {
@@ -67,10 +57,24 @@ impl Marking for Step {
     }
 
     fn least(&self) -> Option<(&'static str, Bytes)> {
-        match self.k {
-            Threshold::Bytes(k) => Some(("k", k)),
+        let bytes = |k: &Threshold| match k {
+            Threshold::Bytes(k) => Some(*k),
             Threshold::Packets(_) => None,
-        }
+        };
+        self.k.values().map(bytes).min().flatten().map(|k| ("k", k))
+    }
+
+    fn varies(&self) -> bool {
+        self.k.varies()
+    }
+
+    fn unused(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        self.k.unused(ports).into_iter().map(|selector| ("k", selector)).collect()
+    }
+
+    fn at(&self, port: &str, rate: BitRate) -> Result<Step, (&'static str, String)> {
+        let k = self.k.at(port, rate).map_err(|why| ("k", why))?;
+        Ok(Step { k, ..self.clone() })
     }
 }
 

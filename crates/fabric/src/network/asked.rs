@@ -2,8 +2,9 @@
 
 use super::Network;
 use crate::cell::Cell;
+use crate::event::Event;
 use crate::failures::{Failure, Failures};
-use crate::settings::Watchdog;
+use crate::settings::{PauseStorm, Watchdog};
 use crate::watch::deadlock::Detector;
 use crate::watch::pause_tree::PauseLog;
 use crate::watch::sampler::{SamplePlan, Sampler};
@@ -81,6 +82,23 @@ impl Network {
             }
             cell.ports.tap(&mut cell.near);
         });
+    }
+
+    /// Lets ports send pause frames unasked.
+    pub fn storm(&mut self, storms: Vec<PauseStorm>) {
+        if storms.is_empty() || !self.plan.can_pause() {
+            return;
+        }
+        let storms: Arc<[PauseStorm]> = storms.into();
+        self.each_cell(|cell| {
+            cell.ports.storms = Arc::clone(&storms);
+            // A frame can end a pause, or shorten it.
+            cell.near.expect_losses();
+        });
+        for (number, storm) in (0..).zip(storms.iter()) {
+            self.sender(storm.port).near.schedule(storm.start, Event::PauseStorm(number));
+        }
+        self.rooms.iter_mut().for_each(|room| room.tell());
     }
 
     /// Guards the lossless queues of all switches.

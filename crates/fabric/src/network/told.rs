@@ -13,9 +13,14 @@ use crate::watch::sampler::Sample;
 use crate::watch::states::StateChange;
 use crate::watch::view::View;
 use crate::wire::capture::CapturedFrame;
-use pauseframe_units::{LinkId, NodeId, Time};
+use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
 impl Network {
+    /// The most connection ends that were open together, of each cell, added up.
+    pub fn most_connection_ends(&self) -> usize {
+        self.rooms.iter().map(|room| room.cell.endpoints.most_ends()).sum()
+    }
+
     /// The run is over: what has changed or stopped since somebody looked last.
     pub fn look_at_end(&mut self, now: Time) {
         let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
@@ -124,6 +129,11 @@ impl Network {
     /// The transport of a flow, by index.
     pub fn transport_of(&self, flow: u32) -> usize {
         usize::from(self.traffic.records()[flow as usize].spec.transport)
+    }
+
+    /// The ports that the data of a flow cross, by the routes of now; `None` where each packet picks its own.
+    pub fn path_of(&self, flow: u32) -> Option<Vec<PortId>> {
+        self.traffic.path_of(flow)
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.

@@ -1,6 +1,8 @@
 //! What the network is told: the resolved scenario in the terms of the fabric.
 
 mod class;
+mod jitter;
+mod pause;
 mod qcn;
 mod scheduler;
 mod vlan;
@@ -9,6 +11,8 @@ mod watchdog;
 use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use class::ClassSettings;
+pub use jitter::Jitter;
+pub use pause::{HeadroomPool, Obeys, PauseRule, PauseStorm};
 pub(crate) use qcn::FB_MAX;
 pub use qcn::QcnSettings;
 pub use scheduler::{EtsGroup, Scheduler};
@@ -16,7 +20,7 @@ pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{Watchdog, WatchdogAction};
 
 use pauseframe_transport::Config;
-use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -30,11 +34,13 @@ pub struct Settings {
     pub mtu: u32,
     /// Time that a segment spends in a host's stack before the NIC has it.
     pub tx_delay: Span,
-    /// Up to this much more, uniformly at random for each segment; segments of a host keep their order.
-    pub tx_jitter: Span,
-    /// Up to this much later, uniformly at random, what a host sends reaches its switch; in order. Lossy classes only.
-    pub wire_jitter: Span,
-    /// Hosts for which it is otherwise, for each direction.
+    /// More of it, uniformly at random for each segment; segments of a host keep their order. Automatic: of lossless classes only.
+    pub tx_jitter: Jitter,
+    /// So much later, uniformly at random, what a host sends reaches its switch; in order. Automatic: of lossy classes only.
+    pub wire_jitter: Jitter,
+    /// Frames that arrive at the same instant go in random order; otherwise those of the port with the smaller number go first.
+    pub random_ties: bool,
+    /// Hosts for which `wire_jitter` is otherwise, for each direction, for all frames.
     pub wire_jitters: Vec<WireJitter>,
     /// Hosts' links have a token bucket of so many bytes: what finds it full leaves at once. 0: they store and forward.
     pub wire_burst: u32,
@@ -42,6 +48,9 @@ pub struct Settings {
     pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
+    /// From a completion (a flow, a message) to what an application does in answer. Where that is shorter than a window and some
+    /// workload is no open loop, the network cannot be divided ([`crate::Network::reacts_before`]).
+    pub reaction: Span,
     /// Bytes that stack and NIC of a host may hold.
     pub nic_buffer: u64,
     /// One NIC queue for all destinations instead of one each.
@@ -176,6 +185,10 @@ pub struct PfcSettings {
     pub reaction: Span,
     /// Pause time asked for, in quanta of 512 bit times.
     pub quanta: u16,
+    /// The headroom of a switch with a shared buffer comes from one pool; `None`: each (port, priority) has its own.
+    pub headroom_pool: Option<HeadroomPool>,
+    /// Ports that do not send and obey pause frames both ways; a later rule for a port goes before an earlier one.
+    pub rules: Vec<(PortId, PauseRule)>,
 }
 
 /// A host that drains slowly.
@@ -198,4 +211,6 @@ pub struct DatagramSettings {
     pub rate: BitRate,
     /// Application bytes of a datagram.
     pub payload: u32,
+    /// Datagrams are ECN-capable: ECT(0).
+    pub ecn: bool,
 }

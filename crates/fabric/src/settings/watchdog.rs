@@ -9,6 +9,8 @@ pub enum WatchdogAction {
     Drop,
     /// It sends in spite of pauses.
     Forward,
+    /// The storm is counted, and nothing is done.
+    Alert,
 }
 
 /// Settings of the watchdog.
@@ -20,4 +22,6 @@ pub struct Watchdog {
     pub action: WatchdogAction,
     /// Without a pause frame for this long: over.
     pub restoration: Span,
+    /// It looks at multiples of this alone; zero: at any time.
+    pub poll: Span,
 }

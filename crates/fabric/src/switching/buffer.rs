@@ -15,7 +15,7 @@ use crate::frame::PacketId;
 use crate::near::Near;
 use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
-use crate::wire::ingress::Accounted;
+use crate::wire::ingress::{Account, Accounted};
 use crate::wire::own::{InSlot, OwnPort};
 use pauseframe_units::PortId;
 
@@ -70,21 +70,24 @@ impl<'n> SwitchNode<'n> {
     }
 
     /// Dynamic threshold: the shared part may grow to alpha times the free pool; what comes after that goes to
-    /// the headroom of its own (port, class).
+    /// the headroom of its own (port, class), which may come from a pool of the switch.
     fn admit_to_shared_ingress(&mut self, packet: Accounted, near: &mut Near) -> Result<(), DropReason> {
         let ClassPolicy { alpha, reserved, .. } = *self.policy(packet.ingress_class);
         let size = u64::from(packet.size);
         let free = self.pool(packet.ingress_class, near).free();
         let slot = self.ports.account_of(packet.ingress, packet.ingress_class, near);
-        let account = self.ports.account_mut(slot);
-        let limits = account.limits;
-        let beyond = (account.bytes - account.in_headroom + size).saturating_sub(reserved);
+        let Account { bytes, in_headroom, limits, .. } = *self.ports.account(slot);
+        let beyond = (bytes - in_headroom + size).saturating_sub(reserved);
         let threshold = dynamic_threshold(alpha, free).min(limits.xoff);
         let shared = beyond.min(size);
-        let fits = account.in_headroom == 0 && beyond <= threshold && shared <= free;
-        if !fits && account.in_headroom + size > limits.headroom {
+        let fits = in_headroom == 0 && beyond <= threshold && shared <= free;
+        if !fits && in_headroom + size > limits.headroom {
             return Err(DropReason::HeadroomExceeded);
         }
+        if !fits && !self.headroom().take(size) {
+            return Err(DropReason::HeadroomPool);
+        }
+        let account = self.ports.account_mut(slot);
         account.in_headroom += if fits { 0 } else { size };
         account.bytes += size;
         account.most = account.most.max(account.bytes);
@@ -92,8 +95,7 @@ impl<'n> SwitchNode<'n> {
         if fits {
             self.pool(packet.ingress_class, near).used += shared;
         }
-        if must_pause {
-            self.ports.send_pause(slot, near);
+        if must_pause && self.ports.send_pause(slot, near) {
             self.add_to_paused(slot, packet.ingress_class, near);
         }
         Ok(())
@@ -150,6 +152,9 @@ impl<'n> SwitchNode<'n> {
         let shared_before = account.bytes - account.in_headroom;
         account.in_headroom -= from_headroom;
         self.ports.give_back(slot, size, near);
+        if from_headroom > 0 {
+            self.headroom().used -= from_headroom;
+        }
         if self.ports.account(slot).pause_sent {
             self.expect_to_go_on(slot, packet.ingress_class, near);
         }

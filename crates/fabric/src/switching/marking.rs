@@ -4,12 +4,25 @@
 use super::node::SwitchNode;
 use crate::frame::{Carried, Content, PacketId};
 use crate::ids::SlotId;
-use crate::marker::{Arrival, Departure, Memory, Queue};
+use crate::marker::{Arrival, Departure, Marker, Memory, Queue};
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::wire::own::{OwnPort, OwnSlot};
 use pauseframe_transport::Ecn;
 use pauseframe_units::IndexVec;
+
+/// The marker of every slot, if ports differ; else nothing. Hosts mark nothing, so what no value is for stays as it is.
+pub(super) fn markers(plan: &Plan) -> IndexVec<SlotId, Marker> {
+    if !plan.policies.iter().any(|policy| policy.marker.varies()) {
+        return IndexVec::new();
+    }
+    let of_slot = |slot| {
+        let (port, class) = plan.port_and_class(slot);
+        let marker = &plan.policies[usize::from(class)].marker;
+        marker.at(&plan.topology.port_name(port), plan.rate_from(port)).unwrap_or_else(|_| marker.clone())
+    };
+    plan.all_slots().map(of_slot).collect()
+}
 
 /// What the markers remember of every slot, if any is asked about packets; else nothing.
 pub(super) fn memories(plan: &Plan) -> IndexVec<SlotId, Memory> {
@@ -64,8 +77,8 @@ impl<'n> SwitchNode<'n> {
     /// Marks a packet if it is ECN-capable.
     #[inline]
     pub(super) fn mark(&mut self, index: PacketId, slot: OwnSlot<'n>, near: &mut Near) {
-        if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
-            &mut near.packets[index].content
+        if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. })
+        | Content::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. } = &mut near.packets[index].content
         {
             *ecn = Ecn::Ce;
             self.ports.count_mark(slot);

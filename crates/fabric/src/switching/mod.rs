@@ -16,15 +16,15 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
-use self::marking::memories;
+use self::marking::{markers, memories};
 use self::node::SwitchNode;
 use self::paths::Paths;
-use self::pool::Pool;
+use self::pool::{Pool, SharedHeadroom};
 use self::vlan::VlanTables;
 use crate::class::ClassPolicy;
 use crate::frame::{Packet, PacketId};
 use crate::ids::{SlotId, SwitchId};
-use crate::marker::Memory;
+use crate::marker::{Marker, Memory};
 use crate::near::Near;
 use crate::plan::Plan;
 use crate::wire::counters::{DropReason, LossReason};
@@ -40,6 +40,8 @@ pub(crate) struct Switching {
     pub(crate) switches: IndexVec<SwitchId, Switch>,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
+    /// By slot, where ports differ; else those of the policies.
+    markers: IndexVec<SlotId, Marker>,
     /// Where a marker is asked about packets.
     memories: IndexVec<SlotId, Memory>,
     pub(crate) points: Option<Box<CongestionPoints>>,
@@ -55,6 +57,8 @@ pub(crate) struct Switch {
     pub(crate) node: NodeId,
     /// The shared pool, of lossless traffic alone if there is a second one for lossy traffic.
     pub(crate) pools: [Pool; 2],
+    /// The headroom of its lossless ingresses.
+    pub(crate) headroom: SharedHeadroom,
     /// Chooses next hops of sprayed packets.
     spray: Rng,
 }
@@ -63,14 +67,22 @@ impl Switching {
     /// Idle switches; `stride`: the most links between two hosts.
     pub(crate) fn of(plan: &Plan, routes: &Arc<NextHops>, stride: usize) -> Switching {
         let settings = &plan.settings;
-        let switch = |(id, pools): (&NodeId, &[u64; 2])| Switch {
+        let switch = |((id, pools), headroom): ((&NodeId, &[u64; 2]), &u64)| Switch {
             node: *id,
             pools: pools.map(Pool::new),
+            headroom: SharedHeadroom { size: *headroom, used: 0 },
             spray: stream(settings.seed, "spray", u64::from(id.0)),
         };
         Switching {
-            switches: plan.switches.iter().zip(&plan.margins.pools).map(switch).collect(),
-            policies: plan.policies,
+            switches: plan
+                .switches
+                .iter()
+                .zip(&plan.margins.pools)
+                .zip(&plan.margins.headroom_pools)
+                .map(switch)
+                .collect(),
+            policies: plan.policies.clone(),
+            markers: markers(plan),
             memories: memories(plan),
             points: CongestionPoints::of(plan).map(Box::new),
             vlans: VlanTables::of(plan).map(Box::new),

@@ -3,7 +3,7 @@
 
 use super::cnm::PointOfQueue;
 use super::paths::Paths;
-use super::pool::Pool;
+use super::pool::{Pool, SharedHeadroom};
 use super::vlan::VlanTables;
 use super::{Switch, Switching};
 use crate::class::ClassPolicy;
@@ -48,6 +48,12 @@ impl<'n> SwitchNode<'n> {
         &mut self.all.switches[id].pools[near.hot.pool_of(class)]
     }
 
+    /// The headroom of its lossless ingresses.
+    pub(super) fn headroom(&mut self) -> &mut SharedHeadroom {
+        let id = self.id();
+        &mut self.all.switches[id].headroom
+    }
+
     /// The routes of the moment, and the switch, to draw one of them.
     pub(super) fn routes_and_switch(&mut self) -> (&NextHops, &mut Switch) {
         let id = self.id();
@@ -56,7 +62,9 @@ impl<'n> SwitchNode<'n> {
 
     /// The marker of a class, and what it remembers of a queue.
     pub(super) fn marker(&mut self, class: u8, slot: OwnSlot) -> (&Marker, &mut Memory) {
-        (&self.all.policies[usize::from(class)].marker, &mut self.all.memories[slot.id()])
+        let Switching { policies, markers, memories, .. } = &mut *self.all;
+        let marker = markers.get(slot.id()).unwrap_or(&policies[usize::from(class)].marker);
+        (marker, &mut memories[slot.id()])
     }
 
     /// The congestion point of a queue.

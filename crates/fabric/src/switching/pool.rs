@@ -85,6 +85,23 @@ impl Pool {
     }
 }
 
+/// The headroom of a switch, where all (port, class) share it; without a pool it has no end, as each account has its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedHeadroom {
+    pub(crate) size: u64,
+    pub(crate) used: u64,
+}
+
+impl SharedHeadroom {
+    /// Takes so many bytes; false if there are fewer.
+    #[must_use]
+    pub(super) fn take(&mut self, bytes: u64) -> bool {
+        let fits = bytes <= self.size.saturating_sub(self.used);
+        self.used += if fits { bytes } else { 0 };
+        fits
+    }
+}
+
 /// Choudhury and Hahne 1998: a queue may hold alpha times what is free.
 #[inline]
 pub(super) fn dynamic_threshold(alpha: f64, free: u64) -> u64 {

@@ -2,9 +2,9 @@
 //!
 //! After `SONiC`'s pfcwd. A queue of a switch with packets in it that has been paused without a break for the detection
 //! time is in a storm. Until no pause frame for it has come for the restoration time it then either drops what it
-//! holds and gets (`Drop`), or sends in spite of pauses (`Forward`).
-//! Deviates from `SONiC`: the times are exact, where `SONiC` polls (every 100 ms or more); `Drop` works on the
-//! stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
+//! holds and gets (`Drop`), sends in spite of pauses (`Forward`), or stays paused (`Alert`).
+//! Times are exact, or rounded up to the next poll. Deviates from `SONiC`: a pause that ends between two polls ends the detection time;
+//! `Drop` works on the stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
 use super::node::SwitchNode;
 use crate::near::Near;
@@ -26,8 +26,10 @@ impl<'n> SwitchNode<'n> {
             Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, near),
             Some(Verdict::StormOver) => {
                 self.ports.forget_storm(slot);
-                self.ports.end_pause(port, class, near);
-                self.kick(port, near);
+                if settings.action != WatchdogAction::Alert {
+                    self.ports.end_pause(port, class, near);
+                    self.kick(port, near);
+                }
             }
             None => {}
         }
@@ -44,6 +46,7 @@ impl<'n> SwitchNode<'n> {
             // The class stays paused, so that every packet for it comes the long way and is refused.
             WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, near),
             WatchdogAction::Forward => self.kick(port, near),
+            WatchdogAction::Alert => {}
         }
     }
 }

@@ -1,14 +1,17 @@
 //! The traffic: all applications of all hosts, beside the cells, and the records of what they had carried.
 //!
-//! It acts between windows, in the order of time, and ahead of the cells: what happens up to the end of a window follows from what it
-//! has been told before, as an application learns of a completion one reaction time after it, and no window is longer than that. The
-//! reaction time is a constant of the topology (`network.rs`), so nothing here depends on how hosts are divided among cells.
+//! It acts between windows, in the order of time. Applications that start something in answer to a completion do so after
+//! `Settings::reaction`, zero by default: at the very time of the completion. Where that is shorter than a window, the network is a
+//! single cell, which stops at each report. Everything else (closing connections, books of open-loop workloads) follows one window after
+//! the report, so the traffic may act ahead of the cells up to the end of a window, however hosts are divided among them.
 
 mod closing;
 mod jobs;
 mod opening;
+mod reports;
 mod routes;
 
+use crate::contention::Count;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealTime;
 use crate::order::{Addressed, Half, Handout, News, Order, Report};
@@ -18,8 +21,9 @@ use crate::vlan::VlanPicker;
 use jobs::Job;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
+use reports::Reports;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 /// A connection or a flow of datagrams that is open, by the flow that opened it.
@@ -44,17 +48,21 @@ pub(crate) struct Traffic {
     plan: Arc<Plan>,
     routes: Arc<NextHops>,
     ideal: IdealTime,
-    /// How long after it has happened an application learns of a completion.
-    reaction: Span,
     workloads: Vec<Box<dyn Workload>>,
     /// When each workload is due: the earliest time that is in `due` for it.
     due_at: Vec<Option<Time>>,
     due: BinaryHeap<Reverse<(Time, u32)>>,
     /// Long flows that stop.
     stops: BinaryHeap<Reverse<(Time, u32)>>,
-    /// What has been reported, in the order of time; the first of them have been learnt already.
-    reports: VecDeque<Report>,
-    learnt: usize,
+    /// Completions of closed-loop workloads, whose applications answer them.
+    answered: Reports,
+    /// All other reports, which nobody answers: they end connections and flows.
+    other: Reports,
+    /// By workload: its flows depend on completions.
+    closed_loop: Vec<bool>,
+    /// Flows that the records show as ended before the traffic acts on it: when it will, and how many.
+    ended: Vec<(Time, u64)>,
+    contention: Count,
     records: Vec<FlowRecord>,
     open: BTreeMap<u32, Open>,
     /// Connections that wait for their next flow: workload and number, to the flow that opened them.
@@ -78,17 +86,19 @@ impl Traffic {
         plan: &Arc<Plan>,
         routes: &Arc<NextHops>,
         workloads: Vec<Box<dyn Workload>>,
-        (reaction, stop_when_finished): (Span, bool),
+        stop_when_finished: bool,
         rows: Rows,
     ) -> Traffic {
         let mut traffic = Traffic {
             ideal: IdealTime::new(Arc::clone(&plan.topology), Arc::clone(routes), Arc::clone(&plan.settings)),
-            reaction,
+            answered: Reports::after(plan.settings.reaction),
+            other: Reports::after(plan.window),
+            closed_loop: workloads.iter().map(|workload| !workload.is_open_loop()).collect(),
             due_at: vec![None; workloads.len()],
             due: BinaryHeap::new(),
             stops: BinaryHeap::new(),
-            reports: VecDeque::new(),
-            learnt: 0,
+            ended: Vec::new(),
+            contention: Count::default(),
             records: Vec::new(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -114,10 +124,18 @@ impl Traffic {
 
     /// When it acts next.
     pub(crate) fn next_time(&self) -> Option<Time> {
-        let report = self.reports.front().map(|report| report.at + self.reaction);
         let stop = self.stops.peek().map(|Reverse((time, _))| *time);
         let due = self.due.peek().map(|Reverse((time, _))| *time);
-        [report, stop, due].into_iter().flatten().min()
+        [self.answered.next_time(), self.other.next_time(), stop, due].into_iter().flatten().min()
+    }
+
+    /// The shortest time from a report to what follows from it.
+    pub(crate) fn reaction(&self) -> Span {
+        if self.closed_loop.contains(&true) {
+            self.answered.delay.min(self.other.delay)
+        } else {
+            self.other.delay
+        }
     }
 
     /// When it had nothing left to do, if a run is to end then.
@@ -132,11 +150,20 @@ impl Traffic {
                 News::Counted(half) => self.count(&half),
                 News::Lost(bytes) => {
                     self.records[(report.address / 2) as usize].datagrams.lose(bytes);
-                    self.reports.push_back(report);
+                    self.other.push(report);
                 }
-                _ => self.reports.push_back(report),
+                News::Complete | News::Failed(_) | News::Delivered(_) | News::Sent(_)
+                    if self.closed_loop[usize::from(self.workload_of(&report))] =>
+                {
+                    self.answered.push(report);
+                }
+                _ => self.other.push(report),
             }
         }
+    }
+
+    fn workload_of(&self, report: &Report) -> u16 {
+        self.records[(report.address / 2) as usize].spec.workload
     }
 
     /// Adds what an end has counted to the record of its flow.
@@ -161,17 +188,18 @@ impl Traffic {
     pub(crate) fn act(&mut self, end: Time) {
         while let Some(now) = self.next_time().filter(|time| *time < end && self.over.is_none()) {
             self.step(now);
+            // Who reads the records knows of an end before its time comes; the network does not.
+            self.ended.retain(|(at, _)| *at > now);
+            let ended = self.ended.iter().map(|(_, flows)| flows).sum::<u64>();
+            self.contention.set(self.active + ended, now);
             self.check_over(now);
         }
     }
 
     fn step(&mut self, now: Time) {
-        if self.reports.front().is_some_and(|report| report.at + self.reaction == now) {
-            let Some(report) = self.reports.pop_front() else { return };
-            if self.learnt > 0 {
-                self.learnt -= 1;
-            } else {
-                self.learn(&report);
+        if let Some((report, is_learnt)) = self.answered.take(now).or_else(|| self.other.take(now)) {
+            if !is_learnt {
+                self.learn(&report, now);
             }
             self.react(&report, now);
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
@@ -184,11 +212,13 @@ impl Traffic {
 
     /// The run stands still: applications know all that has happened, though they have not reacted to it yet.
     pub(crate) fn learn_all(&mut self) {
-        for index in self.learnt..self.reports.len() {
-            let report = self.reports[index];
-            self.learn(&report);
+        let reports: Vec<(Time, Report)> =
+            self.answered.take_unlearnt().chain(self.other.take_unlearnt()).collect();
+        for (now, report) in reports {
+            let before = self.active;
+            self.learn(&report, now);
+            self.ended.push((now, before - self.active));
         }
-        self.learnt = self.reports.len();
     }
 
     /// The run has nothing left to show: no open flow, and no workload that could start one.
@@ -250,7 +280,9 @@ impl Traffic {
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
         }
-        (!rows.is_empty() || !hosts.is_empty()).then_some(Handout { rows, hosts })
+        let contention = std::mem::take(&mut self.contention.changes);
+        let is_empty = rows.is_empty() && hosts.is_empty() && contention.is_empty();
+        (!is_empty).then_some(Handout { rows, hosts, contention })
     }
 
     fn sends_datagrams(&self, transport: u16) -> bool {
@@ -264,7 +296,7 @@ impl Traffic {
     }
 
     /// What a report says is in the records, and the application knows it.
-    fn learn(&mut self, report: &Report) {
+    fn learn(&mut self, report: &Report, now: Time) {
         let Report { at, address, news } = *report;
         let Some(open) = self.open.get(&(address / 2)) else { return };
         let (current, workload) =
@@ -283,8 +315,8 @@ impl Traffic {
                 let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
-            News::Delivered(token) => self.workloads[workload].on_delivered(token, at + self.reaction),
-            News::Sent(token) => self.workloads[workload].on_sent(token, at + self.reaction),
+            News::Delivered(token) => self.workloads[workload].on_delivered(token, now),
+            News::Sent(token) => self.workloads[workload].on_sent(token, now),
             News::Quiet | News::Counted(_) | News::Lost(_) | News::DatagramsOver(_) => {}
         }
     }

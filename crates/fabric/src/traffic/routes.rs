@@ -26,6 +26,12 @@ impl Traffic {
         path
     }
 
+    /// The ports that the data of a flow cross; `None` where switches look up the next hop.
+    pub(crate) fn path_of(&self, flow: u32) -> Option<Vec<PortId>> {
+        let spec = &self.records[flow as usize].spec;
+        self.rows.are_used().then(|| self.path([spec.source, spec.destination], flow))
+    }
+
     /// Routes have changed: every open flow takes its path anew. The ends with another path: host, address, row.
     pub(crate) fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) -> Vec<(NodeId, u32, u32)> {
         self.routes = Arc::clone(routes);

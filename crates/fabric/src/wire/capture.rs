@@ -64,6 +64,8 @@ pub enum FrameContent {
         priority: Priority,
         /// The number of its VLAN, where packets have one.
         vlan: Option<u16>,
+        /// ECN field.
+        ecn: Ecn,
         /// Application bytes.
         len: u32,
     },
@@ -200,7 +202,7 @@ impl Captured {
                     sampled_destination: source,
                 }
             }
-            Content::Datagram { to, len } => {
+            Content::Datagram { to, len, ecn } => {
                 let (source, destination) = ends(to);
                 FrameContent::Datagram {
                     source,
@@ -208,6 +210,7 @@ impl Captured {
                     flow: to / 2,
                     priority,
                     vlan,
+                    ecn,
                     len: u32::from(len),
                 }
             }

@@ -14,12 +14,14 @@ pub enum DropReason {
     HeadroomExceeded,
     /// A packet that is not ECN-capable met a queue above its marking threshold.
     NotEct,
+    /// A lossless packet came after XOFF and the headroom that all (port, priority) of the switch share was used up.
+    HeadroomPool,
 }
 
 impl DropReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 3] =
-        [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct];
+    pub const ALL: [DropReason; 4] =
+        [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct, DropReason::HeadroomPool];
 }
 
 /// Why a frame was lost although no buffer was full.

@@ -96,11 +96,14 @@ impl NodePorts<'_> {
         account.bytes = left;
     }
 
-    /// Asks the port that sent by `slot` to pause; true if it has not been asked yet.
+    /// Asks the port that sent by `slot` to pause, if this one sends pause frames; true if it has not been asked yet.
     #[cold]
     pub(crate) fn send_pause(&mut self, slot: InSlot, near: &mut Near) -> bool {
         let quanta = near.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let (ingress, class) = slot.port_and_class(&near.hot);
+        if !near.plan.sends_pauses(ingress.reverse().id()) {
+            return false;
+        }
         let is_new = !std::mem::replace(&mut self.account_mut(slot).pause_sent, true);
         if is_new {
             self.note_request(ingress, class, near);
@@ -139,7 +142,7 @@ impl NodePorts<'_> {
         }
     }
 
-    fn send_pause_frame(&mut self, port: OwnPort, class: u8, quanta: u16, near: &mut Near) {
+    pub(super) fn send_pause_frame(&mut self, port: OwnPort, class: u8, quanta: u16, near: &mut Near) {
         if self.port(port).is_down() {
             return;
         }

@@ -21,6 +21,7 @@ pub(crate) mod sent;
 mod service;
 pub(crate) mod slot;
 mod special;
+mod storm;
 mod turn;
 pub(crate) mod watched;
 
@@ -41,9 +42,11 @@ use crate::frame::{Content, Fifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::near::Near;
 use crate::plan::Plan;
+use crate::settings::PauseStorm;
 use pauseframe_engine::memory::arena;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The ports of a cell. Arenas have the numbers of the whole network; a cell touches those of its nodes alone, and what is off has none.
 #[derive(Debug)]
@@ -52,7 +55,7 @@ pub(crate) struct Ports {
     pub(crate) ports: IndexVec<PortId, Port>,
     pub(crate) slots: IndexVec<SlotId, Slot>,
     pub(crate) counters: AllCounters,
-    /// What each slot was asked, where any class is lossless.
+    /// What each slot was asked, where any class can be paused.
     pub(crate) pauses: IndexVec<SlotId, PauseState>,
     pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
     /// Pause frames that wait for the frame in service, there too.
@@ -65,6 +68,8 @@ pub(crate) struct Ports {
     /// With ETS.
     turns: IndexVec<PortId, Turns>,
     pub(crate) watchdogs: Watchdogs,
+    /// Ports that send pause frames unasked; those of the whole network.
+    pub(crate) storms: Arc<[PauseStorm]>,
     /// How unsteady the links of hosts are, where any is.
     unsteady: Jitter,
     pub(crate) capture: Capture,
@@ -78,9 +83,10 @@ impl Ports {
     /// `accounted`: switches account by ingress.
     pub(crate) fn of(plan: &Plan, accounted: bool) -> Ports {
         let (slots, ports) = (plan.slots(), plan.topology.port_count());
-        let [paused_slots, paused_ports] = if plan.lossless == 0 { [0, 0] } else { [slots, ports] };
+        let unsteady = Jitter::of(plan);
+        let [paused_slots, paused_ports] = if plan.can_pause() { [slots, ports] } else { [0, 0] };
         Ports {
-            ports: idle_ports(plan),
+            ports: idle_ports(plan, &unsteady),
             slots: idle_slots(plan),
             counters: AllCounters::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
@@ -91,7 +97,8 @@ impl Ports {
             ets: Ets::of(&plan.settings, &plan.priorities),
             turns: Turns::of(&plan.settings, ports),
             watchdogs: Watchdogs::default(),
-            unsteady: Jitter::of(plan),
+            storms: Arc::default(),
+            unsteady,
             capture: Capture::default(),
             errors: Errors::default(),
             border: Border::default(),
@@ -318,10 +325,11 @@ impl NodePorts<'_> {
     }
 }
 
-fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
+fn idle_ports(plan: &Plan, unsteady: &Jitter) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
     let port = |port| {
         let channel = topology.channel(port);
+        let (from, to) = (plan.owner(topology.owner(port)), plan.owner(topology.peer(port)));
         Port {
             busy_until: Time::ZERO,
             delay: channel.delay,
@@ -329,14 +337,14 @@ fn idle_ports(plan: &Plan) -> IndexVec<PortId, Port> {
             in_flight: Fifo::EMPTY,
             tx_packets: 0,
             tx_bytes: 0,
-            from: plan.owner(topology.owner(port)),
-            to: plan.owner(topology.peer(port)),
+            from,
+            to,
             ready: 0,
             paused: 0,
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            special: false,
+            special: unsteady.is_between(from, to, plan),
             beyond: HERE,
         }
     };

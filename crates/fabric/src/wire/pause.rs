@@ -58,7 +58,8 @@ impl<'n> NodePorts<'n> {
 
     fn apply_pause(&mut self, port: OwnPort, pause: PendingPause, near: &mut Near) {
         let in_use = near.plan.priorities.len() as u8;
-        for class in (0..in_use).filter(|class| pause.classes & 1 << class != 0) {
+        let classes = pause.classes & near.plan.obeyed(port.id());
+        for class in (0..in_use).filter(|class| classes & 1 << class != 0) {
             if pause.quanta == 0 {
                 let slot = port.slot(class, &near.hot);
                 self.pause(slot).resumes_received += u64::from(class & near.hot.account_mask == class);
@@ -95,7 +96,7 @@ impl<'n> NodePorts<'n> {
     pub(crate) fn end_pause(&mut self, port: OwnPort, class: u8, near: &mut Near) {
         let (slot, now) = (port.slot(class, &near.hot), near.now());
         let bit = 1 << class;
-        if self.port(port).paused & bit != 0 && !self.is_in_storm(slot) {
+        if self.port(port).paused & bit != 0 && !self.is_taken_out(slot) {
             self.port_mut(port).paused &= !bit;
             near.notes.note_resume(slot.id(), now);
             let state = self.pause(slot);
@@ -155,9 +156,9 @@ impl<'n> NodePorts<'n> {
         self.watchdog(slot).is_some_and(|(settings, watched)| watched.see_pause(slot.id(), settings, near))
     }
 
-    /// Whether the queue is in a storm, so that the end of a pause changes nothing.
-    pub(super) fn is_in_storm(&mut self, slot: OwnSlot) -> bool {
-        self.watchdog(slot).is_some_and(|(_, watched)| watched.in_storm)
+    /// Whether the watchdog has taken the queue out of flow control, so that the end of a pause changes nothing.
+    pub(super) fn is_taken_out(&mut self, slot: OwnSlot) -> bool {
+        self.watchdog(slot).is_some_and(|(settings, watched)| watched.is_taken_out(settings))
     }
 
     /// Whether packets for the queue are dropped.

@@ -105,7 +105,7 @@ impl Port {
     #[inline(always)]
     pub(super) fn follow(&mut self, port: PortId, index: PacketId, arrival: Time, near: &mut Near) {
         if self.in_flight.push_and_tell(&mut near.packets, index, |last| last.at = arrival) {
-            near.schedule(arrival, Event::Arrive(port));
+            near.schedule_arrival(arrival, port);
         }
     }
 
@@ -138,7 +138,7 @@ impl Port {
         let &Packet { next, at, .. } = &near.packets[index];
         self.in_flight.advance(next);
         if next != PacketId::NONE {
-            near.schedule(at, Event::Arrive(port));
+            near.schedule_arrival(at, port);
         }
         index
     }

@@ -8,7 +8,7 @@ use crate::frame::PacketId;
 use crate::near::Near;
 
 impl Ports {
-    /// Somebody looks at what goes on some wire, or it is bad or unsteady.
+    /// Somebody looks at what goes on some wire, or it is bad.
     pub(crate) fn tap(&mut self, near: &mut Near) {
         near.hot.tapped = true;
         self.ports.iter_mut().for_each(|port| port.special = true);
@@ -21,7 +21,7 @@ impl NodePorts<'_> {
     #[inline(never)]
     pub(super) fn put_on_special_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
         let tapped = near.hot.tapped;
-        let delay = if tapped { self.unsteady_delay(port, index, near) } else { self.port(port).delay };
+        let delay = self.unsteady_delay(port, index, near);
         if self.leaves_cell(port) {
             self.port_mut(port).serve_beyond(port.id(), index, delay, near);
         } else {

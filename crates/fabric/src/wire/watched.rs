@@ -44,7 +44,19 @@ impl Watchdogs {
     }
 }
 
+impl Watchdog {
+    /// The first poll at or after `time`.
+    fn next_poll(&self, time: Time) -> Time {
+        if self.poll.0 == 0 { time } else { Time(time.0.next_multiple_of(self.poll.0)) }
+    }
+}
+
 impl Watched {
+    /// In a storm in which more is done than to count it.
+    pub(super) fn is_taken_out(&self, settings: Watchdog) -> bool {
+        self.in_storm && settings.action != WatchdogAction::Alert
+    }
+
     /// The detection or the restoration time may be over, of a slot that has been paused since then (if it is) and in which
     /// packets wait or not: what is to be done.
     pub(crate) fn look(
@@ -74,7 +86,7 @@ impl Watched {
             }
         };
         self.armed = true;
-        near.schedule(look_again, Event::Watchdog(slot));
+        near.schedule(settings.next_poll(look_again), Event::Watchdog(slot));
         verdict
     }
 
@@ -90,8 +102,8 @@ impl Watched {
         self.last_pause = now;
         if !self.armed {
             self.armed = true;
-            near.schedule(now + settings.detection, Event::Watchdog(slot));
+            near.schedule(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
         }
-        self.in_storm
+        self.is_taken_out(settings)
     }
 }

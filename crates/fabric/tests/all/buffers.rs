@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, Metric, NotEct, SamplePlan, Settings,
-    Step, Threshold, Transport,
+    BufferPolicy, ByPort, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, Metric, NotEct, SamplePlan,
+    Settings, Step, Threshold, Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -32,7 +32,7 @@ fn a_fixed_limit_drops_the_packet_that_would_exceed_it() {
     for (limit, kept) in [(5 * FRAME, 5), (5 * FRAME - 1, 4), (6 * FRAME - 1, 5), (0, 0), (19 * FRAME, 19)] {
         let settings = Settings { buffer: BufferPolicy::PerPort(Bytes(limit)), ..settings(config()) };
         let (mut network, ending) = run_until(&topology, &settings, &flows, SOON);
-        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0], "{limit} bytes");
+        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0], "{limit} bytes");
         let records = network.flow_records(ending.now);
         let finished: Vec<bool> =
             records.iter().map(|record| record.status == FlowStatus::Finished).collect();
@@ -60,7 +60,7 @@ fn a_limit_in_packets_counts_them_however_short() {
             ..settings(config())
         };
         let (network, ending) = run_until(&topology, &settings, &flows, SOON);
-        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0], "{limit} packets of {size} bytes");
+        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0], "{limit} packets of {size} bytes");
     }
 }
 
@@ -114,7 +114,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     let settings = Settings { buffer, ..settings(config()) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
     assert_eq!(report(&network, &ending, port(&topology, "switch", "host0")).backlog_max, 10 * FRAME);
-    assert_eq!(drops(&network, &ending), [29, 0, 0]);
+    assert_eq!(drops(&network, &ending), [29, 0, 0, 0]);
 
     // Lossless: what the pool cannot take goes to the headroom, and nothing is lost.
     let transport = Transport { config: Arc::new(config()), priority: priority(LOSSLESS), datagrams: None };
@@ -124,7 +124,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     let settings = Settings { buffer, transports, pfc: Some(pfc()), ..settings };
     let flows: Vec<_> = lossless_flows.iter().map(|flow| FlowSpec { size: 100 * MSS, ..*flow }).collect();
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 3]);
+    assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
 
@@ -167,7 +167,7 @@ fn ecn_settings(marker: Marker, ecn: EcnMode) -> Settings {
 }
 
 /// Which of the packets of a burst of `count` were marked, and how many were dropped.
-fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 3]) {
+fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 4]) {
     let (topology, flows) = burst(count, 0);
     let (mut network, ending) = run_until(&topology, &ecn_settings(marker, ecn), &flows, SOON);
     let marks = (0..).zip(network.flow_records(ending.now)).filter(|(_, r)| r.ce_packets > 0).map(|(i, _)| i);
@@ -180,44 +180,52 @@ fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 3]) {
 #[test]
 fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
     let at = |k: u64| {
-        Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Enqueue, not_ect: NotEct::Queue })
+        Marker::Step(Step {
+            k: ByPort::All(Threshold::Bytes(Bytes(k))),
+            at: MarkAt::Enqueue,
+            not_ect: NotEct::Queue,
+        })
     };
     for ecn in [EcnMode::Dctcp, EcnMode::Classic] {
         // Packet 0 meets an idle port, packet i finds i - 1 waiting: more than three from packet 5 on.
-        assert_eq!(marked(at(3 * FRAME), ecn, 10), ((5..10).collect(), [0; 3]));
-        assert_eq!(marked(at(3 * FRAME - 1), ecn, 10), ((4..10).collect(), [0; 3]));
-        assert_eq!(marked(at(0), ecn, 10), ((2..10).collect(), [0; 3]));
-        assert_eq!(marked(at(9 * FRAME), ecn, 10), (vec![], [0; 3]));
+        assert_eq!(marked(at(3 * FRAME), ecn, 10), ((5..10).collect(), [0; 4]));
+        assert_eq!(marked(at(3 * FRAME - 1), ecn, 10), ((4..10).collect(), [0; 4]));
+        assert_eq!(marked(at(0), ecn, 10), ((2..10).collect(), [0; 4]));
+        assert_eq!(marked(at(9 * FRAME), ecn, 10), (vec![], [0; 4]));
     }
-    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 3]), "only what is ECN-capable");
+    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 4]), "only what is ECN-capable");
 }
 
 #[test]
 fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
     let at = |k: u64| {
-        Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Dequeue, not_ect: NotEct::Queue })
+        Marker::Step(Step {
+            k: ByPort::All(Threshold::Bytes(Bytes(k))),
+            at: MarkAt::Dequeue,
+            not_ect: NotEct::Queue,
+        })
     };
     // Packet i leaves when those from i on are there: 10 - i of them.
-    assert_eq!(marked(at(3 * FRAME), EcnMode::Dctcp, 10), ((1..7).collect(), [0; 3]));
-    assert_eq!(marked(at(3 * FRAME - 1), EcnMode::Dctcp, 10), ((1..8).collect(), [0; 3]));
-    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 3]));
+    assert_eq!(marked(at(3 * FRAME), EcnMode::Dctcp, 10), ((1..7).collect(), [0; 4]));
+    assert_eq!(marked(at(3 * FRAME - 1), EcnMode::Dctcp, 10), ((1..8).collect(), [0; 4]));
+    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 4]));
 }
 
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
     let marker = Marker::Step(Step {
-        k: Threshold::Bytes(Bytes(3 * FRAME)),
+        k: ByPort::All(Threshold::Bytes(Bytes(3 * FRAME))),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Drop,
     });
     // The queue stays at four packets: 0 on the wire, 1 to 4 waiting.
-    assert_eq!(marked(marker, EcnMode::Off, 10), (vec![], [0, 0, 5]));
-    assert_eq!(marked(marker, EcnMode::Dctcp, 10), ((5..10).collect(), [0; 3]));
+    assert_eq!(marked(marker.clone(), EcnMode::Off, 10), (vec![], [0, 0, 5, 0]));
+    assert_eq!(marked(marker.clone(), EcnMode::Dctcp, 10), ((5..10).collect(), [0; 4]));
     // A lossless class keeps them: losing them would be no better than not marking them.
     let (topology, flows) = burst(10, 0);
     let settings = Settings { marker, ..lossless(config(), 100_000) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
-    assert_eq!(drops(&network, &ending), [0; 3]);
+    assert_eq!(drops(&network, &ending), [0; 4]);
 }
 
 /// A packet that is dropped because the buffer is full has not been marked.
@@ -230,5 +238,5 @@ fn a_packet_that_is_dropped_is_not_counted_as_marked() {
     };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
     let egress = report(&network, &ending, port(&topology, "switch", "host0"));
-    assert_eq!((egress.drops, egress.ecn_marks), ([4, 0, 0], 1));
+    assert_eq!((egress.drops, egress.ecn_marks), ([4, 0, 0, 0], 1));
 }

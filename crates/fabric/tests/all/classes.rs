@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus, MarkAt,
-    Marker, Metric, Network, NotEct, QueueDiscipline, Red, SamplePlan, Scheduler, Settings, Step, Threshold,
-    Transport,
+    BufferPolicy, ByPort, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus,
+    MarkAt, Marker, Metric, Network, NotEct, QueueDiscipline, Red, SamplePlan, Scheduler, Settings, Spacing,
+    Step, Threshold, Transport,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -151,7 +151,7 @@ fn a_paused_group_leaves_the_link_to_the_others() {
     let base = with_priorities(lossless(config(), 60_000), &config(), &[LOSSLESS, 1]);
     let settings = Settings { scheduler: ets(&[(&[LOSSLESS], 90), (&[1], 10)]), ..base };
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 3]);
+    assert_eq!(drops(&network, &ending), [0; 4]);
     let records = network.flow_records(ending.now);
     // 1500 packets of 1542 bytes at 10 Gb/s are 1.85 ms; class 3 takes 1 Gb/s and its first buffer full of that.
     assert!(fct(&records[1]) < Span::from_us(2200), "{}", fct(&records[1]));
@@ -172,7 +172,8 @@ fn each_class_has_its_own_dynamic_threshold() {
         // Datagrams that no loss slows down, twice the link in each class, keep both queues at their limits.
         let mut base = with_priorities(settings(config()), &config(), &[1, 2]);
         for transport in &mut base.transports {
-            transport.datagrams = Some(DatagramSettings { rate: BitRate(1_000_000_000), payload: 1460 });
+            transport.datagrams =
+                Some(DatagramSettings { rate: BitRate(1_000_000_000), payload: 1460, ecn: false });
         }
         let scheduler = ets(&[(&[1], 50), (&[2], 50)]);
         let mut network = build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
@@ -265,14 +266,14 @@ fn an_ideal_output_queue_holds_what_all_inputs_own() {
     let (topology, flows) = many_to_one(1, 5, 400);
     let settings = Settings { buffer, pfc: Some(pfc), ..lossless(config(), 0) };
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 3]);
+    assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|f| f.status == FlowStatus::Finished));
     let sink = report(&network, &ending, port(&topology, "switch", "host0"));
     assert!(sink.backlog_max > 5 * 79_000 && sink.backlog_max <= 5 * 100_000, "{}", sink.backlog_max);
 }
 
 /// A burst of `count` packets at once, each from its own host and of its own flow: which of them arrive with CE.
-fn marked(settings: &Settings, count: u32) -> (Vec<u32>, [u64; 3]) {
+fn marked(settings: &Settings, count: u32) -> (Vec<u32>, [u64; 4]) {
     let (topology, flows) = many_to_one(1, count, 1);
     let (mut network, ending) = run_until(&topology, settings, &flows, Time(1000 * US));
     let records = network.flow_records(ending.now);
@@ -287,50 +288,56 @@ fn ecn(ecn: EcnMode) -> Config {
 #[test]
 fn a_threshold_in_packets_counts_packets() {
     for (at, not_ect) in [(MarkAt::Enqueue, NotEct::Drop), (MarkAt::Dequeue, NotEct::Queue)] {
-        let marker = Marker::Step(Step { k: Threshold::Packets(3), at, not_ect });
+        let marker = Marker::Step(Step { k: ByPort::All(Threshold::Packets(3)), at, not_ect });
         let base = settings(ecn(EcnMode::Dctcp));
         let settings = Settings { marker, ..base };
         let (marks, dropped) = marked(&settings, 10);
         // As with 3 full frames in bytes: at enqueue from packet 5 on, at dequeue while more than 3 are left.
         let expected: Vec<u32> = if at == MarkAt::Dequeue { (1..7).collect() } else { (5..10).collect() };
-        assert_eq!((marks, dropped), (expected, [0; 3]), "{at:?}");
+        assert_eq!((marks, dropped), (expected, [0; 4]), "{at:?}");
     }
-    let marker = Marker::Step(Step { k: Threshold::Packets(3), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
+    let marker = Marker::Step(Step {
+        k: ByPort::All(Threshold::Packets(3)),
+        at: MarkAt::Enqueue,
+        not_ect: NotEct::Drop,
+    });
     let settings = Settings { marker, ..settings(config()) };
-    assert_eq!(marked(&settings, 10), (vec![], [0, 0, 5]));
+    assert_eq!(marked(&settings, 10), (vec![], [0, 0, 5, 0]));
 }
 
 /// With `w_q` = 1 the average is the backlog, and with `p_max` = 1 and a maximum just above the minimum RED is a step.
 #[test]
 fn red_without_memory_is_a_step() {
     let red = Red {
-        min: Bytes(3 * FRAME),
-        max: Bytes(3 * FRAME + 1),
+        min: ByPort::All(Bytes(3 * FRAME)),
+        max: ByPort::All(Bytes(3 * FRAME + 1)),
         w_q: 1.0,
         p_max: 1.0,
         gentle: false,
         average_packet: Bytes(1000),
+        at: MarkAt::Enqueue,
+        spacing: Spacing::Uniform,
         not_ect: NotEct::Drop,
     };
     // Packet i finds i - 1 waiting. At the minimum itself the probability is 0.
-    let all = Settings { marker: Marker::Red(red), ..settings(ecn(EcnMode::Dctcp)) };
-    assert_eq!(marked(&all, 10), ((5..10).collect(), [0; 3]));
-    let not_ect = Settings { marker: Marker::Red(red), ..settings(config()) };
-    assert_eq!(marked(&not_ect, 10), (vec![], [0, 0, 5]));
-    let queued = Red { not_ect: NotEct::Queue, ..red };
+    let all = Settings { marker: Marker::Red(red.clone()), ..settings(ecn(EcnMode::Dctcp)) };
+    assert_eq!(marked(&all, 10), ((5..10).collect(), [0; 4]));
+    let not_ect = Settings { marker: Marker::Red(red.clone()), ..settings(config()) };
+    assert_eq!(marked(&not_ect, 10), (vec![], [0, 0, 5, 0]));
+    let queued = Red { not_ect: NotEct::Queue, ..red.clone() };
     let not_ect = Settings { marker: Marker::Red(queued), ..settings(config()) };
-    assert_eq!(marked(&not_ect, 10), (vec![], [0; 3]));
+    assert_eq!(marked(&not_ect, 10), (vec![], [0; 4]));
     // A real weight: a short burst moves the average too little.
     let slow = Red { w_q: 0.002, ..red };
     let settings = Settings { marker: Marker::Red(slow), ..settings(ecn(EcnMode::Dctcp)) };
-    assert_eq!(marked(&settings, 10), (vec![], [0; 3]));
+    assert_eq!(marked(&settings, 10), (vec![], [0; 4]));
 }
 
 /// judd §7.1: DCTCP and TCP in queues of their own. Only the class that has a marker marks or drops.
 #[test]
 fn a_marker_is_its_classes_own() {
     let k = Threshold::Bytes(Bytes(3 * TAGGED));
-    let marker = Marker::Step(Step { k, at: MarkAt::Enqueue, not_ect: NotEct::Drop });
+    let marker = Marker::Step(Step { k: ByPort::All(k), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
     let classes = vec![ClassSettings { marker: Some(marker), ..class(&[1]) }];
     let both = with_priorities(settings(config()), &config(), &[0, 1]);
     let (topology, flows) = many_to_one(2, 12, 1);
@@ -340,7 +347,7 @@ fn a_marker_is_its_classes_own() {
     let dropped: Vec<_> = reports.iter().filter(|r| r.port == sink).map(|r| r.drops).collect();
     // A packet without a tag is the first to be in, so all twelve of class 1 meet a busy port: four wait, the fifth finds
     // more than three.
-    assert_eq!(dropped, [[0; 3], [0, 0, 8]]);
+    assert_eq!(dropped, [[0; 4], [0, 0, 8, 0]]);
 }
 
 fn pfabric(buffer: u64) -> Settings {
@@ -359,7 +366,7 @@ fn a_short_flow_passes_the_queue() {
     flows[4] = FlowSpec { size: 4 * MSS, start: Time(200 * US), ..flows[4] };
     let short = |settings: &Settings| {
         let (mut network, ending) = run(&topology, settings, &flows);
-        assert_eq!(drops(&network, &ending), [0; 3]);
+        assert_eq!(drops(&network, &ending), [0; 4]);
         let record = network.flow_records(ending.now)[4];
         (fct(&record), record.ideal)
     };

@@ -2,9 +2,9 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, Metric, Network, NotEct, Overhead, PfcSettings,
-    PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step, Threshold, Transport,
-    Workload,
+    BufferPolicy, ByPort, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead,
+    PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step,
+    Threshold, Transport, Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -28,6 +28,10 @@ pub(crate) const LOSSLESS: u8 = 3;
 pub(crate) struct FlowList(pub(crate) VecDeque<FlowSpec>);
 
 impl Workload for FlowList {
+    fn is_open_loop(&self) -> bool {
+        true
+    }
+
     fn next_start(&self) -> Option<Time> {
         self.0.front().map(|flow| flow.start)
     }
@@ -77,22 +81,33 @@ pub(crate) fn dctcp(initial_window: u64) -> Config {
 }
 
 pub(crate) fn step(k: u64) -> Marker {
-    Marker::Step(Step { k: Threshold::Bytes(Bytes(k)), at: MarkAt::Enqueue, not_ect: NotEct::Queue })
+    Marker::Step(Step {
+        k: ByPort::All(Threshold::Bytes(Bytes(k))),
+        at: MarkAt::Enqueue,
+        not_ect: NotEct::Queue,
+    })
 }
 
-/// Lossy Ethernet with buffers that do not fill, no stack, no latency.
+/// The same with what scenarios have unless they ask for ideal clocks.
+pub(crate) fn real_clocks(settings: Settings) -> Settings {
+    Settings { random_ties: true, wire_jitter: Jitter::Auto, tx_jitter: Jitter::Auto, ..settings }
+}
+
+/// Lossy Ethernet with buffers that do not fill, no stack, no latency, ideal clocks.
 pub(crate) fn settings(config: Config) -> Settings {
     Settings {
         seed: 1,
         overhead: Overhead::ETHERNET,
         mtu: 1500,
         tx_delay: Span::ZERO,
-        tx_jitter: Span::ZERO,
-        wire_jitter: Span::ZERO,
+        tx_jitter: Jitter::NONE,
+        wire_jitter: Jitter::NONE,
+        random_ties: false,
         wire_burst: 0,
         wire_jitters: Vec::new(),
         ticks_apart: false,
         rx_delay: Span::ZERO,
+        reaction: Span::ZERO,
         nic_buffer: u64::MAX,
         nic_fifo: false,
         switch_latency: Span::ZERO,
@@ -123,6 +138,8 @@ pub(crate) fn pfc() -> PfcSettings {
         headroom: None,
         reaction: Span::ZERO,
         quanta: u16::MAX,
+        headroom_pool: None,
+        rules: Vec::new(),
     }
 }
 
@@ -230,11 +247,11 @@ pub(crate) fn report(network: &Network, ending: &Ending, port: PortId) -> PortRe
 }
 
 /// Drops of all ports, by reason.
-pub(crate) fn drops(network: &Network, ending: &Ending) -> [u64; 3] {
+pub(crate) fn drops(network: &Network, ending: &Ending) -> [u64; 4] {
     let reports = network.port_reports(ending.now);
     reports
         .iter()
-        .fold([0; 3], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
+        .fold([0; 4], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
 }
 
 /// Goodput of each flow in Gb/s, in intervals of `every` up to `until`: `[interval][flow]`.

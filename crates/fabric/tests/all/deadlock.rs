@@ -80,7 +80,7 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
         let ending = proceed(&mut network, Time(80_000 * US));
         assert_eq!(network.packet_hops(), hops, "something has moved");
         assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Running));
-        assert_eq!(drops(&network, &ending), [0; 3]);
+        assert_eq!(drops(&network, &ending), [0; 4]);
     }
 }
 
@@ -170,7 +170,7 @@ fn the_watchdog_breaks_a_deadlock() {
         });
         let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(500), false);
-        network.guard(Watchdog { detection, action, restoration: Span::from_ms(2) });
+        network.guard(Watchdog { detection, action, restoration: Span::from_ms(2), poll: Span::ZERO });
         let ending = proceed(&mut network, Time(2_000_000 * US));
         let records = network.flow_records(ending.now).to_vec();
         assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
@@ -199,7 +199,7 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let mut network = build(&topology, &per_port(), &flows);
     let (detection, restoration) = (Span::from_ms(5), Span::from_ms(5));
-    network.guard(Watchdog { detection, action: WatchdogAction::Drop, restoration });
+    network.guard(Watchdog { detection, action: WatchdogAction::Drop, restoration, poll: Span::ZERO });
     let ending = proceed(&mut network, Time::MAX);
     let (mut bare, bare_ending) = run(&topology, &per_port(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
@@ -227,7 +227,7 @@ fn a_storm_lasts_as_long_as_pauses_come() {
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut network = build(&topology, &settings, &flows);
         let (detection, restoration) = (Span::from_ms(1), Span::from_ms(1));
-        network.guard(Watchdog { detection, action, restoration });
+        network.guard(Watchdog { detection, action, restoration, poll: Span::ZERO });
         let ending = proceed(&mut network, Time(30_000 * US));
         let egress = report(&network, &ending, port(&topology, "s", "b"));
         assert_eq!(egress.watchdog_storms, 1, "{action:?}");

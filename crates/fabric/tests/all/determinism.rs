@@ -4,8 +4,8 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::Ending;
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, Plan, PortReport,
-    SamplePlan, Settings, Step, Threshold,
+    BufferPolicy, ByPort, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, Plan,
+    PortReport, SamplePlan, Settings, Step, Threshold,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
 use pauseframe_topology::{Channel, Topology};
@@ -176,8 +176,11 @@ fn incasts() -> Vec<Pinned> {
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
     let small = Settings { buffer: BufferPolicy::PerPort(Bytes(40_000)), ..settings(newreno()) };
     let handshake = settings(Config { handshake: true, ..newreno() }).transports;
-    let dequeue =
-        Marker::Step(Step { k: Threshold::Bytes(Bytes(22_500)), at: MarkAt::Dequeue, not_ect: NotEct::Drop });
+    let dequeue = Marker::Step(Step {
+        k: ByPort::All(Threshold::Bytes(Bytes(22_500))),
+        at: MarkAt::Dequeue,
+        not_ect: NotEct::Drop,
+    });
     let slow = PfcSettings { reaction: Span::from_ns(600), quanta: 500, ..pfc() };
     let stack =
         Settings { tx_delay: Span::from_us(9), rx_delay: Span::from_us(24), nic_buffer: 500_000, ..bolt() };

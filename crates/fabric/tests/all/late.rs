@@ -7,8 +7,8 @@ use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFrame, DatagramSettings, Failed, Failure, FlowRecord, FlowSpec, FlowStatus,
-    FrameContent, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport,
-    VlanChoice, VlanRoutes, Workload,
+    FrameContent, Jitter, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings,
+    Transport, VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_topology::generate::leaf_spine;
 use pauseframe_topology::routing::verify::Tables;
@@ -170,7 +170,7 @@ impl Workload for Exchanges {
 
 fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     let scenario = draw(seed);
-    let mut settings = Settings { wire_jitter: Span::ZERO, nic_buffer: 6_000, ..scenario.settings };
+    let mut settings = Settings { wire_jitter: Jitter::NONE, nic_buffer: 6_000, ..scenario.settings };
     let rto = Span(1 + rng.below(20 * US));
     for transport in &mut settings.transports {
         transport.config = Arc::new(Config {
@@ -198,7 +198,7 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
     let hosts: Vec<_> = topology.hosts().collect();
     let one = |rng: &mut Rng| hosts[rng.below(hosts.len() as u64) as usize];
     if rng.below(3) == 0 {
-        let datagrams = Some(DatagramSettings { rate: BitRate::gbps(5), payload: 700 });
+        let datagrams = Some(DatagramSettings { rate: BitRate::gbps(5), payload: 700, ecn: false });
         let transport = settings.transports[0].clone();
         settings.transports.push(Transport { datagrams, ..transport });
     }

@@ -6,7 +6,7 @@ use crate::common::{
 use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
-use pauseframe_transport::{CachePolicy, Config, Failure};
+use pauseframe_transport::{CachePolicy, Config, DelayedAckConfig, Failure};
 use pauseframe_units::{Span, Time};
 
 /// A microsecond, ps.
@@ -153,6 +153,24 @@ fn fin_costs_four_packets_and_no_time() {
     let (without, with) = (ends(false), ends(true));
     assert_eq!(without.0, with.0);
     assert_eq!((with.1 - without.1, with.2 - without.2), (2, 2));
+}
+
+/// A flow that is over gives back both of its ends as soon as its last ACK is in, however long ACKs may be delayed.
+#[test]
+fn finished_flows_keep_no_ends() {
+    let topology = star_10g();
+    for (fin, handshake) in [(false, false), (false, true), (true, true)] {
+        let delayed_ack = DelayedAckConfig { segments: 2, timeout: Span::from_secs(1) };
+        let settings = settings(Config { fin, handshake, delayed_ack, ..config() });
+        let short =
+            |i: u64| FlowSpec { start: Time(i * 50 * US), ..flow(&topology, "host0", "host1", 1_000) };
+        let (mut network, ending) = run(&topology, &settings, &(0..500).map(short).collect::<Vec<_>>());
+        let records = network.flow_records(ending.now);
+        assert!(
+            records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0)
+        );
+        assert_eq!(network.most_connection_ends(), 2, "fin {fin}, handshake {handshake}");
+    }
 }
 
 /// The second connection starts from half of the window of the first, as cee's kernel does.

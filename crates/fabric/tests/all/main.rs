@@ -6,6 +6,7 @@
 mod arrows;
 mod buffers;
 mod classes;
+mod clocks;
 mod closed_forms;
 mod common;
 mod deadlock;
@@ -19,6 +20,7 @@ mod lossless;
 mod messages;
 mod nic;
 mod observation;
+mod pause_storm;
 mod pause_tree;
 mod pfc;
 mod properties;

@@ -4,8 +4,9 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, MarkAt, Marker, Network, NotEct, Overhead,
-    PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings, Step, Threshold, Transport,
+    BufferPolicy, ByPort, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt,
+    Marker, Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings,
+    Spacing, Step, Threshold, Transport,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
@@ -23,8 +24,8 @@ pub(crate) struct Scenario {
     pub(crate) flows: Vec<FlowSpec>,
 }
 
-fn one_of<T: Copy>(rng: &mut Rng, among: &[T]) -> T {
-    among[rng.below(among.len() as u64) as usize]
+fn one_of<T: Clone>(rng: &mut Rng, among: &[T]) -> T {
+    among[rng.below(among.len() as u64) as usize].clone()
 }
 
 fn coin(rng: &mut Rng) -> bool {
@@ -109,7 +110,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         },
     };
     let marker = Marker::Step(Step {
-        k: Threshold::Bytes(Bytes(5_000 + rng.below(40_000))),
+        k: ByPort::All(Threshold::Bytes(Bytes(5_000 + rng.below(40_000)))),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
         not_ect: NotEct::Queue,
     });
@@ -119,17 +120,22 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         overhead: if coin(rng) { Overhead::ETHERNET } else { Overhead::NONE },
         mtu: 1500,
         tx_delay: stack(rng),
-        tx_jitter: stack(rng),
-        // Not drawn: the draws of the other settings stay what they were.
-        wire_jitter: if lossless || !seed.is_multiple_of(3) {
-            Span::ZERO
-        } else {
-            Span(1 + seed % 20_000_000)
+        tx_jitter: {
+            let drawn = Jitter::Always(stack(rng));
+            if seed.is_multiple_of(4) { Jitter::Auto } else { drawn }
         },
+        // Not drawn: the draws of the other settings stay what they were.
+        wire_jitter: match seed % 3 {
+            0 => Jitter::Always(Span(1 + seed % 5_000_000)),
+            1 => Jitter::Auto,
+            _ => Jitter::NONE,
+        },
+        random_ties: !seed.is_multiple_of(5),
         wire_jitters: vec![],
         wire_burst: 0,
         ticks_apart: seed.is_multiple_of(2),
         rx_delay: stack(rng),
+        reaction: Span::ZERO,
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_fifo: coin(rng),
         switch_latency: Span(rng.below(2) * rng.below(800_000)),
@@ -148,6 +154,9 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             headroom: None,
             reaction: Span(rng.below(2) * rng.below(1_000_000)),
             quanta: one_of(rng, &[1000, u16::MAX]),
+            // Not drawn, as above: a pool that suffices for all.
+            headroom_pool: seed.is_multiple_of(3).then_some(HeadroomPool::OverSubscription(1.0)),
+            rules: Vec::new(),
         }),
         qcn: None,
         receivers: vec![],
@@ -183,16 +192,18 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         settings.egress_pool = Some(Bytes(150_000));
     }
     let red = Red {
-        min: Bytes(1 + rng.below(20_000)),
-        max: Bytes(20_001 + rng.below(40_000)),
+        min: ByPort::All(Bytes(1 + rng.below(20_000))),
+        max: ByPort::All(Bytes(20_001 + rng.below(40_000))),
         w_q: one_of(rng, &[0.002, 0.1, 1.0]),
         p_max: one_of(rng, &[0.02, 1.0]),
         gentle: coin(rng),
         average_packet: Bytes(1000),
+        at: if settings.seed.is_multiple_of(2) { MarkAt::Enqueue } else { MarkAt::Dequeue },
+        spacing: if settings.seed.is_multiple_of(3) { Spacing::Uniform } else { Spacing::Geometric },
         not_ect: NotEct::Queue,
     };
     let packets = Marker::Step(Step {
-        k: Threshold::Packets(rng.below(30) as u32),
+        k: ByPort::All(Threshold::Packets(rng.below(30) as u32)),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
         not_ect: NotEct::Queue,
     });

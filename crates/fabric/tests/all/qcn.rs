@@ -29,7 +29,7 @@ fn lasting() -> QcnSettings {
 
 /// Datagrams at the rate of the hosts' links: sources that only QCN can slow down.
 fn greedy(qcn: Option<QcnSettings>) -> Settings {
-    let datagrams = Some(DatagramSettings { rate: BitRate::gbps(10), payload: 1472 });
+    let datagrams = Some(DatagramSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false });
     let transport = Transport { config: Arc::new(config()), priority: priority(0), datagrams };
     Settings { qcn, transports: vec![transport], ..settings(config()) }
 }

@@ -1,7 +1,7 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
 use crate::common::{MSS, config, fct, flow, link, run, run_until, settings, star_of};
-use pauseframe_fabric::{BufferPolicy, FlowSpec, Settings, WireJitter};
+use pauseframe_fabric::{BufferPolicy, FlowSpec, Jitter, Settings, WireJitter};
 use pauseframe_transport::Config;
 use pauseframe_units::{Bytes, Span, Time};
 
@@ -15,7 +15,7 @@ fn packets_are_late_within_the_bound_and_in_order() {
     let topology = star_of(&[("a", wire), ("b", wire)]);
     for seed in 1..=20 {
         let steady = Settings { seed, ..settings(config()) };
-        let jittery = Settings { wire_jitter: JITTER, ..steady.clone() };
+        let jittery = Settings { wire_jitter: Jitter::Always(JITTER), ..steady.clone() };
         let flows = [flow(&topology, "a", "b", 100 * MSS)];
         let [exact, late] = [&steady, &jittery].map(|settings| {
             let (mut network, ending) = run(&topology, settings, &flows);
@@ -37,7 +37,8 @@ fn each_direction_of_a_host_has_its_own_jitter() {
     let own = |name, to_switch, to_host| WireJitter { host: host(name), to_switch, to_host };
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let time = |wire_jitter, wire_jitters| {
-        let settings = Settings { wire_jitter, wire_jitters, ..settings(config()) };
+        let settings =
+            Settings { wire_jitter: Jitter::Always(wire_jitter), wire_jitters, ..settings(config()) };
         let (mut network, ending) = run(&topology, &settings, &flows);
         fct(&network.flow_records(ending.now)[0])
     };
@@ -84,8 +85,11 @@ fn jitter_ends_phase_effects() {
         .collect();
     let share_of_less = |wire_jitter: Span| {
         let tcp = Config { initial_window: 10 * MSS, ..config() };
-        let settings =
-            Settings { wire_jitter, buffer: BufferPolicy::PerPort(Bytes(150_000)), ..settings(tcp) };
+        let settings = Settings {
+            wire_jitter: Jitter::Always(wire_jitter),
+            buffer: BufferPolicy::PerPort(Bytes(150_000)),
+            ..settings(tcp)
+        };
         let (mut network, ending) = run_until(&topology, &settings, &flows, Time::ZERO + Span::from_ms(1500));
         let records = network.flow_records(ending.now);
         let of = |host: usize| records.iter().skip(host).step_by(2).map(|flow| flow.delivered).sum::<u64>();

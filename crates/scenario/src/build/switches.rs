@@ -19,7 +19,7 @@ pub(super) fn scheduler(spec: &SchedulerSpec) -> Scheduler {
 pub(super) fn class(spec: &ClassSpec) -> ClassSettings {
     ClassSettings {
         priorities: priorities(&spec.priorities),
-        marker: spec.marker,
+        marker: spec.marker.clone(),
         queue: spec.queue,
         alpha: spec.alpha,
         reserved: spec.reserved,

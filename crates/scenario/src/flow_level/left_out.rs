@@ -29,6 +29,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
     let keys = [
         ("failure", !scenario.failure.is_empty()),
         ("corruption", !scenario.corruption.is_empty()),
+        ("pause_storm", !scenario.pause_storm.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),
         ("host.slow_receivers.stop", host.slow_receivers.iter().any(|receiver| receiver.stop.is_some())),

@@ -192,7 +192,7 @@ impl<'a> Workloads<'a> {
         }
         for (flow, part) in self.parts.iter().enumerate() {
             let record = &mut self.records[part.record as usize];
-            record.delivered += outcome.arrivals[flow].size.0 as f64 - outcome.left[flow] / 8.0;
+            record.delivered += outcome.sizes[flow].0 as f64 - outcome.left[flow] / 8.0;
             if record.status == FlowStatus::Running {
                 record.end = outcome.end;
             }

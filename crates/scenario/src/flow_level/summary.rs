@@ -191,7 +191,7 @@ impl Record {
 pub(super) fn utilisation(topology: &Topology, outcome: &Outcome) -> Vec<f64> {
     let mut bits = vec![0.0; topology.port_count()];
     for (flow, path) in outcome.paths.iter().enumerate() {
-        let sent = outcome.arrivals[flow].size.0 as f64 * 8.0 - outcome.left[flow];
+        let sent = outcome.sizes[flow].0 as f64 * 8.0 - outcome.left[flow];
         for port in path {
             bits[port.0 as usize] += sent;
         }

@@ -1,6 +1,7 @@
 //! What one table cannot judge alone: sizes against frames, thresholds against buffers, transports against
 //! switches, flows against the end of the run.
 
+use crate::spec::lookup::all_ports;
 use crate::spec::{
     BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
     RoutingSpec, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
@@ -8,7 +9,7 @@ use crate::spec::{
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, PortId, Priority};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
 
@@ -21,6 +22,8 @@ pub(crate) struct Named {
     pub(crate) spec: TransportSpec,
     /// The priority, if the file gives one.
     pub(crate) priority: Option<u8>,
+    /// Whether the file says what becomes of small segments.
+    pub(crate) keeps_small_segments: bool,
     /// Whether a workload has it.
     pub(crate) is_used: bool,
 }
@@ -41,19 +44,6 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     for (path, names) in [("host.refusing", &host.refusing), ("host.silent", &host.silent)] {
         if let Some(unknown) = names.iter().find(|name| !hosts.contains(name)) {
             ledger.problem(path, hosts.complaint(unknown), hosts.suggestion(unknown));
-        }
-    }
-}
-
-/// Headroom is computed from the links' delays, without jitter.
-pub(crate) fn steady_links(ledger: &mut Ledger, host: &HostSpec, switch: &SwitchSpec) {
-    let of_some = host.wire_jitters.iter().any(|own| own.to_switch.max(own.to_host) > Span::ZERO);
-    for (key, unsteady) in
-        [("host.wire_jitter", host.wire_jitter > Span::ZERO), ("host.wire_jitters", of_some)]
-    {
-        if unsteady && switch.pfc.is_some() {
-            let message = "with PFC the headroom does not cover it".to_owned();
-            ledger.problem(key, message, "use tx_jitter, or switch PFC off");
         }
     }
 }
@@ -154,6 +144,12 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
             );
         }
     }
+    let pooled = switch.pfc.as_ref().is_some_and(|pfc| pfc.headroom_pool.is_some());
+    if pooled && !matches!(switch.buffer, BufferSpec::Shared(_)) && !ledger.failed("switch.buffer") {
+        let message =
+            "has no meaning: switch.buffer.policy is not \"shared\", so each ingress owns its headroom";
+        ledger.problem("switch.pfc.headroom_pool", message, "leave it out, or share the buffer");
+    }
     if let (BufferSpec::Shared(Shared { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
         let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
         let ports = switches.map(|node| node.ports.len()).max().unwrap_or(0);
@@ -212,6 +208,44 @@ pub(crate) fn transports(
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
         ledger.warn(format!("{why}: nothing is ever marked"));
+    }
+}
+
+/// ECN of datagrams and markers fit each other.
+pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workloads: &[Partial]) {
+    for workload in workloads {
+        let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
+        let marker = switch.marker_of(udp.priority);
+        match marker.begins() {
+            None if udp.ecn => ledger.warn(format!(
+                "workload {:?} has ecn = true, but nothing is marked: switch.marker is {:?}",
+                workload.name,
+                marker.name()
+            )),
+            Some(_) if !udp.ecn && marker.marks_departures() => ledger.warn(format!(
+                "workload {:?} is not ECN-capable (ecn = false): switch.marker lets its datagrams go on as they leave, \
+                 and marks none",
+                workload.name
+            )),
+            _ => {}
+        }
+    }
+}
+
+/// Every port of a switch has one value of each key of its markers, and every value has a port.
+pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology) {
+    let at_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
+    let ports: Vec<(String, BitRate)> = all_ports(graph)
+        .filter(at_switch)
+        .map(|port| (graph.port_name(port), graph.channel(port).rate))
+        .collect();
+    for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies()) {
+        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.at(port, *rate).err()) {
+            ledger.problem(&format!("{path}.{key}"), message, "");
+        }
+        for (key, selector) in marker.unused(&ports) {
+            ledger.warn(format!("{path}.{key}: no port of a switch matches {selector:?}"));
+        }
     }
 }
 

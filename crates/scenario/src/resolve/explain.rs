@@ -1,7 +1,7 @@
 //! Where each value of a preset comes from.
 
 use super::{SCENARIO, transports};
-use crate::stacks::{self, STACKS};
+use crate::stacks::STACKS;
 use pauseframe_schema::ledger::{Entry, Origin};
 use pauseframe_schema::row::Row;
 
@@ -18,29 +18,35 @@ pub struct Explained {
     pub source: String,
 }
 
-/// Every key of `[transport]` with the value that this preset gives it (under ECMP), as TOML.
+/// Every key of `[transport]` with the value that this preset gives it on its own stack (under ECMP), as TOML.
 pub fn expanded(preset: &'static Row) -> Vec<(String, String)> {
-    let row = transports::row(preset, stacks::NONE);
+    let row = transports::row(preset, stack_of(preset).name);
     row.into_iter().map(|entry| (entry.path, entry.value)).collect()
+}
+
+/// The stack that a preset stands on where the file names none.
+pub fn stack_of(preset: &Row) -> &'static Row {
+    let own = preset.value("stack").and_then(stack_named);
+    own.unwrap_or(&STACKS[0])
+}
+
+fn stack_named(name: &str) -> Option<&'static Row> {
+    STACKS.iter().find(|known| known.name == name)
 }
 
 /// Every key of `[transport]` with its value above the stack of this name, which layer gives it, and from which
 /// document it is. `None`: there is no such stack.
 pub fn explained(preset: &'static Row, stack: &str) -> Option<Vec<Explained>> {
-    let (name, below) = match STACKS.iter().find(|known| known.name == stack) {
-        Some(row) => (row.name, Some(row)),
-        None if stack == stacks::NONE => (stacks::NONE, None),
-        None => return None,
-    };
+    let below = stack_named(stack)?;
     let doc_of = |key: &str| SCENARIO.options().iter().find(|doc| doc.path == format!("transport.{key}"));
     let source = |entry: &Entry| match entry.origin {
         Origin::Preset(_) => preset.source(&entry.path).unwrap_or("").to_owned(),
-        Origin::Stack(_) => below.and_then(|row| row.source(&entry.path)).unwrap_or("").to_owned(),
+        Origin::Stack(_) => below.source(&entry.path).unwrap_or("").to_owned(),
         _ => doc_of(&entry.path).map_or(String::new(), |doc| doc.doc.clone()),
     };
     let explain = |entry: Entry| {
         let (source, origin) = (source(&entry), entry.origin.to_string());
         Explained { key: entry.path, value: entry.value, origin, source }
     };
-    Some(transports::row(preset, name).into_iter().map(explain).collect())
+    Some(transports::row(preset, below.name).into_iter().map(explain).collect())
 }

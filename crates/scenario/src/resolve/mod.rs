@@ -12,7 +12,7 @@ mod routes;
 mod transports;
 
 pub(crate) use checks::size as buffer_size;
-pub use explain::{Explained, expanded, explained};
+pub use explain::{Explained, expanded, explained, stack_of};
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};
@@ -20,8 +20,8 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind, WorkloadSpec,
-    faults, graph, qcn, routing, topology,
+    Clocks, EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind,
+    WorkloadSpec, faults, graph, qcn, routing, topology,
 };
 use crate::volume::{self, Asked};
 use checks::Named;
@@ -49,6 +49,7 @@ pub(crate) static SCENARIO: Language = Language::new(read_all, SHORTS, ORDER);
 const ORDER: &[&str] = &[
     "name",
     "seed",
+    "clocks",
     "stop",
     "topology",
     "routing",
@@ -60,6 +61,7 @@ const ORDER: &[&str] = &[
     "workload",
     "failure",
     "corruption",
+    "pause_storm",
     "record",
 ];
 
@@ -70,6 +72,7 @@ const SHORTS: &[(&str, Short)] = &[
     ("switch.marker", Short::Key("kind")),
     ("switch.pfc", Short::True),
     ("switch.pfc.watchdog", Short::True),
+    ("switch.pfc.headroom_pool", Short::True),
     ("switch.scheduler", Short::Key("kind")),
     ("switch.classes.*.marker", Short::Key("kind")),
     ("qcn", Short::TextOrTrue("preset")),
@@ -195,6 +198,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     t.about("Scenario", "A scenario");
     let name = name(t, default_name);
     let seed = t.or("seed", 1, "Master seed of all named random streams");
+    let clocks = t.or("clocks", Clocks::Real, CLOCKS);
     let stop = t.section("stop", Stop::read);
     let topology = t.section("topology", |t| topology::topology(t, base_dir));
     let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
@@ -212,6 +216,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let record = t.section("record", RecordSpec::read);
     let failure = faults::failures(t);
     let corruption = faults::corruption(t);
+    let pause_storm = faults::pause_storms(t);
     root.finish();
 
     if ledger.documentation.is_some() {
@@ -222,12 +227,22 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         let switches = (lossless.as_slice(), &switch);
         transports::settle_priority(ledger, path, spec, *priority, switches, *is_used);
     }
+    for transport in &mut transports {
+        let runs_on_it = |workload: &&Partial| {
+            workload.transport == transport.name
+                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+        };
+        if let Some(application) = workloads.iter().find(runs_on_it) {
+            transports::settle_small_segments(ledger, transport, &application.name);
+        }
+    }
     checks::host_names(ledger, &host, hosts.as_ref());
-    checks::steady_links(ledger, &host, &switch);
     checks::workloads(ledger, &workloads);
     if let Some(graph) = &graph {
         faults::check(ledger, graph, &failure, &corruption, &stop);
+        faults::check_pauses(ledger, graph, &pause_storm, switch.pfc.as_ref(), &stop);
         checks::places(ledger, graph, &workloads, seed);
+        checks::markers(ledger, &switch, graph);
     }
     checks::end(ledger, &stop, &workloads);
     checks::room_for_frames(ledger, &host, &switch, &transports);
@@ -236,12 +251,14 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::classes(ledger, &switch);
     routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
+    checks::marks_of_datagrams(ledger, &switch, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     let scenario = Scenario {
         name,
         seed,
+        clocks,
         stop,
         topology: topology?,
         routing,
@@ -253,6 +270,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         workload: workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
         failure,
         corruption,
+        pause_storm,
         record,
     };
     let graph = graph?;
@@ -281,6 +299,9 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
 fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> {
     Some(WorkloadSpec { name, transport, kind: kind? })
 }
+
+const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
+                      ideal: the smaller port goes first, and automatic jitter is zero";
 
 /// The scenario's name, which is a part of the name of its results folder and of nothing outside of it.
 fn name(t: &mut Table, default: &str) -> String {

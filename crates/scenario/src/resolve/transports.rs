@@ -2,7 +2,7 @@
 
 use super::SCENARIO;
 use super::checks::Named;
-use crate::spec::{SwitchSpec, TransportSpec};
+use crate::spec::{SmallSegmentsName, SwitchSpec, TransportSpec};
 use pauseframe_schema::document::{Item, Place, parse_word};
 use pauseframe_schema::ledger::{Entry, Ledger, Origin};
 use pauseframe_schema::reader::Table;
@@ -14,7 +14,9 @@ pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
     let transport = |t: &mut Table, name: &str| {
         let mut given = None;
         let spec = TransportSpec::read(t, reorders, &mut given);
-        Named { name: name.to_owned(), path: t.path.clone(), spec, priority: given, is_used: false }
+        let keeps_small_segments = t.has("small_segments");
+        let (name, path) = (name.to_owned(), t.path.clone());
+        Named { name, path, spec, priority: given, keeps_small_segments, is_used: false }
     };
     let mut transports = vec![t.section("transport", |t| transport(t, "default"))];
     let doc = "Further transports, with the keys of [transport]";
@@ -82,6 +84,17 @@ pub(super) fn settle_priority(
             )
         };
         ledger.problem(&path, format!("{given} {is}"), hint);
+    }
+}
+
+/// An application that passes messages sets `TCP_NODELAY`, as Open MPI, NCCL and gRPC do: else the end of a message waits for the
+/// delayed ACK of the one before. What the file says stays.
+pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
+    let Named { path, spec, keeps_small_segments, .. } = transport;
+    if !*keeps_small_segments && spec.small_segments == SmallSegmentsName::Nagle {
+        spec.small_segments = SmallSegmentsName::AtOnce;
+        let origin = Origin::Computed(format!("workload {application:?} is an application: TCP_NODELAY"));
+        ledger.settle(&format!("{path}.small_segments"), SmallSegmentsName::AtOnce.toml(), origin);
     }
 }
 

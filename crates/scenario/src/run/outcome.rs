@@ -1,5 +1,6 @@
 //! From a network that has run to tables, a summary and files.
 
+use super::suspicious::{needless_timeouts, starved_flows};
 use super::threads::ThreadChoice;
 use super::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
 use super::{Finished, RunResults, Watch};
@@ -35,6 +36,8 @@ pub(super) fn tabulate(
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
     warnings.extend(dropped_syns(&built.network));
+    warnings.extend(needless_timeouts(scenario, &mut built.network, &ports, ending.now));
+    warnings.extend(starved_flows(scenario, (&mut built.network, &built.ideal), &names, &ports, ending.now));
     let deadlocks = built.network.deadlocks();
     let ends = faults::ends_at_deadlock(scenario);
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
@@ -54,6 +57,7 @@ pub(super) fn tabulate(
         syn_drops_not_ect: built.network.syn_drops_not_ect(),
         fullest_switch: built.network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
         nic_queue: scenario.host.nic_queue.name(),
+        series_full: series.full(),
         status: match (ending.interrupted || watch.stopped, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,

@@ -5,6 +5,7 @@
 //! takes no more threads than there are idle cores.
 
 use pauseframe_fabric::Plan;
+use pauseframe_units::Span;
 use std::fs;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
@@ -86,6 +87,19 @@ pub(super) fn automatic(
         return choice(paying, format!("one for each of {usable} cores"));
     }
     choice(paying, fewer(paying, network.most()))
+}
+
+/// One thread, for applications that answer completions within the window that threads run between two exchanges.
+pub(super) fn reacting(asked: usize, lookahead: Span) -> ThreadChoice {
+    if asked == 1 {
+        return ThreadChoice { threads: 1, reason: "as asked for".to_owned(), warning: None };
+    }
+    let reason = format!(
+        "flows or messages that depend on completions start at once; with host.reaction = \"{lookahead}\" or more they start \
+         that much later, on several threads"
+    );
+    let warning = (asked > 1).then(|| format!("threads: {asked} were asked for, 1 taken: {reason}"));
+    ThreadChoice { threads: 1, reason: if asked == 0 { format!("auto: {reason}") } else { reason }, warning }
 }
 
 fn only_core() -> String {
@@ -211,6 +225,17 @@ mod tests {
         assert_eq!(choice.warning.as_deref(), Some(text));
         assert_eq!(asked(&small, 2, true).threads, 2);
         assert_eq!(asked(&small, 9, true).threads, 4);
+    }
+
+    #[test]
+    fn reactions_within_a_window_stay_on_one_thread() {
+        let why = "flows or messages that depend on completions start at once; with host.reaction = \"600 ns\" or more they \
+                   start that much later, on several threads";
+        let choice = |asked| reacting(asked, Span::from_ns(600));
+        let warning = format!("threads: 4 were asked for, 1 taken: {why}");
+        assert_eq!(choice(4), ThreadChoice { threads: 1, reason: why.to_owned(), warning: Some(warning) });
+        assert_eq!(choice(1), ThreadChoice { threads: 1, reason: "as asked for".to_owned(), warning: None });
+        assert_eq!(choice(0), ThreadChoice { threads: 1, reason: format!("auto: {why}"), warning: None });
     }
 
     #[test]

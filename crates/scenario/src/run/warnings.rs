@@ -81,8 +81,8 @@ pub(super) fn cut_short(scenario: &Scenario, built: &Built, series: &Series) -> 
     }
     if let Some(time) = series.full() {
         warnings.push(format!(
-            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are not kept; raise every, name \
-             fewer ports, or use --force-large"
+            "record.series: {SERIES_ROWS_MAX} rows were full at {time} and later samples are missing; lengthen every, name \
+             fewer ports and flows, or use --force-large"
         ));
     }
     warnings

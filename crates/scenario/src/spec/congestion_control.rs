@@ -11,6 +11,9 @@ use pauseframe_units::Span;
 #[derive(Clone, Copy, PartialEq)]
 struct Control(&'static str);
 
+/// What Linux has unless it is told otherwise.
+const DEFAULT: Control = Control("cubic");
+
 const COUNT: usize = CongestionControlConfig::NAMES.len();
 
 /// The names, as the schema wants them.
@@ -36,7 +39,7 @@ pub(super) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> C
         "Congestion control: {}",
         CongestionControlConfig::NAMES.iter().map(what).collect::<Vec<_>>().join("; ")
     );
-    let name = t.or(key, Control(CongestionControlConfig::NewReno.name()), &doc);
+    let name = t.or(key, DEFAULT, &doc);
     let named = CongestionControlConfig::NAMES.iter().find(|(known, _)| *known == name.0);
     let mut chosen = named.map_or(CongestionControlConfig::NewReno, |(_, config)| *config);
     let path = t.at(key);

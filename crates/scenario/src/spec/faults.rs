@@ -1,13 +1,15 @@
-//! `[[failure]]` and `[[corruption]]`: what breaks, when, and which wires are bad.
+//! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: what breaks, when, which wires are bad, and who pauses others unasked.
 
-use super::lookup::{all_ports, between, no_such_node, ports_matching};
+use super::lookup::{all_ports, between, no_such_node, ports_matching, ports_of};
+use super::pfc::{ObeysName, PfcSpec};
 use super::stop::Stop;
 use pauseframe_fabric::Failed;
+use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_topology::Topology;
-use pauseframe_units::Span;
+use pauseframe_units::{PortId, Span};
 
 /// The latest failure: a day, as for workloads.
 const TIME_MAX: Span = Span::from_secs(86_400);
@@ -74,6 +76,97 @@ table! {
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t);
+}
+
+table! {
+    /// Pause frames that hosts or ports send although nothing asks for them, as a broken NIC does
+    pub struct PauseStormSpec {
+        /// Globs over names of nodes ("host1") or ports ("leaf0:3"): all their ports, or these, send
+        senders: Vec<String> = required();
+        /// The priorities, a frame each
+        priorities: Option<Vec<u8>> = optional_in(Each(0..=7), "the lossless ones (switch.pfc.priorities)");
+        /// Pause frames a second of each priority
+        frames_per_second: Option<f64> =
+            optional_in(Above(0.0, 1e9, ""), "as many as keep the pause up: one each half of its pause time");
+        /// Pause time of a frame in quanta of 512 bit times; 0 resumes (XON)
+        #[source = "IEEE 802.1Qbb"]
+        quanta: u16 = or_in(u16::MAX, 0..=u16::MAX) => {
+            let message = || "0 (XON) says no rate by itself".to_owned();
+            t.check(quanta > 0 || frames_per_second.is_some(), "quanta", message, "give frames_per_second");
+        };
+        /// The first frame
+        start: Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
+        /// No frame from here on
+        stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "the end of the run (stop.time)") => {
+            let message = || format!("{} is not after start ({start})", stop.unwrap_or_default());
+            t.check(stop.is_none_or(|stop| stop > start), "stop", message, "");
+        };
+    }
+    pub fn try_read(t);
+}
+
+impl PauseStormSpec {
+    /// The ports that send.
+    pub(crate) fn ports(&self, graph: &Topology) -> Vec<PortId> {
+        ports_of(&self.senders, graph)
+    }
+
+    /// The priorities of its frames.
+    pub(crate) fn priorities<'a>(&'a self, pfc: &'a PfcSpec) -> &'a [u8] {
+        self.priorities.as_deref().unwrap_or(&pfc.priorities)
+    }
+}
+
+pub(crate) fn pause_storms(t: &mut Table) -> Vec<PauseStormSpec> {
+    let doc =
+        "Storms of pause frames: each with senders, and priorities, frames_per_second, quanta, start, stop";
+    t.rows("pause_storm", "none", doc, PauseStormSpec::read).unwrap_or_default()
+}
+
+/// Storms have senders, an end, and somebody who obeys them; rules of ports have ports.
+pub(crate) fn check_pauses(
+    ledger: &mut Ledger,
+    graph: &Topology,
+    storms: &[PauseStormSpec],
+    pfc: Option<&PfcSpec>,
+    stop: &Stop,
+) {
+    for (index, row) in pfc.into_iter().flat_map(|pfc| &pfc.ports).enumerate() {
+        if ports_matching(&row.ports, graph).is_empty() {
+            let message = format!("no port is called {}", row.ports.join(" or "));
+            ledger.problem(
+                &format!("switch.pfc.ports.{index}.ports"),
+                message,
+                "ports are NODE:NUMBER, as in leaf0:*",
+            );
+        }
+    }
+    for (index, storm) in storms.iter().enumerate() {
+        let path = format!("pause_storm.{index}");
+        if storm.ports(graph).is_empty() {
+            let message = format!("no node or port is called {}", storm.senders.join(" or "));
+            let hint = "name hosts or switches, or ports as NODE:NUMBER, as in leaf0:*";
+            ledger.problem(&format!("{path}.senders"), message, hint);
+        }
+        if storm.stop.is_none() && stop.time.is_none() {
+            let message = "is required: without stop.time the storm never ends";
+            ledger.problem(&format!("{path}.stop"), message, "");
+        }
+        if stop.time.is_some_and(|end| storm.start >= end) {
+            ledger.warn(format!("{path}: {} is after the end of the run", storm.start));
+        }
+        let Some(pfc) = pfc else {
+            ledger.problem(&path, "nothing obeys pause frames: switch.pfc is off", "add [switch.pfc]");
+            continue;
+        };
+        let obeys_all = pfc.ports.iter().any(|row| row.obeys == ObeysName::All);
+        let lossy = storm.priorities(pfc).iter().find(|priority| !pfc.priorities.contains(priority));
+        if let Some(priority) = lossy.filter(|_| !obeys_all && !pfc.pauses_links()) {
+            ledger.warn(format!(
+                "{path}: priority {priority} is not lossless (switch.pfc.priorities), so no port obeys pause frames for it"
+            ));
+        }
+    }
 }
 
 pub(crate) fn failures(t: &mut Table) -> Vec<FailureSpec> {

@@ -1,7 +1,10 @@
 //! `[host]`: hosts and their NICs.
 
+use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
+use pauseframe_schema::shape::Shape;
+use pauseframe_schema::value::{Mistake, Setting, wrong_sort};
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
@@ -17,10 +20,13 @@ table! {
         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
         /// Time that a segment spends in the stack before the NIC has it
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase
-        tx_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Up to this much later what a host has sent reaches its switch, at random, in order; not with PFC
-        wire_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase. "auto": 1 us for segments of lossless
+        /// classes that find others in the stack or the NIC, while at least two flows are under way
+        tx_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
+        /// Up to this much later what a host has sent reaches its switch, at random, in order. "auto": 8 frame times of the mtu on the
+        /// host's link, 3 to 7 where 8 take more than 10 us, for frames of lossy classes that leave right behind another, while at least two
+        /// flows are under way
+        wire_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "wire_jitter", wire_jitter); };
         /// Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from
         /// coming to leaving, and more only where it waits; 0: links store and forward
         #[source = "Linux: TBF"]
@@ -31,6 +37,9 @@ table! {
         ticks_apart: bool = or(false);
         /// Time from the last bit at the NIC to TCP
         rx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
+        /// Time from a completion (a flow, a message) to what the application starts in answer. Runs whose flows or messages depend on
+        /// completions use several threads only if this is at least the lookahead of the network (docs/models/applications.md)
+        reaction: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped
         #[source = "cee Table I: 512 KB a NIC"]
         nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
@@ -65,6 +74,43 @@ impl HostSpec {
     /// The hosts that take frames at a rate of their own.
     pub fn slow_hosts(&self) -> &[SlowReceiver] {
         &self.slow_receivers
+    }
+}
+
+/// How late what hosts send can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JitterSpec {
+    /// As much as parts flows that contend, and nothing with ideal clocks (docs/models/clocks.md).
+    Auto,
+    /// Up to this much, always.
+    UpTo(Span),
+}
+
+impl Setting for JitterSpec {
+    fn shape() -> Shape {
+        Shape::Any("\"auto\" or a time", vec![Shape::Pattern(r"^\s*auto\s*$"), Span::shape()])
+    }
+    fn read(item: &Item) -> Result<JitterSpec, Mistake> {
+        match &item.value {
+            Value::Text(text) if text.trim() == "auto" => Ok(JitterSpec::Auto),
+            Value::Text(text) if !text.contains(|c: char| c.is_ascii_digit()) => {
+                wrong_sort(item, "\"auto\" or a time such as \"5 us\"")
+            }
+            _ => Span::read(item).map(JitterSpec::UpTo),
+        }
+    }
+    fn toml(&self) -> String {
+        match self {
+            JitterSpec::Auto => "\"auto\"".to_owned(),
+            JitterSpec::UpTo(most) => most.toml(),
+        }
+    }
+}
+
+fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSpec) {
+    if let JitterSpec::UpTo(most) = jitter {
+        let message = || format!("{most} is outside 0 s to {SECOND}");
+        t.check(most <= SECOND, key, message, "");
     }
 }
 

@@ -24,6 +24,15 @@ pub(crate) fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortI
     all_ports(topology).filter(named).collect()
 }
 
+/// The ports that globs name, and all ports of the nodes that they name.
+pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
+    let named = |port: &PortId| {
+        let (port, node) = (topology.port_name(*port), &topology.nodes()[topology.owner(*port)].name);
+        globs.iter().any(|glob| matches(glob, &port) || matches(glob, node))
+    };
+    all_ports(topology).filter(named).collect()
+}
+
 /// Whether a glob with `*` (any text) and `?` (any one character) names all of `text`.
 pub(crate) fn matches(glob: &str, text: &str) -> bool {
     wildmatch::WildMatch::new(glob).matches(text)

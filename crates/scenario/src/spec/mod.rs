@@ -5,6 +5,7 @@
 //! declare theirs in `workload`.
 
 mod buffer;
+mod clocks;
 mod congestion_control;
 pub(crate) mod engines;
 pub(crate) mod faults;
@@ -25,10 +26,13 @@ pub(crate) mod topology;
 pub(crate) mod transport;
 
 pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
+pub use clocks::Clocks;
 pub use engines::TreePacking;
-pub use faults::{CorruptionSpec, FailureSpec};
-pub use host::{HostSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
-pub use pauseframe_fabric::{MarkAt, Marker, NoMarker, NotEct, QueueDiscipline, Red, Step, Threshold};
+pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
+pub use host::{HostSpec, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use pauseframe_fabric::{
+    ByPort, MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
+};
 pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
@@ -36,7 +40,7 @@ pub use pauseframe_workload::{
     LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw, RequestsSpec,
     ScatterGatherSpec, SizesSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
 };
-pub use pfc::{PfcSpec, WatchdogActionName, WatchdogSpec};
+pub use pfc::{HeadroomPoolSpec, ObeysName, PfcPortsSpec, PfcSpec, WatchdogActionName, WatchdogSpec};
 pub(crate) use planned::Fabric;
 pub use qcn::QcnSpec;
 pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
@@ -61,6 +65,8 @@ pub struct Scenario {
     pub name: String,
     /// Master seed of all named random streams.
     pub seed: u64,
+    /// Real or ideal clocks.
+    pub clocks: Clocks,
     /// When the run ends.
     pub stop: Stop,
     /// The graph.
@@ -83,6 +89,8 @@ pub struct Scenario {
     pub failure: Vec<FailureSpec>,
     /// `[[corruption]]`: wires that damage frames.
     pub corruption: Vec<CorruptionSpec>,
+    /// `[[pause_storm]]`: who pauses others unasked.
+    pub pause_storm: Vec<PauseStormSpec>,
     /// What is written down.
     pub record: RecordSpec,
 }

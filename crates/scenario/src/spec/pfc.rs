@@ -37,6 +37,10 @@ table! {
         #[source = "IEEE 802.1Qbb Annex O"]
         headroom: Option<Bytes> =
             optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: computed for each link (802.1Qbb Annex O)");
+        /// The headroom of all ingress (port, priority) of a switch comes from one pool, or false: each has its own
+        #[source = "SONiC: shared headroom pool"]
+        headroom_pool: Option<HeadroomPoolSpec> =
+            switchable(Absent::Off(Origin::Default), "false", HeadroomPoolSpec::read);
         // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
         // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
         /// From the last bit of a pause frame to the stop; default: bound at 10 Gb/s
@@ -47,8 +51,53 @@ table! {
         /// Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false
         watchdog: Option<WatchdogSpec> =
             switchable(Absent::Off(Origin::Default), "false", WatchdogSpec::read);
+        /// Ports, of switches or hosts, that pause frames stop in other classes, or that send none
+        #[source = "SONiC: pfc_asym"]
+        ports: Vec<PfcPortsSpec> = rows("none", PfcPortsSpec::read);
     }
     pub fn read(t, lanes: usize);
+}
+
+table! {
+    /// One pool of headroom a switch: (port, priority) take from it what arrives after XOFF, each at most its own headroom
+    #[source = "SONiC: shared headroom pool"]
+    pub struct HeadroomPoolSpec {
+        /// Bytes of the pool of each switch
+        size: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "all headrooms over over_subscription");
+        /// How many times the headroom of all is more than the pool
+        #[source = "SONiC: over_subscribe_ratio"]
+        over_subscription: f64 = or_in(2.0, 1.0..=1e6) => {
+            let both = size.is_some() && t.has("over_subscription");
+            let message = || "has no meaning beside size".to_owned();
+            t.check(!both, "over_subscription", message, "leave one of them out");
+        };
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// Ports with pause frames in one direction: a later row for a port goes before an earlier one
+    pub struct PfcPortsSpec {
+        /// Globs over port names ("leaf0:*", "host3:0")
+        ports: Vec<String> = required();
+        /// They send pause frames
+        sends: bool = or(true);
+        /// In which priorities pause frames stop them
+        obeys: ObeysName = or(ObeysName::Lossless);
+    }
+    pub fn try_read(t);
+}
+
+choices! {
+    /// In which priorities pause frames stop a port
+    pub enum ObeysName {
+        /// In the lossless ones
+        Lossless = "lossless",
+        /// In all, as with SONiC's asymmetric PFC
+        All = "all",
+        /// In none
+        None = "none",
+    }
 }
 
 table! {
@@ -59,10 +108,16 @@ table! {
     pub struct WatchdogSpec {
         /// Paused for this long without a break, with packets waiting: a storm
         detection: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
-        /// In a storm what the queue holds and gets is dropped, or is sent in spite of pauses
+        /// In a storm what the queue holds and gets is dropped, is sent in spite of pauses, or waits
         action: WatchdogActionName = or(WatchdogActionName::Drop);
         /// Without a pause frame for this long the storm is over
         restoration: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
+        /// It looks at multiples of this alone; 0: at any time
+        #[source = "SONiC: POLL_INTERVAL"]
+        poll: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(60)) => {
+            let (message, hint) = (|| format!("{poll} is longer than detection or restoration"), "shorten it");
+            t.check(poll <= detection.min(restoration), "poll", message, hint);
+        };
     }
     pub fn read(t);
 }
@@ -74,6 +129,8 @@ choices! {
         Drop = "drop",
         /// It sends in spite of pauses
         Forward = "forward",
+        /// The storm is counted, and the queue stays paused
+        Alert = "alert",
     }
 }
 

@@ -112,8 +112,15 @@ impl SwitchSpec {
         self.classes.iter().map(|(_, class)| class).find(|class| class.priorities.contains(&priority))
     }
 
+    /// All markers, with their paths.
+    pub(crate) fn markers(&self) -> impl Iterator<Item = (String, &Marker)> {
+        let own = |(name, _): &(String, ClassSpec)| format!("switch.classes.{name}.marker");
+        let of_classes = self.classes.iter().filter_map(move |row| Some((own(row), row.1.marker.as_ref()?)));
+        std::iter::once(("switch.marker".to_owned(), &self.marker)).chain(of_classes)
+    }
+
     /// How packets of a priority are marked.
-    pub(crate) fn marker_of(&self, priority: u8) -> Marker {
-        self.class_of(priority).and_then(|class| class.marker).unwrap_or(self.marker)
+    pub(crate) fn marker_of(&self, priority: u8) -> &Marker {
+        self.class_of(priority).and_then(|class| class.marker.as_ref()).unwrap_or(&self.marker)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::congestion_control::congestion_control;
 use crate::presets::PRESETS;
-use crate::stacks::{self, STACKS};
+use crate::stacks::STACKS;
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -24,12 +24,13 @@ const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
 
 table! {
-    /// TCP: a preset's row (`pauseframe presets`) with what is changed in it
+    /// TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
+    /// have the defaults below
     pub struct TransportSpec {
-        /// Values of an operating system, below the preset's
-        stack: String = or_row_below(STACKS, stacks::NONE);
         /// Row of values below the file's own
         preset: String = or_row(PRESETS, PRESETS[0].name);
+        /// Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise
+        stack: String = or_row_below(STACKS, STACKS[0].name);
         /// Congestion control, with its constants as keys of their own
         congestion_control: CongestionControlConfig = by(congestion_control);
         /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
@@ -69,10 +70,10 @@ table! {
         limited_transmit: bool = or(true);
         /// Losses found by time; with sack and fast_retransmit only
         #[source = "RFC 8985"]
-        rack: bool = or(false) => { warn_without(t, "rack", rack, sack && fast_retransmit, "sack and fast_retransmit"); };
+        rack: bool = by(if_able, sack && fast_retransmit, "sack and fast_retransmit");
         /// Tail loss probe; with sack only
         #[source = "RFC 8985 §7"]
-        tlp: bool = or(false) => { warn_without(t, "tlp", tlp, sack, "sack"); };
+        tlp: bool = by(if_able, sack, "sack");
         /// Added to RACK's reordering timer and to the probe timeout
         #[source = "Linux: two jiffies"]
         recovery_slack: Span = or_in(Span::from_ms(2), TIMES);
@@ -155,7 +156,12 @@ table! {
         delayed_ack_segments: u32 = or_in(2, 1..=1000);
         /// ... or after this time
         #[source = "Linux: HZ/25"]
-        delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES);
+        delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES) => {
+            let least = if rto_form == RtoFormName::Freebsd { rto_min.max(rto_slop) } else { rto_min };
+            if delayed_ack_segments > 1 && delayed_ack_timeout > least {
+                warn_of_held_acks(t, delayed_ack_timeout, least);
+            }
+        };
         // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
         /// Receive window where it is fixed
         #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
@@ -204,7 +210,8 @@ table! {
             t.check(able, "send_buffer_max", message, "raise it, or lower send_buffer_initial");
         };
         /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
-        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK)
+        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
+        /// application unless the file says otherwise
         #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
         /// A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues
@@ -398,6 +405,15 @@ fn all_ect(
     t.or_because(key, all, origin, "false; true for DCTCP of stack = \"linux\"", doc)
 }
 
+// Linux 6.7 and later (tcp_delack_max) holds no ACK as long as its own smallest RTO, for this reason.
+fn warn_of_held_acks(t: &mut Table, held: Span, least: Span) {
+    let key = t.at("delayed_ack_timeout");
+    t.ledger.warn(format!(
+        "{key}: an ACK is held for up to {held}, longer than the smallest RTO ({least}): timeouts without a loss; lower it \
+         below that, or raise rto_min"
+    ));
+}
+
 fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnName) {
     if matches!(control, CongestionControlConfig::Dctcp(_)) && ecn != EcnName::Dctcp {
         let path = t.at("ecn");
@@ -426,9 +442,15 @@ fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Optio
     t.or_because(key, fast, origin, rule, doc)
 }
 
-fn warn_without(t: &mut Table, key: &str, on: bool, able: bool, needs: &str) {
+/// A mechanism that works together with others only: off without them if a stack has it, a warning if the file has it.
+fn if_able(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
+    let on = t.or(key, false, doc);
+    let path = t.at(key);
     if on && !able && t.has(key) {
-        let path = t.at(key);
         t.ledger.warn(format!("{path}: does nothing without {needs}"));
+    } else if on && !able {
+        t.ledger.settle(&path, "false".to_owned(), Origin::Computed(format!("it needs {needs}")));
+        return false;
     }
+    on
 }

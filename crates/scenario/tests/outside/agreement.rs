@@ -108,6 +108,7 @@ fn what_flows_do_not_have_is_named() {
         ("host.silent", "[host]\nsilent = [\"host1\"]\n"),
         ("failure", "[[failure]]\nlink = [\"host0\", \"switch\"]\ndown = \"10 us\"\n"),
         ("corruption", "[[corruption]]\nports = [\"host0:*\"]\nber = 1e-9\n"),
+        ("pause_storm", "[switch]\npfc = true\n[[pause_storm]]\nsenders = [\"host0\"]\n"),
     ] {
         let error = run_flow_level(&read(&text(tables)), options, &mut Unwatched).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains("pauseframe run"), "{key}: {error}");

@@ -46,6 +46,30 @@ fn the_estimate_is_what_a_run_records() {
     assert_eq!(rows, 400 * 8 * 4);
 }
 
+/// Flows of an open loop are counted as they are drawn, not as one for each host.
+#[test]
+fn the_estimate_counts_the_flows_of_an_open_loop() {
+    let scenario = |every: &str| {
+        format!(
+            "stop = {{ time = \"20 ms\", when_finished = false }}\ntopology = {{ kind = \"star\", hosts = 12 }}\n\
+             transport = {{ preset = \"dctcp\" }}\n[[workload]]\nkind = \"background\"\n\
+             sizes = {{ kind = \"fixed\", size = \"10 KB\" }}\narrivals = {{ kind = \"load\", load = 0.2 }}\nstop = \"18 ms\"\n\
+             [record.series]\nevery = \"{every}\"\nports = []\nflows = [\"*\"]\n"
+        )
+    };
+    let problem = read(&scenario("1 ns")).large.unwrap();
+    let number = |before: &str, after: &str| -> f64 {
+        let (_, rest) = problem.message.split_once(before).unwrap();
+        rest.split_once(after).unwrap().0.trim().parse().unwrap()
+    };
+    let (flows, rows) = (number("about ", " flows"), number("open, are ", " million"));
+    let recorded = packets(&scenario("1 us"));
+    let found = recorded.flows.num_rows() as f64;
+    assert!((flows / found - 1.0).abs() < 0.1, "{flows} against {found}: {}", problem.message);
+    let found = recorded.series.num_rows() as f64 * 1000.0 / 1e6;
+    assert!((0.5..2.0).contains(&(rows / found)), "{rows} against {found}: {}", problem.message);
+}
+
 #[test]
 fn packets_without_bounds_are_refused() {
     let large = |stop, record: &str| read(&text(stop, record)).large.map(|problem| problem.path);

@@ -4,6 +4,7 @@
 
 mod agreement;
 mod damaged;
+mod default_host;
 mod limits;
 mod names;
 mod slowdown;

@@ -11,7 +11,7 @@ use std::path::Path;
 fn text(rest: &str) -> String {
     format!(
         "stop = \"20 ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 2\n\
-         [switch]\nbuffer = \"60 KB\"\n[transport]\n{rest}\n[[workload]]\nkind = \"permutation\"\nsize = \"100 KB\"\n"
+         [switch]\nbuffer = \"60 KB\"\n[transport]\nstack = \"none\"\n{rest}\n[[workload]]\nkind = \"permutation\"\nsize = \"100 KB\"\n"
     )
 }
 

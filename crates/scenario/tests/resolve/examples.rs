@@ -4,8 +4,8 @@ use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
-    BufferSpec, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec, Threshold,
-    WorkloadKind,
+    BufferSpec, ByPort, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec,
+    Threshold, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -48,8 +48,11 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
-    let step =
-        Marker::Step(Step { k: Threshold::Bytes(Bytes(22_500)), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
+    let step = Marker::Step(Step {
+        k: ByPort::All(Threshold::Bytes(Bytes(22_500))),
+        at: MarkAt::Enqueue,
+        not_ect: NotEct::Drop,
+    });
     assert_eq!(scenario.switch.marker, step);
     assert_eq!(scenario.switch.buffer, BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }));
     let pfc = PfcSpec {
@@ -61,6 +64,8 @@ fn tcp_bolt_brings_its_switches_along() {
         reaction: Span::from_ns(3072),
         quanta: 65_535,
         watchdog: None,
+        headroom_pool: None,
+        ports: Vec::new(),
     };
     assert_eq!(scenario.switch.pfc, Some(pfc));
     assert_eq!(scenario.workload[1].name, "background");

@@ -2,7 +2,7 @@
 
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
-use pauseframe_scenario::spec::{BufferSpec, Marker, QueueDiscipline, SchedulerSpec, Threshold};
+use pauseframe_scenario::spec::{BufferSpec, ByPort, Marker, QueueDiscipline, SchedulerSpec, Threshold};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::Bytes;
 
@@ -73,16 +73,16 @@ fn schedulers_markers_and_classes_are_read() {
         ([0, 1].as_slice(), 30, 70)
     );
     // cee Table I.
-    let Marker::Red(Red { min, max, w_q, p_max, .. }) = switch.marker else { panic!("{:?}", switch.marker) };
-    assert_eq!((min, max), (Bytes(25_600), Bytes(76_800)));
+    let Marker::Red(Red { min, max, w_q, p_max, .. }) = &switch.marker else { panic!("{:?}", switch.marker) };
+    assert_eq!((min, max), (&ByPort::All(Bytes(25_600)), &ByPort::All(Bytes(76_800))));
     assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
     let (name, class) = &switch.classes[0];
     assert_eq!(
         (name.as_str(), class.priorities.as_slice(), class.queue),
         ("rdma", [3].as_slice(), Some(QueueDiscipline::Fifo))
     );
-    let Some(Marker::Step(Step { k, .. })) = class.marker else { panic!("{:?}", class.marker) };
-    assert_eq!(k, Threshold::Packets(20));
+    let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
+    assert_eq!(*k, ByPort::All(Threshold::Packets(20)));
     assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
     // A class can be swept like anything else, and made by an override alone.
     let resolved =
@@ -147,7 +147,7 @@ fn mistakes_are_named() {
          s.toml:12: switch.queue: \"lifo\" is not one of fifo, pfabric; did you mean \"fifo\"?\n\
          s.toml:13: switch.priority_of_dscp: [64, 1]: a DSCP is 0 to 63, a priority 0 to 7\n\
          s.toml:14: switch.scheduler.groups: the shares make 90 % together, not 100\n\
-         s.toml:17: switch.marker.min: 80 KB is not below max (76.8 KB)\n\
+         s.toml:17: switch.marker.min: 80 KB is above max (76.8 KB)\n\
          s.toml:18: switch.marker.w_q: 0 is not above 0 and at most 1\n\
          s.toml:20: switch.classes.a.priorities: 8 is outside 0 to 7\n\
          s.toml:21: switch.classes.a.alpha: has no meaning: switch.buffer.policy is not \"shared\"; leave it out, or \

@@ -1,4 +1,5 @@
-//! containerlab's `*.clab.yml` (topology definition file).
+//! containerlab's `*.clab.yml` (topology definition file), and the `topology-data.json` that it writes into the folder of
+//! a lab, with the same nodes and the links that it made (containerlab `core/export_templates/auto.tmpl`).
 //!
 //! Read: nodes with their kind (own, of the group, of the defaults), links in the brief and the extended veth
 //! form; interface names and MAC addresses become [`Labels`]. A node of kind `linux` with one link is a host,
@@ -47,7 +48,9 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     }
     let documents = loader.into_documents();
     let missing = || Flaw::of_file("there is no topology with nodes: is this a containerlab file?");
-    let topology = documents.first().and_then(|document| get(document, "topology")).ok_or_else(missing)?;
+    let document = documents.first().ok_or_else(missing)?;
+    // An export has nodes and links at its top, and "type": "clab".
+    let topology = get(document, "topology").unwrap_or(document);
     let nodes = get(topology, "nodes").map(entries).ok_or_else(missing)?;
     let mut left_out = 0;
     let mut links = Vec::new();
@@ -152,7 +155,18 @@ fn read_link(link: &Yaml<'_>) -> Result<Option<LinkEntry>, Flaw> {
         return Ok(None);
     }
     let line = line(link);
-    let ends = get(link, "endpoints").map(items).unwrap_or_default();
+    // Exports write {"a": ..., "z": ...}, before containerlab 0.73 without "endpoints" around it.
+    let endpoints = get(link, "endpoints");
+    let sides = endpoints.unwrap_or(link);
+    let is_export = get(sides, "a").is_some();
+    let ends = if is_export {
+        ["a", "z"].into_iter().filter_map(|side| get(sides, side)).collect()
+    } else {
+        endpoints.map(items).unwrap_or_default()
+    };
+    if is_export && ends.len() == 1 {
+        return Ok(None);
+    }
     let [a, b] = ends[..] else {
         return Err(Flaw::line(
             line,
@@ -163,7 +177,9 @@ fn read_link(link: &Yaml<'_>) -> Result<Option<LinkEntry>, Flaw> {
     if ends.iter().any(|end| outside(&end.node)) {
         return Ok(None);
     }
-    Ok(Some(LinkEntry { line, ends, labels: texts(get(link, "labels")) }))
+    let mut labels = texts(get(link, "vars"));
+    labels.extend(texts(get(link, "labels")));
+    Ok(Some(LinkEntry { line, ends, labels }))
 }
 
 fn read_end(end: &Yaml<'_>) -> Result<End, Flaw> {

@@ -44,7 +44,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// A name for a message: everything unusual escaped, not endless.
-fn shown(name: &str) -> String {
+pub(super) fn shown(name: &str) -> String {
     let start: String = name.chars().take(40).collect();
     let more = if start.len() < name.len() { "..." } else { "" };
     format!("\"{}{more}\"", start.escape_default())

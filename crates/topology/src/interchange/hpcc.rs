@@ -1,8 +1,9 @@
 //! The `topology.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its many descendants on ns-3.
 //!
 //! `nodes switches links`, the ids of the switches, then a line `a b rate delay error_rate` for each link. The
-//! simulator stops reading there, so we put names and levels into comments behind the last link. Left out:
-//! packet error rates, with a note.
+//! simulator stops reading there, so we put names and levels into comments behind the last link. A node without such
+//! a comment is called by its id, as in the flow files of the same simulator ("0", "320"). Left out: packet error
+//! rates, with a note.
 
 use super::attributes::{Attributes, channels};
 use super::draft::{Draft, number};
@@ -106,16 +107,13 @@ fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<b
     Ok(error > 0.0)
 }
 
-/// The names in our comments; "host3" or "switch3" without.
+/// The names in our comments; the id without.
 fn namings<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     kinds: &[NodeKind],
 ) -> Result<Vec<Naming>, Flaw> {
-    let default = |(id, kind): (usize, &NodeKind)| {
-        let prefix = if *kind == NodeKind::Host { "host" } else { "switch" };
-        Naming { line: None, name: format!("{prefix}{id}"), level: None }
-    };
-    let mut names: Vec<_> = kinds.iter().enumerate().map(default).collect();
+    let default = |id: usize| Naming { line: None, name: id.to_string(), level: None };
+    let mut names: Vec<_> = (0..kinds.len()).map(default).collect();
     for (line, text) in lines {
         let Some(rest) = text.strip_prefix(NODE_MARK) else { continue };
         let bad = || Flaw::line(line, "a comment on a node looks like: # node 3 level 1 \"leaf0\"");

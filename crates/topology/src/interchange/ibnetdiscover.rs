@@ -3,14 +3,18 @@
 //!
 //! A node is called by its description if no other has the same, else by its GUID ("S-0000000000000011").
 //! Port numbers become labels, LIDs and GUIDs addresses ("lid 17", "guid 0x0000000000000011"; with an LMC, one
-//! for each LID). Rates come from width and speed ("4xEDR"), data rate without line coding. Left out: routers
-//! and virtual adapters, with a note.
+//! for each LID). Rates come from width and speed ("4xEDR"), data rate without line coding.
+//!
+//! Blocks begin with `Switch`, `Ca` or `Rt`; the files of ibsim, which have no GUIDs, write `Hca` for `Ca`. A router forwards,
+//! so it becomes a switch. An adapter with several linked ports becomes a host for each ("node1.1", "node1.2"): a host
+//! of ours has one port and forwards nothing, and so does a port of an adapter.
 
 use super::draft::{Draft, Partial, number};
+use super::guard::shown;
 use super::{Defaults, Flaw, Import};
 use crate::NodeKind;
 use pauseframe_units::{BitRate, NodeId, PortId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Data rate of one lane in Mbit/s (InfiniBand Architecture Specification vol. 2; FDR after its 64b/66b code).
 const LANE_MBPS: [(&str, u64); 9] = [
@@ -28,6 +32,8 @@ const LANE_MBPS: [(&str, u64); 9] = [
 /// A node with its ports.
 struct Block<'a> {
     line: usize,
+    /// One of [`KINDS`].
+    word: &'static str,
     kind: NodeKind,
     id: &'a str,
     description: &'a str,
@@ -48,7 +54,7 @@ struct PortLine<'a> {
 }
 
 pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
-    let (blocks, skipped) = blocks(text)?;
+    let blocks = blocks(text)?;
     if blocks.is_empty() {
         return Err(Flaw::of_file(
             "there is no line \"Switch ...\" or \"Ca ...\": is this from ibnetdiscover?",
@@ -56,54 +62,116 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     }
     let mut draft = Draft::new(defaults);
     let mut described: BTreeMap<&str, usize> = BTreeMap::new();
-    for block in &blocks {
+    for block in blocks.iter().filter(|block| !block.description.is_empty()) {
         *described.entry(block.description).or_default() += 1;
     }
-    let mut nodes: BTreeMap<&str, NodeId> = BTreeMap::new();
+    let linked = linked_ports(&blocks);
+    let mut nodes = Nodes::new();
+    let mut several = 0;
     for block in &blocks {
-        let unique = !block.description.is_empty() && described[block.description] == 1;
+        let unique = described.get(block.description) == Some(&1);
         let name = if unique { block.description } else { block.id };
-        let node = draft.node(name, block.kind, None).map_err(Flaw::on(block.line))?;
-        nodes.insert(block.id, node);
-        add_addresses(&mut draft, block, node);
+        several += usize::from(add_nodes(&mut draft, block, name, &linked[block.id], &mut nodes)?);
     }
     add_links(&mut draft, &blocks, &nodes)?;
     let ids = described.values().filter(|count| **count > 1).sum::<usize>();
-    if ids > 0 {
-        draft
-            .notes
-            .push(format!("{ids} nodes share their description with another: they are called by GUID"));
-    }
-    if skipped > 0 {
-        draft.notes.push(format!("{skipped} routers were left out"));
+    let routers = blocks.iter().filter(|block| block.word == "Rt").count();
+    for (count, text) in [
+        (ids, "nodes share their description with another: they are called by GUID"),
+        (several, "adapters have several linked ports: each port is a host of its own (\"NAME.PORT\")"),
+        (routers, "routers were taken for switches"),
+    ] {
+        if count > 0 {
+            draft.notes.push(format!("{count} {text}"));
+        }
     }
     Ok(draft.finish())
 }
 
-fn blocks(text: &str) -> Result<(Vec<Block<'_>>, usize), Flaw> {
+/// What begins a block, and what it is in our graph.
+const KINDS: [(&str, NodeKind); 4] =
+    [("Switch", NodeKind::Switch), ("Ca", NodeKind::Host), ("Hca", NodeKind::Host), ("Rt", NodeKind::Switch)];
+
+fn blocks(text: &str) -> Result<Vec<Block<'_>>, Flaw> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
-    let (mut skipped, mut skipping) = (0, true);
     for (line, text) in text.lines().enumerate().map(|(i, text)| (i + 1, text.trim())) {
-        let flaw = || Flaw::line(line, format!("this line is cut short: {text:?}"));
-        match text.split_whitespace().next() {
-            Some(word @ ("Switch" | "Ca")) => {
-                let kind = if word == "Switch" { NodeKind::Switch } else { NodeKind::Host };
-                let mut quoted = text.split('"').skip(1).step_by(2);
-                let id = quoted.next().ok_or_else(flaw)?;
-                let description = quoted.next().unwrap_or("");
-                let lid = after(text, "lid").and_then(|lid| lid.parse().ok());
-                blocks.push(Block { line, kind, id, description, lid, ports: Vec::new() });
-                skipping = false;
-            }
-            Some("Rt") => (skipped, skipping) = (skipped + 1, true),
-            Some(word) if word.starts_with('[') && !skipping => {
-                let port = port_line(line, text)?;
-                blocks.last_mut().ok_or_else(flaw)?.ports.push(port);
-            }
-            _ => {}
+        let Some(word) = text.split_whitespace().next().filter(|_| !is_extra(text)) else { continue };
+        if word.starts_with('[') {
+            let port = port_line(line, text)?;
+            let block = blocks.last_mut();
+            let flaw = || {
+                Flaw::line(
+                    line,
+                    "this port belongs to no node: a line such as Switch 4 \"S-0011\" is missing",
+                )
+            };
+            block.ok_or_else(flaw)?.ports.push(port);
+            continue;
+        }
+        let Some((word, kind)) = KINDS.into_iter().find(|(known, _)| *known == word) else {
+            let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
+            let word = shown(word);
+            return Err(Flaw::line(
+                line,
+                format!("{word} begins no node: expected {} or a port such as [1]", known.join(", ")),
+            ));
+        };
+        let mut quoted = text.split('"').skip(1).step_by(2);
+        let id =
+            quoted.next().ok_or_else(|| Flaw::line(line, format!("this line is cut short: {text:?}")))?;
+        let description = quoted.next().unwrap_or("");
+        let lid = after(text, "lid").and_then(|lid| lid.parse().ok());
+        blocks.push(Block { line, word, kind, id, description, lid, ports: Vec::new() });
+    }
+    Ok(blocks)
+}
+
+/// Lines that say nothing of the graph: comments, `vendid=0x2c9`, and the headings of `ibnetdiscover -g`.
+fn is_extra(text: &str) -> bool {
+    let first = text.split_whitespace().next().unwrap_or("#");
+    let is_key = first.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase()));
+    first.starts_with('#') || is_key || first == "Chassis" || text == "Non-Chassis Nodes"
+}
+
+/// The node of each linked port: one for all of a block, but for adapters with several of them.
+type Nodes<'a> = BTreeMap<(&'a str, u16), NodeId>;
+
+/// The linked ports of each block. A link may be printed at one end only.
+fn linked_ports<'a>(blocks: &[Block<'a>]) -> BTreeMap<&'a str, BTreeSet<u16>> {
+    let mut linked: BTreeMap<&str, BTreeSet<u16>> =
+        blocks.iter().map(|block| (block.id, BTreeSet::new())).collect();
+    for (block, port) in blocks.iter().flat_map(|block| block.ports.iter().map(move |port| (block, port))) {
+        if linked.contains_key(port.peer) {
+            linked.entry(port.peer).or_default().insert(port.peer_number);
+            linked.entry(block.id).or_default().insert(port.number);
         }
     }
-    Ok((blocks, skipped))
+    linked
+}
+
+/// Adds the nodes of a block; whether it is an adapter that became several hosts.
+fn add_nodes<'a>(
+    draft: &mut Draft,
+    block: &Block<'a>,
+    name: &str,
+    linked: &BTreeSet<u16>,
+    nodes: &mut Nodes<'a>,
+) -> Result<bool, Flaw> {
+    let several = block.kind == NodeKind::Host && linked.len() > 1;
+    if !several {
+        let node = draft.node(name, block.kind, None).map_err(Flaw::on(block.line))?;
+        nodes.extend(linked.iter().map(|number| ((block.id, *number), node)));
+        add_addresses(draft, block, &block.ports.iter().collect::<Vec<_>>(), node);
+        return Ok(false);
+    }
+    for number in linked {
+        let name = format!("{name}.{number}");
+        let node = draft.node(&name, block.kind, None).map_err(Flaw::on(block.line))?;
+        nodes.insert((block.id, *number), node);
+        let own: Vec<_> = block.ports.iter().filter(|port| port.number == *number).collect();
+        add_addresses(draft, block, &own, node);
+    }
+    Ok(true)
 }
 
 /// The word behind `key`.
@@ -143,16 +211,16 @@ fn rate(text: &str) -> Option<BitRate> {
     Some(BitRate(width.parse::<u64>().ok()?.checked_mul(mbps * 1_000_000)?))
 }
 
-fn add_addresses(draft: &mut Draft, block: &Block<'_>, node: NodeId) {
+fn add_addresses(draft: &mut Draft, block: &Block<'_>, ports: &[&PortLine<'_>], node: NodeId) {
     let mut guid = |text: &str| {
         if let Ok(guid) = u64::from_str_radix(text.trim_start_matches("0x"), 16) {
             draft.labels.add_address(&format!("guid 0x{guid:016x}"), node, 0);
         }
     };
     guid(block.id.split_once('-').map_or("", |(_, guid)| guid));
-    block.ports.iter().filter_map(|port| port.guid).for_each(guid);
+    ports.iter().filter_map(|port| port.guid).for_each(guid);
     let own = block.lid.filter(|_| block.kind == NodeKind::Switch).map(|lid| (lid, 0));
-    for (lid, lmc) in block.ports.iter().filter_map(|port| port.lid).chain(own) {
+    for (lid, lmc) in ports.iter().filter_map(|port| port.lid).chain(own) {
         for path in 0..1_u16 << lmc.min(7) {
             draft.labels.add_address(&format!("lid {}", lid.saturating_add(path)), node, path);
         }
@@ -160,7 +228,8 @@ fn add_addresses(draft: &mut Draft, block: &Block<'_>, node: NodeId) {
 }
 
 /// Every link is printed at both its ends; the first counts, the second must agree.
-fn add_links(draft: &mut Draft, blocks: &[Block<'_>], nodes: &BTreeMap<&str, NodeId>) -> Result<(), Flaw> {
+fn add_links<'a>(draft: &mut Draft, blocks: &[Block<'a>], nodes: &Nodes<'a>) -> Result<(), Flaw> {
+    let mut outside: Vec<&PortLine<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, u16), (&str, u16)> = BTreeMap::new();
     for (block, port) in blocks.iter().flat_map(|block| block.ports.iter().map(move |port| (block, port))) {
         let (own, peer) = ((block.id, port.number), (port.peer, port.peer_number));
@@ -174,20 +243,24 @@ fn add_links(draft: &mut Draft, blocks: &[Block<'_>], nodes: &BTreeMap<&str, Nod
             }
             continue;
         }
-        let Some(to) = nodes.get(port.peer) else {
-            // A cable to something that was not discovered, such as a router.
-            draft.notes.push(format!(
-                "line {}: {} has no block of its own: the link was left out",
-                port.line, port.peer
-            ));
+        let Some(to) = nodes.get(&peer) else {
+            outside.push(port);
             continue;
         };
         let channel = Partial { rate: port.rate, delay: None };
-        let link = draft.link([nodes[block.id], *to], [channel; 2]);
+        let link = draft.link([nodes[&own], *to], [channel; 2]);
         draft.labels.name_port(PortId::of_link(link, 0), port.number.to_string());
         draft.labels.name_port(PortId::of_link(link, 1), port.peer_number.to_string());
         known.insert(own, peer);
         known.insert(peer, own);
+    }
+    if let Some(first) = outside.first() {
+        draft.notes.push(format!(
+            "{} links lead to nodes without a block, such as {} in line {}: they were left out",
+            outside.len(),
+            shown(first.peer),
+            first.line
+        ));
     }
     Ok(())
 }

@@ -82,9 +82,10 @@ impl Labels {
         (graph, labels)
     }
 
-    /// The same graph with every port of a host that has several as a host of its own, "h1.eth1" and "h1.eth2", and how
-    /// many hosts that were. A host does not forward, so to the fabric its ports are as many hosts; what joins them (a bond,
-    /// a second address) is left out.
+    /// The same graph with every port of a host that has several as a host of its own, and how many hosts that were. The
+    /// first port keeps the name, so that flows which name the host find it; further ones are called "h1.eth2". A host
+    /// does not forward, so to the fabric its ports are as many hosts; what joins them (a bond, a second address) is
+    /// left out.
     pub fn split_hosts(&self, topology: &Topology) -> (Topology, Labels, usize) {
         let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
         // The node of each port: the first for switches.
@@ -94,8 +95,9 @@ impl Labels {
             split += usize::from(several);
             let parts = if several { node.ports.iter().map(Some).collect() } else { vec![None] };
             let named = |port: Option<&PortId>| {
-                let port = port.map(|port| self.port_or_default(topology, *port));
-                port.map_or_else(|| node.name.clone(), |port| format!("{}.{port}", node.name))
+                let further = port.filter(|port| Some(*port) != node.ports.first());
+                let further = further.map(|port| self.port_or_default(topology, *port));
+                further.map_or_else(|| node.name.clone(), |port| format!("{}.{port}", node.name))
             };
             nodes.push(
                 parts.into_iter().map(|port| graph.add_node(named(port), node.kind, node.level)).collect(),

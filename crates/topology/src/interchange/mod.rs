@@ -5,7 +5,7 @@
 //! | [`Format::GraphMl`] | `NetworkX`, yEd, Topology Zoo | yes | |
 //! | [`Format::NodeLink`] | `NetworkX` `node_link_data` | yes | |
 //! | [`Format::Hpcc`] | ns-3 HPCC `topology.txt` | yes | links whose directions differ |
-//! | [`Format::Containerlab`] | containerlab `*.clab.yml` | yes | |
+//! | [`Format::Containerlab`] | containerlab `*.clab.yml`, `topology-data.json` (import) | yes | |
 //! | [`Format::Htsim`] | htsim `.topo` | fat trees and leaf-spines | names, port order |
 //! | [`Format::IbNetDiscover`] | infiniband-diags `ibnetdiscover` | import | delays |
 //!
@@ -47,7 +47,7 @@ pub enum Format {
     Hpcc,
     /// htsim, `.topo`.
     Htsim,
-    /// containerlab, `.clab.yml`.
+    /// containerlab, `.clab.yml` and `topology-data.json`.
     Containerlab,
     /// The text that `ibnetdiscover` prints, `.ibnetdiscover`.
     IbNetDiscover,
@@ -59,17 +59,21 @@ const FORMATS: [(Format, &str, &[&str]); 6] = [
     (Format::Hpcc, "hpcc", &["txt"]),
     (Format::Htsim, "htsim", &["topo"]),
     (Format::Containerlab, "containerlab", &["yml", "yaml"]),
-    (Format::IbNetDiscover, "ibnetdiscover", &["ibnetdiscover", "ibnd"]),
+    (Format::IbNetDiscover, "ibnetdiscover", &["ibnetdiscover", "ibnd", "net"]),
 ];
 
 impl Format {
-    /// The format of a file, by its extension; a `.txt` is told apart by its text.
+    /// The format of a file, by its extension; `.txt` and `.json`, which several tools write, by their text.
     pub fn of(path: &Path, text: &str) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension.as_str()));
         let fabric = ["switchguid=", "vendid=", "Topology file:"].iter().any(|mark| text.contains(mark));
+        // An export of containerlab says "type": "clab".
+        let is_lab = |rest: &str| rest.trim_start_matches([':', ' ', '\n']).starts_with("\"clab\"");
+        let lab = text.split("\"type\"").skip(1).any(is_lab);
         found.map(|(format, ..)| match format {
             Format::Hpcc if fabric => Format::IbNetDiscover,
+            Format::NodeLink if lab => Format::Containerlab,
             format => *format,
         })
     }
@@ -171,7 +175,7 @@ fn read_named(
     defaults: Defaults,
 ) -> Result<Import, InterchangeError> {
     if text.trim().is_empty() {
-        let message = "the file is empty: export the topology anew, or name another file";
+        let message = "the file is empty: export the topology again, or name another file";
         return Err(Flaw::of_file(message).in_file(file));
     }
     let reader = match format {

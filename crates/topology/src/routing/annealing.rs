@@ -8,20 +8,20 @@
 //! Where nothing is left to shorten, as much work goes into even loads ([`even`]).
 //!
 //! Trees grow level by level in bits ([`super::reach`]), and a move is dropped at the level where its cost is too high.
-//! Work is counted in words, not seconds, so a seed gives the same orders everywhere.
+//! Work is counted in words, and by these in steps of the budget ([`super::budget`]), so a seed gives the same orders everywhere.
 
 mod even;
 
 use super::SwitchGraph;
-use super::reach::{Reach, words_for};
+use super::budget::Ledger;
+use super::reach::{Reach, depths, words_for};
 use super::{RoutingError, bound_parameter};
-use crate::watch::Watch;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::str::FromStr;
 
-/// How long to search.
+/// How long to search, as far as the budget goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effort {
     /// A tenth of a second or so.
@@ -29,7 +29,7 @@ pub enum Effort {
     /// Seconds.
     #[default]
     Normal,
-    /// Ten times that.
+    /// Ten times that, and a larger budget.
     Best,
 }
 
@@ -48,7 +48,7 @@ impl FromStr for Effort {
 impl Effort {
     /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500. A move costs
     /// words in proportion to the pairs, so up to 150 switches, where that still is seconds, `Normal` follows these.
-    fn work(self, switches: usize) -> u64 {
+    pub(crate) fn work(self, switches: usize) -> u64 {
         let switches = switches as u64;
         let scale = switches.max((8 * switches).min(500));
         let pairs = if switches <= 150 { (switches * switches / 7).min(1500) } else { 0 };
@@ -62,6 +62,11 @@ impl Effort {
 
 /// The most destinations that are looked at at once; others come in with each new sample.
 const SAMPLE: usize = 256;
+/// That many where the graph is so deep that the levels of a lane would take more bytes than [`LEVELS_MAX`].
+const SAMPLE_OF_DEEP: usize = 64;
+const LEVELS_MAX: usize = 1 << 24;
+/// Up to this many switches the words of a graph are near the processor.
+const NEAR: usize = 256;
 /// How often the sample is drawn anew.
 const SAMPLES: u64 = 8;
 /// The temperature at the start, as a part of the mean distance over all pairs of the sample.
@@ -97,7 +102,7 @@ impl<'a> Search<'a> {
     /// A search from `ranks`, one a lane, that leaves the first `fixed` lanes alone.
     pub(crate) fn new(graph: &'a SwitchGraph, ranks: &[Vec<u32>], fixed: usize, seed: u64) -> Search<'a> {
         let mut rng = Pcg64::seed_from_u64(seed ^ 0x616e_6e65);
-        let sample = Sample::draw(graph, SAMPLE, &mut rng);
+        let sample = Sample::draw(graph, &mut rng);
         let keys = ranks.iter().map(|rank| keys_of(rank)).collect();
         let lanes = vec![Reach::default(); ranks.len()];
         let mut search =
@@ -137,36 +142,67 @@ impl<'a> Search<'a> {
         self.keys.iter().map(|keys| ranks_of(keys)).collect()
     }
 
-    /// Improves until nothing is left to win or the work is done.
+    /// Words, and the steps of the budget that so many take.
+    fn words_in_steps(&self) -> (u64, u64) {
+        if self.graph.len() > NEAR { (2, 3) } else { (2, 1) }
+    }
+
+    fn steps(&self, words: u64) -> u64 {
+        let (so_many, steps) = self.words_in_steps();
+        words * steps / so_many
+    }
+
+    fn words(&self, steps: u64) -> u64 {
+        let (words, so_many) = self.words_in_steps();
+        steps / so_many * words
+    }
+
+    /// The steps that it took to look at all lanes once.
+    pub(crate) fn steps_of_a_look(&self) -> u64 {
+        let levels: usize = self.lanes.iter().map(Reach::levels).sum();
+        let links = self.graph.edges().len() * 2;
+        let measured = self.sample.destinations.len() * (links + self.graph.len());
+        self.steps((levels * links * (self.sample.words + 2) + measured) as u64)
+    }
+
+    /// Improves until nothing is left to win, the work is done or the budget is at `end`.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
-    pub(crate) fn improve(&mut self, effort: Effort, watch: &mut dyn Watch) -> Result<(), RoutingError> {
+    pub(crate) fn improve(
+        &mut self,
+        effort: Effort,
+        ledger: &mut Ledger,
+        end: u64,
+    ) -> Result<(), RoutingError> {
         bound_parameter("lanes", self.keys.len(), 1..=8, "it must be 1 to 8")?;
         if self.fixed == self.keys.len() || self.graph.len() < 2 {
             return Ok(());
         }
-        let work = effort.work(self.graph.len());
+        let work = effort.work(self.graph.len()).min(self.words(ledger.left(end)));
         let heat = HEAT * self.sample.distance() as f64;
         let (mut done, mut samples) = (0_u64, 0);
         let mut best = (self.cost, self.keys.clone());
-        while done < work && best.0 > 0 {
-            watch.step("improving orders", done, work)?;
+        while done < work && best.0 > 0 && ledger.goes_on(end) {
+            ledger.step("improving orders", done, work)?;
             if !self.sample.is_whole(self.graph) && done * SAMPLES >= work * (samples + 1) {
                 samples += 1;
-                self.sample = Sample::draw(self.graph, SAMPLE, &mut self.rng);
+                self.sample = Sample::draw(self.graph, &mut self.rng);
                 self.look_again();
                 best = (self.cost, self.keys.clone());
             }
             let cold = 1.0 - done as f64 / work as f64;
-            done += self.step(heat * cold * cold);
+            let words = self.step(heat * cold * cold);
+            done += words;
+            ledger.spend(self.steps(words));
             if self.cost < best.0 {
                 best = (self.cost, self.keys.clone());
+                ledger.best(best.0 as f64 / self.sample.distance().max(1) as f64);
             }
         }
         self.keys = best.1;
         self.look_again();
-        self.even_out(effort, watch)
+        self.even_out(effort, ledger, end)
     }
 
     /// Tries one move; the words looked at.
@@ -279,9 +315,14 @@ impl<'a> Search<'a> {
 }
 
 impl Sample {
-    fn draw(graph: &SwitchGraph, most: usize, rng: &mut Pcg64) -> Sample {
+    fn draw(graph: &SwitchGraph, rng: &mut Pcg64) -> Sample {
         let mut destinations = graph.attachments().to_vec();
-        if destinations.len() > most {
+        if destinations.len() > SAMPLE {
+            let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
+            graph.distances(destinations[0], &mut distance, &mut queue);
+            let levels = queue.last().map_or(0, |last| distance[*last as usize] as usize);
+            let bytes = levels * graph.len() * words_for(SAMPLE) * 8;
+            let most = if bytes > LEVELS_MAX { SAMPLE_OF_DEEP } else { SAMPLE };
             destinations.shuffle(rng);
             destinations.truncate(most);
         }
@@ -339,6 +380,31 @@ impl Sample {
         }
         (self.sources.len() * self.destinations.len()) as u64 - reached
     }
+}
+
+/// What orders, one a lane, are worth over all pairs: those without a route, and the links of all routes beyond shortest
+/// paths.
+pub(crate) fn detours(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> (u64, u64) {
+    let (rows, switches) = (graph.attachments().len(), graph.len());
+    let mut shortest = vec![u16::MAX; rows * switches];
+    for rank in ranks {
+        depths(graph, rank, |row, switch, depth| {
+            let least = &mut shortest[row * switches + switch];
+            *least = depth.min(*least);
+        });
+    }
+    let (mut distance, mut queue) = (vec![0; switches], Vec::new());
+    let (mut unserved, mut detours) = (0, 0);
+    for (to, row) in graph.attachments().iter().zip(shortest.chunks(switches)) {
+        graph.distances(*to, &mut distance, &mut queue);
+        for from in graph.attachments() {
+            match row[*from as usize] {
+                u16::MAX => unserved += 1,
+                depth => detours += u64::from(depth) - u64::from(distance[*from as usize]),
+            }
+        }
+    }
+    (unserved, detours)
 }
 
 fn keys_of(rank: &[u32]) -> Vec<f64> {
@@ -409,7 +475,7 @@ mod tests {
             let ranks = vec![rank.iter().rev().copied().collect(), rank];
             let mut search = Search::new(&graph, &ranks, 0, 1);
             let before = search.cost();
-            search.improve(Effort::Fast, &mut Unwatched).unwrap();
+            search.improve(Effort::Fast, &mut Ledger::unlimited(&mut Unwatched), u64::MAX).unwrap();
             assert!(search.cost() < before);
             assert_eq!(search.cost(), walked(&graph, &search.ranks()));
         }

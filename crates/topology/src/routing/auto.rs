@@ -4,6 +4,7 @@
 //! pair a shortest route, that is the plan, since it has several routes a pair and backups. If not, LASH is tried, which
 //! needs no orders but has one route a pair; where the lanes do not suffice for it, or the graph is too large for it, the orders stay.
 
+use super::budget::Ledger;
 use super::levels::rank_by_level;
 use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, SwitchGraph};
 use crate::Topology;
@@ -26,7 +27,21 @@ impl RoutingEngine for Auto {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let mut plan = self.orders.plan_watched(topology, graph, watch)?;
+        let mut ledger = self.orders.ledger(watch);
+        let mut plan = self.choose(topology, graph, &mut ledger)?;
+        self.orders.sign(&mut plan, &ledger);
+        Ok(plan)
+    }
+}
+
+impl Auto {
+    fn choose(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        ledger: &mut Ledger,
+    ) -> Result<ForwardingTables, RoutingError> {
+        let mut plan = self.orders.plan_counted(topology, graph, ledger)?;
         let leveled = rank_by_level(topology, graph).is_some();
         if plan.lanes() == 1 {
             let why = if leveled {
@@ -57,8 +72,15 @@ impl RoutingEngine for Auto {
         let orders =
             format!("{levels}, and {} orders cost a mean detour of {:.2} %", plan.lanes(), detour * 100.0);
         let lash = Lash { lanes_max: self.orders.lanes, seed: self.orders.seed };
-        match lash.plan_within(topology, graph, self.orders.lanes, watch) {
-            Ok(mut lash) => {
+        let end = ledger.part(10);
+        match lash.plan_within(topology, graph, self.orders.lanes, ledger, end) {
+            Ok(None) => {
+                plan.note(format!(
+                    "auto chose order_pair: {orders}, and the budget ended before lash had placed all routes"
+                ));
+                Ok(plan)
+            }
+            Ok(Some(mut lash)) => {
                 lash.note(format!(
                     "auto chose lash: {orders}; lash needs {} lanes for shortest routes, one a pair and without backups",
                     lash.lanes()

@@ -7,9 +7,9 @@
 //! that nothing has to be proven anew. For what the rules forbid, the last VLANs get single routes whose turns close no cycle
 //! with those in use ([`super::used_turns`]). Only bridges of the graph and what fits in no lane stay on the list.
 
+use super::budget::Ledger;
 use super::used_turns::UsedTurns;
 use super::{Dependencies, ForwardingTables, RoutingError, SwitchGraph};
-use crate::watch::Watch;
 use pauseframe_units::{LinkId, PortId};
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -54,38 +54,110 @@ pub(crate) struct Cuts {
     /// The first number of a switch.
     first_switch: u32,
     by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
+    /// How many destinations were looked at, from the first on.
+    known: usize,
 }
 
+/// Cuts that are kept at most: where every route is long and alone, such as on a large ring, there is no end of them.
+const CUTS_MAX: usize = 1 << 23;
+/// Steps that a failure on a route takes.
+const STEPS_A_FAILURE: u64 = 5;
+
 impl Cuts {
-    /// The cuts of the first `vlans` of `tables`.
-    pub(crate) fn of(tables: &ForwardingTables, vlans: usize, protect: &Protect) -> Cuts {
+    /// The cuts of the first `vlans` of `tables`, as far as the steps go.
+    ///
+    /// # Errors
+    /// [`RoutingError::Stopped`].
+    pub(crate) fn of(
+        tables: &ForwardingTables,
+        vlans: usize,
+        protect: &Protect,
+        ledger: &mut Ledger,
+        end: u64,
+    ) -> Result<Cuts, RoutingError> {
         let graph = tables.graph();
         let rows = graph.attachments().len();
         let mut cuts = Cuts {
             units: units(graph, protect),
             first_switch: graph.port_count() as u32 / 2,
             by_row: vec![BTreeMap::new(); rows],
+            known: 0,
         };
-        let mut routes: Vec<Vec<u32>> = Vec::new();
+        let highest = cuts.units.iter().flatten().max().map_or(0, |unit| *unit as usize + 1);
+        let (mut marks, mut kept, mut followed) = (Marks::new(highest), 0, 0);
         for row in 0..rows as u32 {
+            ledger.step("looking for single points of failure", u64::from(row), rows as u64)?;
+            if !ledger.goes_on(end) || kept > CUTS_MAX {
+                break;
+            }
             for from in (0..rows as u32).filter(|from| *from != row) {
-                routes.clear();
-                for vlan in 0..vlans {
-                    let mut route = Vec::new();
-                    if cuts.follow(tables, vlan, from, row, &mut route) {
-                        routes.push(route);
-                    }
-                    if routes.len() == 2 && *protect != Protect::TwoLinks && disjoint(&routes) {
-                        break;
-                    }
-                }
-                let found = common(&routes, *protect == Protect::TwoLinks);
+                let found = if *protect == Protect::TwoLinks {
+                    cuts.of_two(tables, vlans, [from, row], &mut followed)
+                } else {
+                    cuts.of_one(tables, vlans, [from, row], &mut marks, &mut followed)
+                };
                 if !found.is_empty() {
+                    kept += found.len();
                     cuts.by_row[row as usize].insert(from, found);
                 }
             }
+            ledger.spend(std::mem::take(&mut followed) * STEPS_A_FAILURE);
+            cuts.known += 1;
         }
-        cuts
+        Ok(cuts)
+    }
+
+    /// The failures that all routes of a pair have in common.
+    fn of_one(
+        &self,
+        tables: &ForwardingTables,
+        vlans: usize,
+        [from, to]: [u32; 2],
+        marks: &mut Marks,
+        followed: &mut u64,
+    ) -> Vec<Cut> {
+        let (mut common, mut route): (Option<Vec<u32>>, Vec<u32>) = (None, Vec::new());
+        for vlan in 0..vlans {
+            let arrives = self.follow(tables, vlan, from, to, &mut route);
+            *followed += 4 + route.len() as u64;
+            match &mut common {
+                _ if !arrives => {}
+                None => common = Some(route.clone()),
+                Some(common) => {
+                    marks.renew(&route);
+                    common.retain(|unit| marks.has(*unit));
+                    if common.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        common.unwrap_or_default().into_iter().map(|unit| [unit, NONE]).collect()
+    }
+
+    /// The failures, and pairs of failures, that take all routes of a pair.
+    fn of_two(
+        &self,
+        tables: &ForwardingTables,
+        vlans: usize,
+        [from, to]: [u32; 2],
+        followed: &mut u64,
+    ) -> Vec<Cut> {
+        let mut routes: Vec<Vec<u32>> = Vec::new();
+        for vlan in 0..vlans {
+            let mut route = Vec::new();
+            if self.follow(tables, vlan, from, to, &mut route) {
+                routes.push(route);
+            }
+        }
+        let all: usize = routes.iter().map(Vec::len).sum();
+        *followed += 4 + (all * routes.first().map_or(0, Vec::len)) as u64;
+        pairs_of_failures(&routes)
+    }
+
+    /// How many destinations were not looked at.
+    pub(crate) fn unknown(&self) -> usize {
+        self.by_row.len() - self.known
     }
 
     /// Whether no failure cuts any pair off.
@@ -116,6 +188,9 @@ impl Cuts {
     ) {
         avoided.fill(false);
         let cuts = &self.by_row[row as usize];
+        if cuts.is_empty() {
+            return;
+        }
         let cut: BTreeSet<u32> =
             cuts.values().flatten().flatten().copied().filter(|unit| *unit != NONE).collect();
         let arcs = graph.arcs(graph.attachments()[row as usize]);
@@ -192,9 +267,10 @@ pub(crate) fn add_detours(
     tables: &mut ForwardingTables,
     cuts: &mut Cuts,
     vlans: Range<usize>,
-    watch: &mut dyn Watch,
+    ledger: &mut Ledger,
+    end: u64,
 ) -> Result<(), RoutingError> {
-    if cuts.is_empty() || vlans.is_empty() {
+    if cuts.is_empty() || vlans.is_empty() || !ledger.goes_on(end) {
         return Ok(());
     }
     let graph = tables.graph().clone();
@@ -203,12 +279,19 @@ pub(crate) fn add_detours(
     for vlan in vlans {
         let Some(Some(turns)) = lanes.get_mut(usize::from(tables.lane(vlan))) else { continue };
         for row in (0..rows).filter(|row| cuts.any(*row)).collect::<Vec<_>>() {
-            watch.step("looking for detours", u64::from(row), u64::from(rows))?;
+            ledger.step("looking for detours", u64::from(row), u64::from(rows))?;
             let to = graph.attachments()[row as usize];
             for (from, units) in cuts.at(row).collect::<Vec<_>>() {
                 let ends = [graph.attachments()[from as usize], to];
                 let may_use = |port: PortId| !cuts.hits(&units, port, to);
+                if !ledger.goes_on(end) {
+                    break;
+                }
                 turns.add_route(&graph, tables.tree_mut(vlan, row), ends, may_use);
+                ledger.spend(turns.take_steps());
+            }
+            if !ledger.goes_on(end) {
+                return Ok(());
             }
             cuts.mend(tables, vlan, row);
         }
@@ -225,6 +308,8 @@ pub(crate) fn add_missing(
     tables: &mut ForwardingTables,
     pairs: &[(u32, u32)],
     vlans: Range<usize>,
+    ledger: &mut Ledger,
+    end: u64,
 ) -> Result<(), RoutingError> {
     let graph = tables.graph().clone();
     let mut lanes = used_turns(tables)?;
@@ -232,7 +317,11 @@ pub(crate) fn add_missing(
         let Some(Some(turns)) = lanes.get_mut(usize::from(tables.lane(vlan))) else { continue };
         for (from, to) in pairs {
             let ends = [from, to].map(|row| graph.attachments()[*row as usize]);
+            if !ledger.may(end) {
+                return Ok(());
+            }
             turns.add_route(&graph, tables.tree_mut(vlan, *to), ends, |_| true);
+            ledger.spend(turns.take_steps());
         }
     }
     Ok(())
@@ -274,23 +363,45 @@ fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {
     units
 }
 
-fn disjoint(routes: &[Vec<u32>]) -> bool {
-    !routes[0].iter().any(|unit| routes[1].contains(unit))
+/// Which numbers a list holds.
+struct Marks {
+    of: Vec<u32>,
+    list: u32,
 }
 
-/// What all routes have in common; with `two` also the pairs of failures that take them all.
-fn common(routes: &[Vec<u32>], two: bool) -> Vec<Cut> {
+impl Marks {
+    fn new(numbers: usize) -> Marks {
+        Marks { of: vec![0; numbers], list: 0 }
+    }
+
+    /// From now on those of this list.
+    fn renew(&mut self, list: &[u32]) {
+        self.list = self.list.checked_add(1).unwrap_or_else(|| {
+            self.of.fill(0);
+            1
+        });
+        for number in list {
+            self.of[*number as usize] = self.list;
+        }
+    }
+
+    fn has(&self, number: u32) -> bool {
+        self.of[number as usize] == self.list
+    }
+}
+
+/// What all routes have in common, and the pairs of failures that take them all.
+fn pairs_of_failures(routes: &[Vec<u32>]) -> Vec<Cut> {
     let Some((first, rest)) = routes.split_first() else { return Vec::new() };
     let mut found = Vec::new();
     for unit in first {
         let left: Vec<&Vec<u32>> = rest.iter().filter(|route| !route.contains(unit)).collect();
         match left.split_first() {
             None => found.push([*unit, NONE]),
-            Some((next, rest)) if two => {
+            Some((next, rest)) => {
                 let others = next.iter().filter(|other| rest.iter().all(|route| route.contains(other)));
                 found.extend(others.map(|other| [*unit, *other]));
             }
-            Some(_) => {}
         }
     }
     found

@@ -25,8 +25,11 @@ pub const ENGINES: [(&str, &str); 9] = [
     ("shortest_path", "one lane, balanced shortest routes; can deadlock"),
 ];
 
+/// The engines that search until their budget ends, and have a plan before.
+pub const GET_BETTER: [&str; 2] = ["auto", "order_pair"];
+
 /// What may be set for an engine; what is not set has the engine's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineSettings {
     /// Lanes; for `dfsssp` and `lash` the most.
     pub lanes: Option<usize>,
@@ -42,6 +45,10 @@ pub struct EngineSettings {
     pub protect: Option<Protect>,
     /// `order_pair`, `auto`: how long to look for good orders.
     pub effort: Option<Effort>,
+    /// `order_pair`, `auto`: how long the plan may take in all, in seconds of one core.
+    pub budget: Option<f64>,
+    /// `order_pair`, `auto`: the steps after which the search ends.
+    pub stop_at: Option<u64>,
     /// `up_down`: the root.
     pub root: Option<NodeId>,
     /// Draws orders, trees and ties.
@@ -54,7 +61,7 @@ pub struct EngineSettings {
 /// If there is none, or a setting is given that it does not have.
 pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
     let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed, .. } = *settings;
-    let ordered = matches!(name, "order_pair" | "auto");
+    let ordered = GET_BETTER.contains(&name);
     let trees = matches!(name, "edst" | "edst_hub" | "edst_heuristic");
     let layered = matches!(name, "dfsssp" | "lash");
     let unused = [
@@ -65,6 +72,8 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
         ("backup_vlans", settings.backup_vlans.is_some() && !ordered),
         ("protect", settings.protect.is_some() && !ordered),
         ("effort", settings.effort.is_some() && !ordered),
+        ("budget", settings.budget.is_some() && !ordered),
+        ("steps", settings.stop_at.is_some() && !ordered),
         ("root", root.is_some() && name != "up_down"),
     ];
     if let Some((setting, _)) = unused.into_iter().find(|(_, unused)| *unused) {
@@ -98,6 +107,8 @@ fn order_pair(settings: &EngineSettings) -> OrderPair {
         backup_vlans: settings.backup_vlans,
         protect: settings.protect.clone().unwrap_or(usual.protect),
         effort: settings.effort.unwrap_or(usual.effort),
+        budget: settings.budget,
+        stop_at: settings.stop_at,
         seed: settings.seed,
     }
 }

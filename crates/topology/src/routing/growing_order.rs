@@ -11,6 +11,8 @@ pub(crate) struct GrowingOrder {
     added: Vec<[u32; 2]>,
     patience: usize,
     seen: Vec<bool>,
+    /// How many nodes were looked at.
+    looked: u64,
 }
 
 impl GrowingOrder {
@@ -22,6 +24,7 @@ impl GrowingOrder {
             added: Vec::new(),
             patience: usize::MAX,
             seen: vec![false; nodes],
+            looked: 0,
         }
     }
 
@@ -71,6 +74,11 @@ impl GrowingOrder {
         self.place[from as usize] < self.place[to as usize]
     }
 
+    /// How many nodes were looked at since the last call.
+    pub(crate) fn take_looked(&mut self) -> u64 {
+        std::mem::take(&mut self.looked)
+    }
+
     /// How many different edges there are.
     pub(crate) fn edges(&self) -> usize {
         self.added.len()
@@ -104,10 +112,12 @@ impl GrowingOrder {
         let (lowest, highest) = (self.place[to as usize], self.place[from as usize]);
         let within = |place: u32| (lowest..=highest).contains(&place);
         let mut after = Self::reach(&self.out, &self.place, &mut self.seen, to, within, self.patience);
+        self.looked += after.len() as u64;
         if after.len() >= self.patience || after.contains(&from) {
             return false;
         }
         let mut before = Self::reach(&self.into, &self.place, &mut self.seen, from, within, self.patience);
+        self.looked += before.len() as u64;
         if before.len() >= self.patience {
             return false;
         }

@@ -5,6 +5,7 @@
 //! Whether one closes a cycle is looked for among at most a thousand channels or so; beyond that the layer counts as full for
 //! this route, which only large graphs feel: 1,000 switches with 32 links each take some 50 s of processor time.
 
+use super::budget::Ledger;
 use super::growing_order::GrowingOrder;
 use super::layers::{Pair, ShortestTrees};
 use super::turn_order::TurnOrder;
@@ -12,7 +13,7 @@ use super::{
     ForwardingTables, RoutingEngine, RoutingError, SwitchGraph, bound_parameter, reachable_switches,
 };
 use crate::Topology;
-use crate::watch::Watch;
+use crate::watch::{Stopped, Watch};
 use pauseframe_units::PortId;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -21,6 +22,10 @@ use std::collections::HashSet;
 
 /// Channels that are looked at for one dependency.
 const PATIENCE: usize = 1024;
+
+/// Steps that a node of the order takes, and a turn of a route.
+const STEPS_A_NODE: u64 = 12;
+const STEPS_A_TURN: u64 = 60;
 
 /// LASH, with as many lanes as it needs.
 #[derive(Clone, Debug)]
@@ -46,19 +51,22 @@ impl RoutingEngine for Lash {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        self.plan_within(topology, graph, usize::MAX, watch)
+        let (mut ledger, end) = (Ledger::unlimited(watch), u64::MAX);
+        let plan = self.plan_within(topology, graph, usize::MAX, &mut ledger, end)?;
+        plan.ok_or(RoutingError::Stopped(Stopped))
     }
 }
 
 impl Lash {
-    /// Gives up as soon as more lanes than `most` are needed.
+    /// Gives up as soon as more lanes than `most` are needed. None if the steps end before.
     pub(crate) fn plan_within(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
         most: usize,
-        watch: &mut dyn Watch,
-    ) -> Result<ForwardingTables, RoutingError> {
+        ledger: &mut Ledger,
+        end: u64,
+    ) -> Result<Option<ForwardingTables>, RoutingError> {
         bound_parameter("lanes_max", self.lanes_max, 1..=256, "it must be 1 to 256")?;
         reachable_switches(topology, graph)?;
         let trees = ShortestTrees::balanced(graph, self.seed);
@@ -68,10 +76,16 @@ impl Lash {
         let mut route = Vec::new();
         let of = pairs.len() as u64;
         for (done, pair) in pairs.into_iter().enumerate() {
-            watch.step("placing routes in lanes", done as u64, of)?;
+            ledger.step("placing routes in lanes", done as u64, of)?;
+            if !ledger.goes_on(end) {
+                return Ok(None);
+            }
             trees.route(pair, &mut route);
-            if let Some(layer) = layers.iter_mut().find_map(|layer| layer.take(&route).then_some(layer)) {
-                layer.pairs.push(pair);
+            let place = layers.iter_mut().position(|layer| layer.take(&route));
+            let looked: u64 = layers.iter_mut().map(|layer| layer.order.take_looked()).sum();
+            ledger.spend(looked * STEPS_A_NODE + route.len() as u64 * STEPS_A_TURN);
+            if let Some(layer) = place {
+                layers[layer].pairs.push(pair);
                 continue;
             }
             let mut layer = Layer::new(&self.places(graph, layers.len()));
@@ -83,7 +97,7 @@ impl Lash {
             }
         }
         let layers: Vec<Vec<Pair>> = layers.into_iter().map(|layer| layer.pairs).collect();
-        trees.tables(topology, &layers, self.lanes_max)
+        trees.tables(topology, &layers, self.lanes_max).map(Some)
     }
 
     /// Where the channels of a layer stand at first: by an order of the switches, in every second layer by its reverse.

@@ -14,8 +14,9 @@
 //! same static rule. That alone makes no update safe: a half-updated VLAN can still circle or lose packets, so rows change
 //! in VLANs that nobody sends in. This scheme is our own; it has no paper.
 
-use super::annealing::{Effort, Search};
+use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing};
+use super::budget::{Ledger, STEPS_A_SECOND};
 use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, Uses, rank_from_root};
 use super::turn_order::TurnOrder;
@@ -54,6 +55,10 @@ pub struct OrderPair {
     pub protect: Protect,
     /// How long to look for good orders.
     pub effort: Effort,
+    /// How long the plan may take in all, in seconds of one core by the count of [`STEPS_A_SECOND`]; without, as the effort says.
+    pub budget: Option<f64>,
+    /// After this many steps the search ends with what it has, wherever it is.
+    pub stop_at: Option<u64>,
     /// Draws orders, samples and ties.
     pub seed: u64,
 }
@@ -69,6 +74,8 @@ impl Default for OrderPair {
             backup_vlans: None,
             protect: Protect::Link,
             effort: Effort::Normal,
+            budget: None,
+            stop_at: None,
             seed: 1,
         }
     }
@@ -103,16 +110,26 @@ impl RoutingEngine for OrderPair {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let orders = self.draw_orders(topology, graph, watch)?;
-        match self.plan_under(topology, graph, &orders, true, watch) {
-            Err(RoutingError::Unreachable { .. }) => {
-                let orders = self.rooted_orders(graph, watch)?;
-                self.plan_under(topology, graph, &orders, true, watch)
-            }
-            result => result,
-        }
+        let mut ledger = self.ledger(watch);
+        let mut plan = self.plan_counted(topology, graph, &mut ledger)?;
+        self.sign(&mut plan, &ledger);
+        Ok(plan)
     }
 }
+
+/// The budget in seconds, where none is given.
+fn usual_budget(effort: Effort) -> f64 {
+    match effort {
+        Effort::Fast | Effort::Normal => 10.0,
+        Effort::Best => 60.0,
+    }
+}
+
+/// Steps that it takes to grow a tree, by directed link, and to prove a tree, by switch.
+const STEPS_TO_GROW: u64 = 8;
+const STEPS_TO_PROVE: u64 = 15;
+/// Steps that it takes to find out which links a backup does without, by directed link.
+const STEPS_TO_AVOID: u64 = 100;
 
 impl OrderPair {
     /// Draws orders that fit `graph`.
@@ -120,14 +137,62 @@ impl OrderPair {
     /// # Errors
     /// If a setting is out of its bounds or a pair of hosts has no path.
     pub fn orders(&self, topology: &Topology, graph: &SwitchGraph) -> Result<Orders, RoutingError> {
-        self.draw_orders(topology, graph, &mut Unwatched)
+        self.draw_orders(topology, graph, &mut self.ledger(&mut Unwatched))
+    }
+
+    /// What the plan may take.
+    pub(super) fn ledger<'w>(&self, watch: &'w mut dyn Watch) -> Ledger<'w> {
+        let seconds = self.budget.unwrap_or(usual_budget(self.effort));
+        Ledger::new((seconds * STEPS_A_SECOND) as u64, self.stop_at, watch)
+    }
+
+    /// Says on the plan what it took.
+    pub(super) fn sign(&self, plan: &mut ForwardingTables, ledger: &Ledger) {
+        plan.set_steps(ledger.steps(), ledger.was_cut());
+        if ledger.was_cut() {
+            plan.note(format!(
+                "the search was ended early: the same settings with --steps {} give this plan again",
+                ledger.steps()
+            ));
+        }
+        let needed = self.needed(plan.graph());
+        if needed > ledger.budget() {
+            plan.note(format!(
+                "the trees of {} VLANs and their proof alone take about {:.0} s: fewer VLANs take less",
+                self.vlans,
+                needed as f64 / STEPS_A_SECOND
+            ));
+        }
+    }
+
+    /// The steps of the trees and their proof.
+    fn needed(&self, graph: &SwitchGraph) -> u64 {
+        let a_tree = graph.port_count() as u64 * STEPS_TO_GROW + graph.len() as u64 * STEPS_TO_PROVE;
+        (self.vlans * graph.attachments().len()) as u64 * a_tree
+    }
+
+    /// A plan, its steps counted.
+    pub(super) fn plan_counted(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        ledger: &mut Ledger,
+    ) -> Result<ForwardingTables, RoutingError> {
+        let orders = self.draw_orders(topology, graph, ledger)?;
+        match self.plan_under(topology, graph, &orders, true, ledger) {
+            Err(RoutingError::Unreachable { .. }) => {
+                let orders = self.rooted_orders(graph, ledger)?;
+                self.plan_under(topology, graph, &orders, true, ledger)
+            }
+            result => result,
+        }
     }
 
     fn draw_orders(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
-        watch: &mut dyn Watch,
+        ledger: &mut Ledger,
     ) -> Result<Orders, RoutingError> {
         self.check_settings()?;
         backup::check(&self.protect, graph)?;
@@ -136,19 +201,24 @@ impl OrderPair {
         let rooted = rank_from_root(graph, widest_switch(graph));
         for (rank, detour) in by_level.iter().map(|rank| (rank, DETOUR_MAX)).chain([(&rooted, 0.0)]) {
             let search = Search::new(graph, std::slice::from_ref(rank), 0, self.seed);
+            ledger.spend(search.steps_of_a_look());
             if search.stretch() <= detour && search.unserved() <= detour {
                 return Ok(Orders { ranks: vec![rank.clone()], down_first: true });
             }
         }
         if self.lanes == 1 {
-            return self.improved(graph, vec![rooted], 0, watch);
+            return self.improved(graph, vec![rooted], 0, ledger);
         }
         let mut rng = Pcg64::seed_from_u64(self.seed);
         let random = (0..CANDIDATES).map(|_| random_rank(graph.len(), &mut rng));
         let starts =
             by_level.into_iter().chain([rooted]).chain(random).map(|rank| vec![reversed(&rank), rank]);
-        let start = starts.min_by_key(|ranks| Search::new(graph, ranks, 0, self.seed).cost());
-        self.improved(graph, start.unwrap_or_default(), 0, watch)
+        let start = starts.min_by_key(|ranks| {
+            let search = Search::new(graph, ranks, 0, self.seed);
+            ledger.spend(search.steps_of_a_look());
+            search.cost()
+        });
+        self.improved(graph, start.unwrap_or_default(), 0, ledger)
     }
 
     /// The orders of a search from these, with further lanes while they are of use.
@@ -157,14 +227,16 @@ impl OrderPair {
         graph: &SwitchGraph,
         mut ranks: Vec<Vec<u32>>,
         fixed: usize,
-        watch: &mut dyn Watch,
+        ledger: &mut Ledger,
     ) -> Result<Orders, RoutingError> {
         let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x006c_616e_6573);
+        let end = ledger.before(self.needed(graph));
         loop {
-            let mut search = Search::new(graph, &ranks, fixed, self.seed);
-            search.improve(self.effort, watch)?;
-            ranks = search.ranks();
-            if search.cost() == 0 || ranks.len() >= self.lanes {
+            let cost;
+            let rounds = 1 + self.lanes.saturating_sub(ranks.len()).div_ceil(2);
+            let end = ledger.round(rounds, end);
+            (ranks, cost) = self.searched(graph, &ranks, fixed, ledger, end)?;
+            if cost == 0 || ranks.len() >= self.lanes {
                 return Ok(Orders { ranks, down_first: fixed > 0 });
             }
             let rank = random_rank(graph.len(), &mut rng);
@@ -173,12 +245,38 @@ impl OrderPair {
         }
     }
 
+    /// The better of what little work makes of these orders and what all of it does, and the cost.
+    fn searched(
+        &self,
+        graph: &SwitchGraph,
+        ranks: &[Vec<u32>],
+        fixed: usize,
+        ledger: &mut Ledger,
+        end: u64,
+    ) -> Result<(Vec<Vec<u32>>, u64), RoutingError> {
+        let improved = |effort: Effort, ledger: &mut Ledger| {
+            let mut search = Search::new(graph, ranks, fixed, self.seed);
+            search.improve(effort, ledger, end)?;
+            Ok::<_, RoutingError>(search)
+        };
+        let fast = improved(Effort::Fast, ledger)?;
+        if self.effort == Effort::Fast || !ledger.goes_on(end) {
+            return Ok((fast.ranks(), fast.cost()));
+        }
+        let slow = improved(self.effort, ledger)?;
+        let (known, other) = (detours(graph, &slow.ranks()), detours(graph, &fast.ranks()));
+        let is_worse =
+            other < known || (known == (0, 0) && other == known && fast.squares() < slow.squares());
+        let best = if is_worse { fast } else { slow };
+        Ok((best.ranks(), best.cost()))
+    }
+
     /// The first order by distance from a root, so that its lane serves every pair; the others improved beside it.
-    fn rooted_orders(&self, graph: &SwitchGraph, watch: &mut dyn Watch) -> Result<Orders, RoutingError> {
+    fn rooted_orders(&self, graph: &SwitchGraph, ledger: &mut Ledger) -> Result<Orders, RoutingError> {
         let rank = rank_from_root(graph, widest_switch(graph));
         let mut ranks = vec![rank.clone(), reversed(&rank)];
         ranks.truncate(self.lanes);
-        self.improved(graph, ranks, 1, watch)
+        self.improved(graph, ranks, 1, ledger)
     }
 
     /// Tables under given orders, such as those of a plan that was made before some links failed. No route is beyond the
@@ -195,7 +293,7 @@ impl OrderPair {
         graph: &SwitchGraph,
         orders: &Orders,
     ) -> Result<ForwardingTables, RoutingError> {
-        self.plan_under(topology, graph, orders, false, &mut Unwatched)
+        self.plan_under(topology, graph, orders, false, &mut self.ledger(&mut Unwatched))
     }
 
     fn plan_under(
@@ -204,7 +302,7 @@ impl OrderPair {
         graph: &SwitchGraph,
         orders: &Orders,
         detours: bool,
-        watch: &mut dyn Watch,
+        ledger: &mut Ledger,
     ) -> Result<ForwardingTables, RoutingError> {
         self.check_settings()?;
         assert!(
@@ -228,7 +326,7 @@ impl OrderPair {
             let may_use = |port: PortId| usable[port.link().index()];
             rows.shuffle(&mut rng);
             for (done, row) in rows.iter().enumerate() {
-                watch.step(
+                ledger.step(
                     "growing trees",
                     (vlan * rows.len() + done) as u64,
                     (self.vlans * rows.len()) as u64,
@@ -236,12 +334,14 @@ impl OrderPair {
                 let to = graph.attachments()[*row as usize];
                 let rule = &rules[vlan % rules.len()];
                 grower.grow(rule, to, growth, may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
+                ledger.spend(graph.port_count() as u64 * STEPS_TO_GROW);
             }
         }
         let mut left = unserved(&tables);
         if detours && !left.is_empty() {
             let pairs = left.len();
-            add_missing(&mut tables, &left, 0..usual)?;
+            let end = ledger.part(10);
+            add_missing(&mut tables, &left, 0..usual, ledger, end)?;
             left = unserved(&tables);
             tables.note(format!(
                 "{pairs} pairs of switches have no way that the orders allow: they got routes of their own"
@@ -250,7 +350,7 @@ impl OrderPair {
         if let Some((from, to)) = left.first() {
             return Err(unreachable(topology, graph, *from, *to));
         }
-        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, detours, watch)?;
+        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, detours, ledger)?;
         Ok(tables)
     }
 
@@ -267,13 +367,21 @@ impl OrderPair {
         grower: &mut TreeGrower<'_>,
         rng: &mut Pcg64,
         detours: bool,
-        watch: &mut dyn Watch,
+        ledger: &mut Ledger,
     ) -> Result<(), RoutingError> {
         let backups = self.vlans - self.backup_vlans()..self.vlans;
         if backups.is_empty() {
             return Ok(());
         }
-        let mut cuts = Cuts::of(tables, backups.start, &self.protect);
+        let end = ledger.part(8);
+        let mut cuts = Cuts::of(tables, backups.start, &self.protect, ledger, end)?;
+        if cuts.unknown() > 0 {
+            let (unknown, all) = (cuts.unknown(), tables.graph().attachments().len());
+            tables.note(format!(
+                "backups were planned for {} of {all} destinations: the budget did not allow for more",
+                all - unknown
+            ));
+        }
         let graph = tables.graph().clone();
         let mut avoided = vec![false; graph.port_count()];
         // The last one of each lane is for what the rules do not allow.
@@ -281,17 +389,22 @@ impl OrderPair {
         let ruled = backups.start..backups.end - last;
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
-                watch.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
+                ledger.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
+                if cuts.any(row) {
+                    ledger.spend(graph.port_count() as u64 * STEPS_TO_AVOID);
+                }
                 cuts.avoid(&graph, row, vlan - ruled.start > rules.len(), rng, &mut avoided);
                 let (to, rule) = (graph.attachments()[row as usize], &rules[vlan % rules.len()]);
                 let may_use = |port: PortId| !avoided[port.0 as usize];
                 grower.grow(rule, to, Growth::Nearest, may_use, rng.next_u64(), tables.tree_mut(vlan, row));
+                ledger.spend(graph.port_count() as u64 * STEPS_TO_GROW);
                 if cuts.any(row) {
                     cuts.mend(tables, vlan, row);
                 }
             }
         }
-        add_detours(tables, &mut cuts, ruled.end..backups.end, watch)
+        let end = ledger.part(10);
+        add_detours(tables, &mut cuts, ruled.end..backups.end, ledger, end)
     }
 
     fn check_settings(&self) -> Result<(), RoutingError> {

@@ -92,6 +92,14 @@ impl Reach {
         true
     }
 
+    /// Forgets all levels but the last.
+    fn forget(&mut self, size: usize) {
+        let last = (self.levels - 1) * size;
+        self.placed.copy_within(last..last + size, 0);
+        self.placed.truncate(size);
+        self.levels = 1;
+    }
+
     /// How many levels there are, that of the destinations included.
     pub(crate) fn levels(&self) -> usize {
         self.levels
@@ -112,17 +120,20 @@ pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usi
         let words = words_for(destinations.len());
         let size = graph.len() * words;
         reach.start(graph, destinations, words);
-        while reach.advance(graph, &keys, words) {}
-        for level in 0..reach.levels() {
+        for level in 0_u16.. {
             let (here, before) =
-                (reach.by_level(level, size), level.checked_sub(1).map(|level| reach.by_level(level, size)));
+                (reach.by_level(usize::MAX, size), (level > 0).then(|| reach.by_level(0, size)));
             for (place, word) in here.iter().enumerate() {
                 let mut new = word & !before.map_or(0, |before| before[place]);
                 while new != 0 {
                     let bit = place % words * 64 + new.trailing_zeros() as usize;
-                    each(chunk * WORDS_MAX * 64 + bit, place / words, level as u16);
+                    each(chunk * WORDS_MAX * 64 + bit, place / words, level);
                     new &= new - 1;
                 }
+            }
+            reach.forget(size);
+            if !reach.advance(graph, &keys, words) {
+                break;
             }
         }
     }

@@ -23,6 +23,9 @@ pub struct ForwardingTables {
     usable: Option<Vec<u64>>,
     /// What the planner has to say.
     notes: Vec<String>,
+    /// What the plan took, where that was counted.
+    steps: Option<u64>,
+    was_cut: bool,
 }
 
 /// Why a packet does not arrive.
@@ -97,6 +100,8 @@ impl ForwardingTables {
             next: vec![PortId::NONE; rows],
             usable: None,
             notes: Vec::new(),
+            steps: None,
+            was_cut: false,
         })
     }
 
@@ -113,6 +118,21 @@ impl ForwardingTables {
     /// What the planner tried and why it chose this, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The steps that the plan took. With the same budget and this as `stop_at` the same plan comes out, also where somebody
+    /// ended the search before its time.
+    pub fn steps(&self) -> Option<u64> {
+        self.steps
+    }
+
+    /// Whether the search was cut short.
+    pub fn was_cut(&self) -> bool {
+        self.was_cut
+    }
+
+    pub(crate) fn set_steps(&mut self, steps: u64, was_cut: bool) {
+        (self.steps, self.was_cut) = (Some(steps), was_cut);
     }
 
     /// How many VLANs there are.

@@ -16,13 +16,24 @@ const TRIES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct UsedTurns {
     order: GrowingOrder,
+    /// Links that were looked at.
+    looked: u64,
 }
+
+/// Steps that a link takes in a search, and a node of the order.
+const STEPS_A_LINK: u64 = 16;
+const STEPS_A_NODE: u64 = 32;
 
 impl UsedTurns {
     /// From the turns of routes that have no cycle.
     pub(crate) fn of(ports: usize, turns: impl Iterator<Item = (PortId, PortId)>) -> Option<UsedTurns> {
         let turns = turns.map(|(first, second)| [first.0, second.0]).collect();
-        GrowingOrder::of(ports, turns).map(|order| UsedTurns { order })
+        GrowingOrder::of(ports, turns).map(|order| UsedTurns { order, looked: 0 })
+    }
+
+    /// The steps since the last call.
+    pub(crate) fn take_steps(&mut self) -> u64 {
+        std::mem::take(&mut self.looked) * STEPS_A_LINK + self.order.take_looked() * STEPS_A_NODE
     }
 
     /// Takes up the turns of the way that the rows of `tree` lead; false, and nothing is changed, if one closes a cycle or
@@ -63,7 +74,10 @@ impl UsedTurns {
             let fits = |a: PortId, b: PortId| {
                 if attempt == 0 { self.order.rises(a.0, b.0) } else { !refused.contains(&(a, b)) }
             };
-            let Some(route) = search(graph, tree, [from, to], &may_use, fits) else {
+            let mut looked = graph.len() as u64;
+            let route = search(graph, tree, [from, to], &may_use, fits, &mut looked);
+            self.looked += looked;
+            let Some(route) = route else {
                 if attempt == 0 {
                     continue;
                 }
@@ -94,6 +108,7 @@ fn search(
     [from, to]: [u32; 2],
     may_use: impl Fn(PortId) -> bool,
     fits: impl Fn(PortId, PortId) -> bool,
+    looked: &mut u64,
 ) -> Option<Vec<PortId>> {
     let mut came: Vec<PortId> = vec![PortId::NONE; graph.len()];
     let mut queue = VecDeque::from([from]);
@@ -102,6 +117,7 @@ fn search(
     while let Some(at) = queue.pop_front() {
         let row = tree[at as usize];
         let only = (row != PortId::NONE).then_some(row);
+        *looked += graph.arcs(at).len() as u64;
         for arc in graph.arcs(at) {
             let held = came[at as usize];
             let open = !seen[arc.to as usize]

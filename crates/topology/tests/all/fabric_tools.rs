@@ -1,12 +1,13 @@
 //! Families by text, statistics, engines by name, table budgets, failures of several links, watching.
 
 use crate::common::connected;
-use pauseframe_topology::generate::{families, jellyfish, leaf_spine, named};
+use pauseframe_topology::generate::{Jellyfish, families, jellyfish, leaf_spine, named};
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
 use pauseframe_topology::routing::{
-    ENGINES, EngineSettings, OrderPair, RoutingEngine, RoutingError, SwitchGraph, TableUse, engine,
+    ENGINES, Effort, EngineSettings, ForwardingTables, NextHops, OrderPair, RoutingEngine, RoutingError,
+    STEPS_A_SECOND, SwitchGraph, TableUse, engine,
 };
-use pauseframe_topology::watch::{Stopped, Watch};
+use pauseframe_topology::watch::{Stopped, Unwatched, Watch};
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use proptest::prelude::*;
@@ -228,5 +229,100 @@ proptest! {
         }
         prop_assert_eq!(tables.pairs_lost(&failed), (lost, all));
         prop_assert_eq!(tables.pairs_lost(&[]), (0, all));
+    }
+}
+
+/// Says after some looks that it is enough.
+struct Content {
+    looks: std::cell::Cell<u32>,
+    best: Vec<f64>,
+}
+
+impl Watch for Content {
+    fn step(&mut self, _: &'static str, _: u64, _: u64) -> Result<(), Stopped> {
+        Ok(())
+    }
+
+    fn enough(&self) -> bool {
+        self.looks.set(self.looks.get().saturating_sub(1));
+        self.looks.get() == 0
+    }
+
+    fn best(&mut self, detour: f64) {
+        self.best.push(detour);
+    }
+}
+
+fn sparse() -> (Topology, SwitchGraph) {
+    let size = Jellyfish { switches: 40, network_ports: 3, hosts_per_switch: 1 };
+    let topology = jellyfish(size, 1, LINK, LINK).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    (topology, graph)
+}
+
+fn rows(plan: &ForwardingTables) -> Vec<PortId> {
+    let rows = plan.graph().attachments().len() as u32;
+    (0..plan.vlans()).flat_map(|vlan| (0..rows).flat_map(move |row| plan.tree(vlan, row).to_vec())).collect()
+}
+
+#[test]
+fn a_search_that_was_ended_can_be_ended_there_again() {
+    let (topology, graph) = sparse();
+    let settings = EngineSettings { budget: Some(0.3), ..EngineSettings::default() };
+    let whole = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
+    assert!(!whole.was_cut());
+    let mut watch = Content { looks: 3000.into(), best: Vec::new() };
+    let ended = engine("auto", &settings).unwrap().plan_watched(&topology, &graph, &mut watch).unwrap();
+    assert!(ended.was_cut() && ended.steps() < whole.steps());
+    assert!(ended.notes().iter().any(|note| note.contains(&format!("--steps {}", ended.steps().unwrap()))));
+    assert!(watch.best.len() > 1, "{:?}", watch.best);
+    let again = EngineSettings { stop_at: ended.steps(), ..settings.clone() };
+    let again = engine("auto", &again).unwrap().plan(&topology, &graph).unwrap();
+    assert_eq!(again.steps(), ended.steps());
+    assert!(rows(&again) == rows(&ended));
+    assert!(rows(&whole) != rows(&ended));
+    for plan in [&whole, &ended] {
+        let report =
+            verify_watched(&topology, &Tables::of_plan(plan, 1), &Options::default(), &mut Unwatched);
+        assert!(report.unwrap().is_clean());
+    }
+    // The same once more, and all that was left out once there is time.
+    let settings = EngineSettings { stop_at: whole.steps(), ..settings };
+    let same = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
+    assert_eq!(same.steps(), whole.steps());
+    assert!(rows(&same) == rows(&whole));
+}
+
+#[test]
+fn a_plan_keeps_to_its_budget_and_more_of_it_is_not_worse() {
+    let (topology, graph) = sparse();
+    let hops = NextHops::shortest(&topology).unwrap();
+    let detour = |plan: &ForwardingTables| {
+        let tables = Tables::of_plan(plan, 1);
+        let hosts: Vec<NodeId> = topology.hosts().collect();
+        let (mut links, mut shortest) = (0, 0);
+        for (from, to) in hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to))) {
+            if from == to {
+                continue;
+            }
+            let ways = tables.vlans().iter().map(|vlan| tables.route(vlan.id, from, to));
+            let arrives = |way: &Vec<PortId>| way.last().is_some_and(|port| topology.peer(*port) == to);
+            links += ways.filter(arrives).map(|way| way.len()).min().expect("every pair has a route");
+            shortest += hops.distance(from, to) as usize;
+        }
+        links - shortest
+    };
+    let plan = |effort, budget| {
+        let settings = EngineSettings { effort: Some(effort), budget, ..EngineSettings::default() };
+        engine("order_pair", &settings).unwrap().plan(&topology, &graph).unwrap()
+    };
+    let fast = plan(Effort::Fast, None);
+    for budget in [0.001, 0.1, 1.0] {
+        let normal = plan(Effort::Normal, Some(budget));
+        // A tenth of a second is less than the search of `fast` takes here.
+        assert!(detour(&normal) <= detour(&fast) || budget < 1.0);
+        // A tree, a look at the orders and a destination are done as a whole.
+        let most = (budget * STEPS_A_SECOND) as u64 + 20_000_000;
+        assert!(normal.steps().unwrap() <= most, "{:?} of {most}", normal.steps());
     }
 }

@@ -84,7 +84,8 @@ fn a_directed_graph_with_edges_one_way_only_is_taken_for_undirected() {
 #[test]
 fn hpcc_topology() {
     let Import { topology, notes, .. } = sample("dumbbell.txt");
-    assert_eq!(names(&topology)[3..], ["host3", "switch4", "switch5"]);
+    // The ids of the file, which its flow files name.
+    assert_eq!(names(&topology)[3..], ["3", "4", "5"]);
     assert_eq!(channel(&topology, 1, 0), (10_000_000_000, 1_000_000));
     assert_eq!(channel(&topology, 4, 1), (40_000_000_000, 1_500_000));
     assert_eq!(
@@ -153,6 +154,85 @@ fn ibnetdiscover_fabric() {
     assert_eq!((second.node, second.path), (NodeId(4), 1));
     assert_eq!(labels.address("guid 0x0000000000000031").unwrap().node, NodeId(1));
     assert_eq!(notes.len(), 2);
+}
+
+fn discovered(text: &str) -> Result<Import, String> {
+    read(text, Format::IbNetDiscover, DEFAULTS).map_err(|error| error.to_string())
+}
+
+/// ibsim writes `Hca`, gives no GUIDs, and may write a link at one of its ends only.
+#[test]
+fn the_files_of_ibsim_are_read() {
+    let text = "# net\nSwitch 4 \"Switch1\"\n[1]\t\"Switch2\"[1]\n[2]\t\"Hca1\"[1]\n[3]\t\"Hca2\"[1]\n\n\
+                Switch 4 \"Switch2\"\n[1]\t\"Switch1\"[1]\n[2]\t\"Hca3\"[1]\n\n\
+                Hca 1 \"Hca1\"\n[1]\t\"Switch1\"[2]\n\nHca 1 \"Hca2\"\n\nHca 1 \"Hca3\"\n[1]\t\"Switch2\"[2]\n";
+    let Import { topology, notes, .. } = discovered(text).unwrap();
+    assert_eq!(names(&topology), ["Switch1", "Switch2", "Hca1", "Hca2", "Hca3"]);
+    assert_eq!((kinds(&topology), topology.links().len()), ("sshhh".to_owned(), 4));
+    assert!(pauseframe_topology::check(&topology).is_empty());
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert_eq!(Format::of(Path::new("fabric.net"), text), Some(Format::IbNetDiscover));
+}
+
+#[test]
+fn two_linked_ports_of_an_adapter_are_two_hosts_and_a_router_is_a_switch() {
+    let text = "Switch\t4 \"S-1\"\t# \"left\" base port 0 lid 1 lmc 0\n[1]\t\"H-1\"[1](11) # \"node\" lid 11 4xEDR\n[2]\t\"R-1\"[1]\n\
+                Switch\t4 \"S-2\"\t# \"right\" base port 0 lid 2 lmc 0\n[1]\t\"H-1\"[2](12) # \"node\" lid 12 4xEDR\n[2]\t\"R-1\"[2]\n\
+                Ca\t2 \"H-1\"\t# \"node\"\n[1](11) \"S-1\"[1] # lid 11 lmc 0 \"left\" lid 1 4xEDR\n\
+                [2](12) \"S-2\"[1] # lid 12 lmc 0 \"right\" lid 2 4xEDR\nRt\t2 \"R-1\"\t# \"router\"\n";
+    let Import { topology, labels, notes } = discovered(text).unwrap();
+    assert_eq!(names(&topology), ["left", "right", "node.1", "node.2", "router"]);
+    assert_eq!((kinds(&topology), topology.links().len()), ("sshhs".to_owned(), 4));
+    assert!(pauseframe_topology::check(&topology).is_empty());
+    assert_eq!(
+        [11, 12].map(|lid| labels.address(&format!("lid {lid}")).unwrap().node),
+        [NodeId(2), NodeId(3)]
+    );
+    assert!(notes[0].starts_with("1 adapters have several linked ports"), "{notes:?}");
+    assert!(notes[1].starts_with("1 routers were taken for switches"), "{notes:?}");
+}
+
+#[test]
+fn what_ibnetdiscover_does_not_print_is_an_error_with_its_line() {
+    let error = discovered("Switch 4 \"S-1\"\n\nTca 1 \"T-1\"\n[1] \"S-1\"[1]\n").unwrap_err();
+    assert_eq!(
+        error,
+        "ibnetdiscover, line 3: \"Tca\" begins no node: expected Switch, Ca, Hca, Rt or a port such as [1]"
+    );
+    let error = discovered("[1] \"S-1\"[1]\n").unwrap_err();
+    assert!(error.starts_with("ibnetdiscover, line 1: this port belongs to no node"), "{error}");
+}
+
+/// What containerlab writes into the folder of a lab: since 0.73 with "endpoints", before without.
+#[test]
+fn the_export_of_containerlab_is_read() {
+    let end = |node: &str, interface: &str, mac: &str, peer: &str| {
+        format!(
+            "{{\"node\": \"{node}\", \"interface\": \"{interface}\", \"mac\": \"{mac}\", \"peer\": \"{peer}\"}}"
+        )
+    };
+    let link = |a: &str, z: &str| format!("{{\"endpoints\": {{\"a\": {a}, \"z\": {z}}}}}");
+    let before = |a: &str, z: &str| format!("{{\"a\": {a}, \"z\": {z}}}");
+    let nodes = "{\"leaf1\": {\"index\": \"0\", \"kind\": \"nokia_srlinux\", \"labels\": {}, \"port-bindings\": []},\
+                  \"client1\": {\"index\": \"1\", \"kind\": \"linux\", \"labels\": {}, \"port-bindings\": []}}";
+    let a = end("leaf1", "e1-1", "aa:c1:ab:00:00:01", "z");
+    let z = end("client1", "eth1", "aa:c1:ab:00:00:02", "a");
+    let dummy =
+        format!("{{\"endpoints\": {{\"a\": {}}}}}", end("leaf1", "e1-9", "aa:c1:ab:00:00:03", "dummy"));
+    let outside = link(&end("leaf1", "e1-2", "aa:c1:ab:00:00:04", "z"), &end("host", "leaf1-e2", "", "a"));
+    for links in [[link(&a, &z), dummy.clone(), outside.clone()], [before(&a, &z), dummy, outside]] {
+        let text = format!(
+            "{{\n  \"name\": \"lab\",\n  \"type\": \"clab\",\n  \"clab\": {{\"config\": {{\"prefix\": \"clab\"}}}},\n  \
+             \"nodes\": {nodes},\n  \"links\": [{}]\n}}\n",
+            links.join(", ")
+        );
+        assert_eq!(Format::of(Path::new("topology-data.json"), &text), Some(Format::Containerlab));
+        let Import { topology, labels, notes } = read(&text, Format::Containerlab, DEFAULTS).unwrap();
+        assert_eq!((names(&topology), kinds(&topology)), (vec!["leaf1", "client1"], "sh".to_owned()));
+        assert_eq!((labels.port(PortId(0)), labels.port(PortId(1))), (Some("e1-1"), Some("eth1")));
+        assert_eq!(labels.address("aa:c1:ab:00:00:02").unwrap().node, NodeId(1));
+        assert_eq!(notes[0], "2 links lead out of the lab or nowhere: they were left out");
+    }
 }
 
 #[test]

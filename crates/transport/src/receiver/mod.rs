@@ -260,6 +260,11 @@ impl Receiver {
         self.alone = self.ack_now && self.adaptive.as_ref().is_some_and(|adaptive| adaptive.acks.is_some());
     }
 
+    /// Whether data are in that no ACK has acknowledged.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.acked < self.rcv_nxt
+    }
+
     /// Asks for an ACK at once.
     pub(crate) fn request_ack(&mut self) {
         self.ack_now = true;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
@@ -11,7 +12,7 @@ from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, 
 from pauseframe.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import short_headroom
-from pauseframe.lint.subject import group_of, lossless_mtus, lossless_queues
+from pauseframe.lint.subject import group_of, lossless_code_points, lossless_mtus, lossless_queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -135,7 +136,8 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
 
     The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd makes one for a
     port whose cable length and speed it knows and that pauses a priority; a port without a row in CABLE_LENGTH, or with
-    "0m", gets none. The switch then pauses too late or never, and packets that the hosts believe safe are lost.
+    "0m", gets none. Where the groups of other ports have rows in BUFFER_PG and this one has none, its row was lost.
+    The switch then pauses too late or never, and packets that the hosts believe safe are lost.
 
     What taught it: SONiC#480: PFC was on and headroom was 0.
     """
@@ -170,10 +172,25 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
         return f"and its group {group} has profile {shown(name)} with xoff 0: no headroom"
     if not (switch.whole and {"BUFFER_PG", "CABLE_LENGTH"} & switch.tables) or not port.up:
         return None
+    if (other := _bound(switch, group)) is not None:
+        return f"and its group {group} has no row in BUFFER_PG, as {shown(other)} has"
+    return _not_made(port, group)
+
+
+def _not_made(port: Port, group: int) -> str | None:
+    """Why buffermgrd makes no profile for a group without a row."""
     if port.cable is None:
         return f"group {group} has no profile, and without a cable length none is made for it"
-    if port.cable == 0:
-        return f"group {group} has no profile, and for a cable of 0m none is made"
+    return f"group {group} has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
+
+
+def _bound(switch: Switch, group: int) -> str | None:
+    """A port whose group of this number has headroom by a row: then buffermgrd makes none where a row is missing."""
+    for port in switch.ports.values():
+        name = port.groups.get(group)
+        profile = switch.profiles.get(name) if name else None
+        if group in port.groups and (name is None or (profile is not None and profile.has_headroom)):
+            return port.name
     return None
 
 
@@ -360,7 +377,7 @@ def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -
 
 @rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
 def check_queues(reading: Reading) -> Iterator[Finding]:
-    """A queue of a paused priority shares its egress profile with lossy queues of the same port.
+    """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has none.
 
     The egress limit of that profile is there to drop. A lossless queue needs a profile whose limit is never reached,
     since its packets are accounted, and paused, at the ingress.
@@ -368,6 +385,7 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
     No incident behind it: it follows from the accounting of lossless packets at the ingress; SONiC's own templates are
     made so.
     """
+    yield from _queues_without_row(reading)
     for switch, port in reading.fabric.ports():
         lossless = lossless_queues(switch, port)
         lossy = {q.profile for n, q in port.queues.items() if n not in lossless and q.profile}
@@ -383,6 +401,101 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
                 f"profile {shown(better)}" if better else "a profile whose limit is the pool's size",
                 patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", better),) if better else (),
             )
+
+
+def _queues_without_row(reading: Reading) -> Iterator[Finding]:
+    """Queues of paused priorities without a row in BUFFER_QUEUE, where those of other ports have one."""
+    for switch in reading.fabric.switches.values():
+        if "BUFFER_QUEUE" not in switch.tables or not switch.whole:
+            continue
+        queues = [(port.name, n, queue.profile) for port in switch.ports.values() for n, queue in port.queues.items()]
+        bound = {number: (port, profile) for port, number, profile in queues if profile}
+        for port in switch.ports.values():
+            for number in sorted(lossless_queues(switch, port)) if port.up else ():
+                queue = port.queues.get(number)
+                if number in bound and (queue is None or queue.profile is None):
+                    other, profile = bound[number]
+                    yield Finding(
+                        "PF015",
+                        Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
+                        f"lossless queue {number} has no profile, {shown(other)} has {shown(profile)}",
+                        f"profile {shown(profile)}",
+                    )
+
+
+@rule(
+    "PF018",
+    "trimming",
+    "SONiC: doc/packet-trimming/packet-trimming-hld.md",
+    "SONiC YANG models: sonic-trimming, sonic-buffer-profile",
+)
+def check_trimming(reading: Reading) -> Iterator[Finding]:
+    """Packet trimming is not set up, trims lossless traffic, or sends what is left into a lossless queue.
+
+    A profile with `packet_discard_action` trim cuts a packet that finds no room to its header and sends that on, so
+    that the receiver learns of the loss at once. The size, DSCP and queue of the rest stand in SWITCH_TRIMMING; without
+    that row the packet is dropped as before. A lossless queue or group is never to discard, so its profile has nothing
+    to trim. And trimmed packets come from lossy traffic, which no pause slows down: in a lossless queue they take room
+    from those whose headroom was counted.
+
+    No incident behind it: it follows from SONiC's design of packet trimming.
+    """
+    for switch in reading.fabric.switches.values():
+        trims = {name for name, profile in switch.profiles.items() if profile.trims}
+        if trims and switch.whole:
+            yield from _trimmed_size(switch, min(trims))
+        seen: set[str] = set()
+        for port in switch.ports.values():
+            yield from _trims_lossless(switch, port, trims)
+            for finding in _trims_into_lossless(switch, port) if trims else ():
+                if finding.message not in seen:
+                    seen.add(finding.message)
+                    yield finding
+
+
+def _trimmed_size(switch: Switch, profile: str) -> Iterator[Finding]:
+    if switch.trimming is None or not switch.trimming.size:
+        missing = "there is no row GLOBAL in SWITCH_TRIMMING" if switch.trimming is None else "it has no size"
+        yield Finding(
+            "PF018",
+            Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "size"),
+            f"profile {shown(profile)} trims, and {missing}: packets are dropped",
+            '"size", "dscp_value" and "queue_index" of a lossy queue',
+        )
+
+
+def _trims_lossless(switch: Switch, port: Port, trims: set[str]) -> Iterator[Finding]:
+    groups = {group_of(switch, port, priority) for priority in port.lossless}
+    bound = [("BUFFER_PG", port.group_rows.get(n, f"{port.name}|{n}"), port.groups.get(n)) for n in sorted(groups)]
+    bound += [
+        ("BUFFER_QUEUE", f"{port.name}|{n}", port.queues[n].profile)
+        for n in sorted(lossless_queues(switch, port) & set(port.queues))
+    ]
+    for table, key, name in dict.fromkeys(bound):
+        if name in trims:
+            yield Finding(
+                "PF018",
+                Place(switch.name, table, key, "profile"),
+                f"{shown(name)} trims packets of a lossless priority",
+                "a profile with packet_discard_action drop",
+            )
+
+
+def _trims_into_lossless(switch: Switch, port: Port) -> Iterator[Finding]:
+    set_up = switch.trimming
+    if set_up is None or not port.lossless:
+        return
+    place, lossless = Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "queue_index"), lossless_queues(switch, port)
+    if set_up.queue in lossless:
+        yield Finding("PF018", place, f"trimmed packets go to queue {set_up.queue}, which is lossless", "a lossy queue")
+    queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
+    if set_up.queue is None and set_up.tc is not None and queues.get(set_up.tc) in lossless:
+        message = f"trimmed packets get class {set_up.tc}, whose queue {queues[set_up.tc]} is lossless"
+        yield Finding("PF018", replace(place, field="tc_value"), message, "a class of a lossy queue")
+    points = lossless_code_points(switch, port, "dscp_to_tc")
+    if set_up.dscp is not None and points and set_up.dscp in points:
+        message = f"trimmed packets get DSCP {set_up.dscp}, which the next switch puts into a lossless class"
+        yield Finding("PF018", replace(place, field="dscp_value"), message, "a DSCP of a lossy class")
 
 
 def _never_drops(switch: Switch, profile: BufferProfile) -> bool:

@@ -180,7 +180,17 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
 
     No incident behind it: it follows from the formula: each metre is in the headroom twice.
     """
-    for link, _, a, _, b in _both(reading):
+    for link, one, a, two, b in _both(reading):
+        has = "CABLE_LENGTH" in one.tables and "CABLE_LENGTH" in two.tables
+        if has and (a.cable is None) != (b.cable is None):
+            lacking, known = (link.a, b.cable) if a.cable is None else (link.b, a.cable)
+            yield Finding(
+                "PF054",
+                Place(lacking.device, "CABLE_LENGTH", lacking.port),
+                f"no length here, {known:g} m at {shown(str(link.b if lacking == link.a else link.a))}",
+                f"{known:g}m",
+                Severity.warning,
+            )
         if a.cable is not None and b.cable is not None and a.cable != b.cable:
             place, other = _places(link, "CABLE_LENGTH")
             yield Finding(
@@ -210,6 +220,15 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                 continue
             end = resolve_end(fabric, other, far)
             back = peer.neighbours.get(end.port)
+            if back is None and len(peer.neighbours) > 1 and isinstance(peer, Switch):
+                yield Finding(
+                    "PF055",
+                    Place(other, "DEVICE_NEIGHBOR", end.port),
+                    f"{shown(device.name)}:{shown(port)} says it is connected to this port, which names no neighbour",
+                    f'"name": "{shown(device.name)}", "port": "{shown(port)}"',
+                    Severity.warning,
+                    Place(device.name, "DEVICE_NEIGHBOR", port),
+                )
             if back is not None and resolve_end(fabric, *back) != End(device.name, port):
                 yield Finding(
                     "PF055",
@@ -235,9 +254,63 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
             )
 
 
+@rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error)
+def check_tagging(reading: Reading) -> Iterator[Finding]:
+    """A VLAN is tagged at one end of a link between switches and untagged at the other, or untagged in two VLANs.
+
+    An untagged frame has no 802.1p priority and gets into the VLAN that the other end has untagged: another VLAN, or
+    none. With lossless priorities by 802.1p it is lossy from there on.
+
+    No incident behind it: it follows from IEEE 802.1Q.
+    """
+    for link, one, _, two, _ in _both(reading):
+        if one.kind != two.kind or not {"VLAN_MEMBER"} <= one.tables & two.tables:
+            continue
+        modes = [
+            {vlan.id: vlan.members[end.port] for vlan in switch.vlans.values() if end.port in vlan.members}
+            for switch, end in ((one, link.a), (two, link.b))
+        ]
+        for vlan in sorted(set(modes[0]) & set(modes[1])):
+            if (modes[0][vlan] == "tagged") != (modes[1][vlan] == "tagged"):
+                yield _tagging(link, (vlan, vlan), f"{modes[0][vlan]} here, {modes[1][vlan]} at {shown(str(link.b))}")
+        native = [{vlan for vlan, mode in of_end.items() if mode != "tagged"} for of_end in modes]
+        only = [sorted(native[n] - set(modes[1 - n])) for n in (0, 1)]
+        if only[0] and only[1]:
+            message = f"untagged frames are in Vlan{only[0][0]} here, in Vlan{only[1][0]} at {shown(str(link.b))}"
+            yield _tagging(link, (only[0][0], only[1][0]), message)
+
+
+def _tagging(link: Link, vlans: tuple[int, int], message: str) -> Finding:
+    here, there = (
+        Place(end.device, "VLAN_MEMBER", f"Vlan{vlan}|{end.port}", "tagging_mode")
+        for end, vlan in zip((link.a, link.b), vlans, strict=True)
+    )
+    return Finding("PF058", here, message, "tagged at both ends", other=there)
+
+
+@rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning)
+def check_state(reading: Reading) -> Iterator[Finding]:
+    """A port is shut down at one end of a link and not at the other: the link is down, and plans count on it.
+
+    No incident behind it: it follows from the tables: nobody cables and configures a link to leave half of it on.
+    """
+    for link, one, a, two, b in _both(reading):
+        if a.up != b.up and "PORT" in one.tables and "PORT" in two.tables:
+            low, high = (link.a, link.b) if not a.up else (link.b, link.a)
+            yield Finding(
+                "PF059",
+                Place(low.device, "PORT", low.port, "admin_status"),
+                f"down here, up at {shown(str(high))}",
+                '"up", or "down" at both ends',
+                Severity.warning,
+                Place(high.device, "PORT", high.port, "admin_status"),
+                patch=(PatchOperation("PORT", low.port, "admin_status", "up"),),
+            )
+
+
 @rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning)
 def check_vlans(reading: Reading) -> Iterator[Finding]:
-    """A VLAN is tagged at one end of a link between switches, and the other end is no member of it.
+    """A VLAN is at one end of a link between switches, and the other end is no member of it.
 
     What is sent there in that VLAN is dropped at the ingress.
 
@@ -252,11 +325,16 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                 continue
             for vlan in one.vlans.values():
                 there = two.vlans.get(vlan.id)
-                if vlan.members.get(end.port) == "tagged" and (there is None or far.port not in there.members):
+                mode = vlan.members.get(end.port)
+                if mode is not None and (there is None or far.port not in there.members):
+                    if mode != "tagged" and any(
+                        other.members.get(far.port, "tagged") != "tagged" for other in two.vlans.values()
+                    ):
+                        continue  # PF058 says which VLANs
                     yield Finding(
                         "PF057",
                         Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),
-                        f"tagged here, {shown(str(far))} is no member of Vlan{vlan.id}",
+                        f"{mode} here, {shown(str(far))} is no member of Vlan{vlan.id}",
                         f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither",
                         Severity.warning,
                         Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
@@ -64,6 +65,68 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
 
 def _paused_groups(switch: Switch, port: Port) -> set[int]:
     return {group_of(switch, port, priority) for priority in port.lossless}
+
+
+@rule("PF024", "map-not-bound", "SONiC: PORT_QOS_MAP", "SONiC: orchagent qosorch.cpp")
+def check_bound(reading: Reading) -> Iterator[Finding]:
+    """A port that pauses a priority lacks a map that the other such ports of the switch have, or a map lacks a class.
+
+    Without its own maps a port uses the hardware's defaults: every DSCP in class 0, every class in group 0 or queue 0.
+    What is lossless on the other ports is lossy where it comes in here. A class that is missing in a map goes the same
+    way.
+
+    No incident behind it: it follows from the tables; PF021 has an incident of a map that is there and wrong.
+    """
+    kinds = {
+        "dscp_to_tc": "dscp_to_tc_map",
+        "dot1p_to_tc": "dot1p_to_tc_map",
+        "tc_to_pg": "tc_to_pg_map",
+        "tc_to_queue": "tc_to_queue_map",
+        "pfc_to_queue": "pfc_to_queue_map",
+        "pfc_to_pg": "pfc_to_pg_map",
+    }
+    for switch in reading.fabric.switches.values():
+        ports = [port for port in switch.ports.values() if port.lossless and port.qos.key and switch.kind == "sonic"]
+        for kind, field in kinds.items():
+            lacking = [port for port in ports if getattr(port.qos, kind) is None]
+            named = Counter(name for port in ports if (name := getattr(port.qos, kind)))
+            for port in lacking if sum(named.values()) > len(lacking) else ():
+                usual = named.most_common(1)[0][0]
+                yield Finding(
+                    "PF024",
+                    Place(switch.name, "PORT_QOS_MAP", port.qos.key, field),
+                    f"{shown(port.name)} has no {field}, {sum(named.values())} other ports have",
+                    f'"{shown(usual)}"',
+                    patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
+                    consequence=lossy_class(port.speed or 10_000),
+                )
+        yield from _lacking_classes(switch, ports)
+
+
+def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
+    """Classes and priorities of lossless traffic that a map does not have."""
+    for kind, table in (
+        ("tc_to_pg", "TC_TO_PRIORITY_GROUP_MAP"),
+        ("tc_to_queue", "TC_TO_QUEUE_MAP"),
+        ("pfc_to_queue", "MAP_PFC_PRIORITY_TO_QUEUE"),
+        ("pfc_to_pg", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP"),
+    ):
+        seen: set[tuple[str, int]] = set()
+        for port in ports:
+            name = getattr(port.qos, kind)
+            found = switch.mapped(kind, name) if name else None
+            for priority in sorted(port.lossless) if found else ():
+                wanted = (classes_of(switch, port, priority) or {priority}) if kind == "tc_to_pg" else {priority}
+                for number in sorted(wanted - set(found or {})):
+                    if (name, number) not in seen:
+                        seen.add((name, number))
+                        what = "class" if kind.startswith("tc") else "priority"
+                        yield Finding(
+                            "PF024",
+                            Place(switch.name, table, name, str(number)),
+                            f"{what} {number} is lossless at {shown(port.name)} and is not in this map",
+                            f'"{number}": "{number}"',
+                        )
 
 
 @rule("PF021", "nothing-gets-in", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")

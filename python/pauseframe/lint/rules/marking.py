@@ -162,3 +162,31 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
                     "a wred_profile with ecn_all",
                     Severity.warning,
                 )
+
+
+@rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning)
+def check_set_up(reading: Reading) -> Iterator[Finding]:
+    """A lossless queue has no WRED profile or no scheduler, and that queue of the other ports has one.
+
+    Without a WRED profile nothing is marked at this port alone, so PFC acts where ECN should. Without a scheduler the
+    queue gets what the hardware gives by default.
+
+    No incident behind it: it follows from the tables; PF030 shows what missing marks lead to.
+    """
+    for switch in reading.fabric.switches.values():
+        if switch.kind != "sonic" or "QUEUE" not in switch.tables:
+            continue
+        ports = [port for port in switch.ports.values() if port.lossless and port.up]
+        for number in sorted({n for port in ports for n in lossless_queues(switch, port)}):
+            for field in ("wred", "scheduler"):
+                named = [name for port in ports if (name := getattr(port.queues.get(number), field, None))]
+                lacking = [port for port in ports if getattr(port.queues.get(number), field, None) is None]
+                for port in lacking if len(lacking) == 1 < len(named) else ():
+                    name = "wred_profile" if field == "wred" else field
+                    yield Finding(
+                        "PF034",
+                        Place(switch.name, "QUEUE", f"{port.name}|{number}", name),
+                        f"lossless queue {number} has no {name}, {len(named)} other ports have {shown(named[0])} there",
+                        f'"{shown(named[0])}"',
+                        Severity.warning,
+                    )

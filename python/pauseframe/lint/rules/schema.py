@@ -11,7 +11,7 @@ from pauseframe.devices.sonic_schema import TABLES, Field, Table
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pauseframe.devices.read import Reading
     from pauseframe.devices.sonic_db import ConfigDb, Row
@@ -75,7 +75,8 @@ def check_values(reading: Reading) -> Iterator[Finding]:
                 wrong = limits.check(item) if limits.check else None
                 if wrong:
                     place = Place(device, table, key, name)
-                    yield Finding("PF001", place, f"{shown(name)} is {shown(item)!r}: it can be {wrong}")
+                    has = f"is {shown(item)!r}" if item else "is empty"
+                    yield Finding("PF001", place, f"{shown(name)} {has}: it can be {wrong}")
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
             if name not in row:
@@ -165,7 +166,34 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
         yield from _schedulers(device, database)
         yield from _watchdogs(device, database)
         yield from _pools(device, database)
+        yield from _directions(device, database)
+        yield from _lanes(device, database)
         yield from _vlans(device, database)
+
+
+def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A priority group needs a profile of an ingress pool, a queue one of an egress pool."""
+    pools, profiles = database.rows("BUFFER_POOL"), database.rows("BUFFER_PROFILE")
+    for table, wanted in (("BUFFER_PG", "ingress"), ("BUFFER_QUEUE", "egress")):
+        for key, row in database.rows(table).items():
+            profile = profiles.get(row.get("profile", ""), {})
+            kind = pools.get(profile.get("pool", ""), {}).get("type", wanted)
+            if kind not in {wanted, "both"}:
+                place = Place(device, table, key, "profile")
+                message = f"profile {shown(row['profile'])} takes from an {shown(kind)} pool: it needs an {wanted} pool"
+                yield Finding("PF003", place, message, f"a profile of an {wanted} pool")
+
+
+def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A lane, an alias or an index belongs to one port."""
+    for name in ("lanes", "alias"):
+        owner: dict[str, str] = {}
+        for key, row in database.rows("PORT").items():
+            for item in filter(None, row.get(name, "").split(",")):
+                if owner.setdefault(item, key) != key:
+                    place = Place(device, "PORT", key, name)
+                    message = f"{name} {shown(item)} also belongs to {shown(owner[item])}"
+                    yield Finding("PF003", place, message, "the lanes and aliases of the platform's port_config.ini")
 
 
 def _number(row: Mapping[str, str], name: str) -> int | None:
@@ -176,7 +204,7 @@ def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("WRED_PROFILE").items():
         for colour in ("green", "yellow", "red"):
             low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
-            if high is not None and (low is None or high < low) and f"{colour}_min_threshold" in row:
+            if high is not None and low is not None and high < low:
                 place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
                 yield Finding(
                     "PF003", place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}"
@@ -262,6 +290,7 @@ def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 
 def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
+    yield from _channel_members(device, database)
     in_channel = {key.partition("|")[2] for key in database.rows("PORTCHANNEL_MEMBER")}
     in_channel |= {row.get("port", "") for row in database.rows("PORTCHANNEL_MEMBER").values()} - {""}
     mirrored = {row.get("dst_port") for row in database.rows("MIRROR_SESSION").values()}
@@ -288,6 +317,22 @@ def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
             untagged.setdefault(port, vlan)
 
 
+def _channel_members(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A port is in one channel at most, and a member has no addresses."""
+    channel_of: dict[str, str] = {}
+    for key in database.rows("PORTCHANNEL_MEMBER"):
+        channel, _, port = key.partition("|")
+        place = Place(device, "PORTCHANNEL_MEMBER", key)
+        if channel_of.setdefault(port, channel) != channel:
+            message = f"{shown(port)} is a member of {shown(channel_of[port])} already"
+            yield Finding("PF003", place, message, "remove it from one of the channels")
+        if port in database.rows("INTERFACE") or any(k.startswith(f"{port}|") for k in database.rows("INTERFACE")):
+            message = f"{shown(port)} is a router interface: it cannot be a member of {shown(channel)}"
+            yield Finding(
+                "PF003", place, message, f"remove {shown(port)} from INTERFACE; addresses belong to the channel"
+            )
+
+
 @rule("PF004", "unknown-field", _YANG, severity=Severity.warning)
 def check_fields(reading: Reading) -> Iterator[Finding]:
     """A field has a name that the table does not know: nobody reads it.
@@ -301,17 +346,32 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
         if spec.entries is not None:
             continue
         for name in row.keys() - spec.fields.keys():
-            near = get_close_matches(name, spec.fields, 1, 0.8)
+            near = _mistyped(name, spec.fields)
             if spec.open and not near:
                 continue
-            hint = f"did you mean {near[0]}?" if near else "remove it"
+            hint = f"did you mean {near}?" if near else "remove it, or check which SONiC release reads it"
             place = Place(device, table, key, name)
             yield Finding("PF004", place, f"{table} has no field {shown(name)!r}", hint, Severity.warning)
 
 
+def _mistyped(name: str, fields: Iterable[str]) -> str | None:
+    """The field that a name is a typing mistake of: word for word alike.
+
+    `green_ecn_min_threshold` is none of `green_min_threshold`: a further word has a meaning of its own.
+    """
+    words = name.split("_")
+
+    def alike(field: str) -> bool:
+        others = field.split("_")
+        pairs = zip(words, others, strict=False)
+        return len(words) == len(others) and all(a == b or get_close_matches(a, [b], 1, 0.7) for a, b in pairs)
+
+    return next(iter(get_close_matches(name, [field for field in fields if alike(field)], 1, 0.8)), None)
+
+
 @rule("PF005", "malformed", _YANG)
 def check_form(reading: Reading) -> Iterator[Finding]:
-    """A table is no object of rows, a row no object of fields, a line of `pg_profile_lookup.ini` no row.
+    """A table is no object of rows, a row no object of fields, a key is there twice, or a line of a table is no row.
 
     The rest of the file was read and judged without it.
 

@@ -59,7 +59,15 @@ impl File {
         t.check(told, "format", || format!("the name {:?} tells no format", source.name), "set format");
         let Source { name: path, text, digest } = source;
         match interchange::read(&text, format.0, Defaults { channel: links.host.channel() }) {
-            Ok(import) => {
+            Ok(mut import) => {
+                let (topology, labels, split) = import.labels.split_hosts(&import.topology);
+                if split > 0 {
+                    (import.topology, import.labels) = (topology, labels);
+                    import.notes.push(format!(
+                        "{split} hosts have several links, and a host here has one: the first keeps the name, each further \
+                         port is a host of its own (\"NAME.PORT\"), so flows of the host use its first link only"
+                    ));
+                }
                 for note in &import.notes {
                     t.ledger.warn(format!("{path}: {note}"));
                 }

@@ -7,9 +7,9 @@
 
 use super::{Effort, Search};
 use crate::routing::RoutingError;
+use crate::routing::budget::Ledger;
 use crate::routing::ordered_trees::{Growth, TreeGrower, Uses};
 use crate::routing::turn_order::TurnOrder;
-use crate::watch::Watch;
 use pauseframe_units::PortId;
 
 /// The temperature at the start, as a part of the sum of squares.
@@ -33,25 +33,33 @@ impl Search<'_> {
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
-    pub(super) fn even_out(&mut self, effort: Effort, watch: &mut dyn Watch) -> Result<(), RoutingError> {
+    pub(super) fn even_out(
+        &mut self,
+        effort: Effort,
+        ledger: &mut Ledger,
+        end: u64,
+    ) -> Result<(), RoutingError> {
         let (trees, links) = (self.graph.attachments().len() * self.keys.len(), self.graph.edges().len());
         let weighing = WORDS_A_LINK * (trees * 2 * links) as u64;
         let wanted = weighing * effort.weighings_a_link() * links as u64;
-        let work = wanted.min(effort.work(self.graph.len()));
+        let work = wanted.min(effort.work(self.graph.len())).min(ledger.left(end));
         if self.cost > 0 || !self.sample.is_whole(self.graph) || work < wanted / 2 {
             return Ok(());
         }
         let mut squares = self.squares();
         let (heat, mut best, mut done) = (HEAT * squares, (squares, self.keys.clone()), 0);
-        while done < work {
-            watch.step("evening out loads", done, work)?;
+        while done < work && ledger.goes_on(end) {
+            ledger.step("evening out loads", done, work)?;
             let cold = 1.0 - done as f64 / work as f64;
             let (lane, switch, old) = self.shift();
             let limit = squares + self.allowance(heat * cold * cold);
             let mut scratch = std::mem::take(&mut self.scratch);
             let (short, words) = self.grow(lane, &mut scratch, 0.0);
             let weighed = short.map(|_| self.squares());
-            done += words + 64 + weighed.map_or(0, |_| weighing);
+            let words = words + 64 + weighed.map_or(0, |_| weighing);
+            done += words;
+            // Trees take more of a step than bits do.
+            ledger.spend(words);
             match weighed.filter(|weighed| *weighed <= limit) {
                 Some(weighed) => {
                     squares = weighed;
@@ -70,7 +78,7 @@ impl Search<'_> {
     }
 
     /// The sum of squares of the loads that one VLAN a lane puts on the directed links.
-    fn squares(&self) -> f64 {
+    pub(crate) fn squares(&self) -> f64 {
         self.loads().iter().map(|load| load * load).sum()
     }
 
@@ -113,7 +121,7 @@ mod tests {
             search.step(0.0);
         }
         let before = search.squares();
-        search.even_out(Effort::Normal, &mut Unwatched).unwrap();
+        search.even_out(Effort::Normal, &mut Ledger::unlimited(&mut Unwatched), u64::MAX).unwrap();
         assert_eq!(search.cost(), 0);
         assert!(search.squares() < 0.99 * before, "{before} to {}", search.squares());
         // Every pair of hosts, two a switch, counts once on each link of a shortest path.

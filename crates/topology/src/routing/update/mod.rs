@@ -128,7 +128,7 @@ impl Update {
             self.kept.iter().copied().chain(self.renumbered.iter().filter_map(|r| r.0)).collect();
         self.renumbered.extend(taken.difference(&after).map(|id| (Some(*id), None)));
         let trees = self.after.trees.clone();
-        self.after = Tables::new(self.after.graph.clone(), self.after.nodes(), vlans, trees);
+        self.after = Tables::new(self.after.graph.clone(), self.after.nodes(), vlans, trees).in_order();
         Ok(())
     }
 

@@ -41,7 +41,9 @@ fn carried(
 ) -> Tables {
     let mut trees = Vec::with_capacity(tables.trees.len());
     for tree in &tables.trees {
-        let hosts: Vec<NodeId> = tree.hosts.iter().filter_map(|host| node(*host)).collect();
+        let mut hosts: Vec<NodeId> = tree.hosts.iter().filter_map(|host| node(*host)).collect();
+        // The numbers of a moved host differ: unsorted, the hosts of a switch are not recognised as all of them.
+        hosts.sort_unstable();
         let Some(row) = hosts.first().and_then(|host| graph.attachment_row(graph.attachment(*host)?)) else {
             continue;
         };
@@ -69,7 +71,7 @@ fn carried(
         trees.push(Tree { vlan: tree.vlan, hosts, row, next, senders });
     }
     let vlans: Vec<Vlan> = tables.vlans().to_vec();
-    Tables::new(graph.clone(), nodes, vlans, trees)
+    Tables::new(graph.clone(), nodes, vlans, trees).in_order()
 }
 
 /// Takes out the rows over links that have failed; the ordered pairs of hosts that have no route any more.

@@ -92,6 +92,23 @@ impl Tables {
         Tables::new(graph.clone(), nodes, vlans, trees)
     }
 
+    /// The same tables with VLANs ascending by number and trees in the order of VLANs and destinations, as a file has
+    /// them: what is planned from tables must not depend on how they came about.
+    #[must_use]
+    pub(crate) fn in_order(self) -> Tables {
+        let Tables { graph, vlans, mut trees, nodes, .. } = self;
+        let mut order: Vec<usize> = (0..vlans.len()).collect();
+        order.sort_by_key(|old| vlans[*old].id);
+        let mut place = vec![0; vlans.len()];
+        order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
+        trees.iter_mut().for_each(|tree| tree.vlan = place[tree.vlan]);
+        trees.sort_by(|one, other| {
+            (one.vlan, one.row, &one.hosts).cmp(&(other.vlan, other.row, &other.hosts))
+        });
+        let vlans = order.iter().map(|old| vlans[*old].clone()).collect();
+        Tables::new(graph, nodes, vlans, trees)
+    }
+
     /// How many nodes the topology has.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes

@@ -1,6 +1,6 @@
 """Runs a test binary of Rust's and ends it when one of its tests takes too long, with the name of that test.
 
-    cargo test --config "target.'cfg(all())'.runner = ['python3', '.../test-limit.py', '300']"
+    cargo test --config "target.'cfg(all())'.runner = ['python3', '.../limit_test_time.py', '300']"
 
 libtest has no limit of its own, but it says "test NAME has been running for over 60 seconds"; with one test at a time
 it begins the line "test NAME ... " instead and does not end it.

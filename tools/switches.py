@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What claims hang on: experiments again with a key changed (.ci/switches.toml), kept in .ci/switches.json.
+"""What claims hang on: experiments again with a key changed (tools/switches.toml), kept in tools/switches.json.
 
 `make switches` runs what is not there yet; `make recount` shows it on docs/validation/papers.md. A row of the list has
 `experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are shown whatever comes out; others where their

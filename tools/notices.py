@@ -1,4 +1,4 @@
-"""Writes THIRD_PARTY_NOTICES.txt: what a wheel has of others, and their licences. `--check` tells if it is current.
+"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs it.
 
 The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; uPlot, which
 stands in the package and goes into every page of the player; and plotly.js, which goes from the Python package plotly
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ HEAD = """Third-party notices of pauseframe
 
 The compiled extension module contains the Rust crates below and parts of the Rust standard library (MIT OR Apache-2.0,
 Copyright (c) The Rust Project Contributors). Where a crate offers the MIT licence among others, it is used under that.
-HTML reports contain plotly.js, pages of the player uPlot. Written by `make notices`.
+HTML reports contain plotly.js, pages of the player uPlot.
 
 """
 MIT = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
@@ -112,18 +111,10 @@ def plotly_part() -> str:
     return PLOTLY + "\n".join(_tidy(path.read_text(encoding="utf-8")) for path in paths) + "\n"
 
 
-def main() -> int:
-    """Writes the file, or compares it; the part about plotly.js is that of the version which was there then."""
-    ours = f"{crates_part()}\n{uplot_part()}"
-    if "--check" not in sys.argv:
-        TARGET.write_text(f"{ours}\n{plotly_part()}", encoding="utf-8")
-        return 0
-    written, marker, plotly = TARGET.read_text(encoding="utf-8").partition(PLOTLY)
-    if written.rstrip() == ours.rstrip() and marker and "MIT" in plotly.upper():
-        return 0
-    print(f"{TARGET.name} is not that of Cargo.lock: run `make notices`", file=sys.stderr)
-    return 1
+def notices() -> str:
+    """The whole file."""
+    return f"{crates_part()}\n{uplot_part()}\n{plotly_part()}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    TARGET.write_text(notices(), encoding="utf-8")

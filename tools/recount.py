@@ -4,7 +4,7 @@
 `make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json that
 `pauseframe reproduce --seed 1001 --out FOLDER` writes, the page tells how far those agree:
 
-    .ci/recount.py --unseen 1001 FOLDER/verdicts.json ...
+    tools/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
 
 import json
@@ -42,14 +42,14 @@ HANGING = """
 
 Experiments again with a key changed, medians of the same seeds with and without it: the parts of the claims in
 question, and every other part of the experiment that has another verdict then. `pauseframe reproduce EXPERIMENT
---set KEY=VALUE` does the same; `make switches` runs the list (`.ci/switches.toml`).
+--set KEY=VALUE` does the same; `make switches` runs the list (`tools/switches.toml`).
 """
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
 # Beside the papers
 
-Every claim of the papers has its bands in a table of their own (`experiments/claims.csv`), and there is [one
-rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds or more in its band,
+Every claim of the papers has its bands in a table of their own (`python/pauseframe/experiments/claims.csv`), and there
+is [one rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds or more in its band,
 *shape only* is within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a
 claim has the verdict of its worst part. These are the verdicts at the reduced size, of the seeds from 1 on;
 those of DCTCP's own paper rest on numbers recalled, not read.
@@ -224,8 +224,8 @@ def unseen(claims: list[Judged]) -> Iterator[str]:
     """How far the verdicts of other seeds agree, and which do not."""
     yield "\n## With other seeds\n"
     yield "The same experiments at the reduced size, judged by five other seeds each. These runs are kept"
-    yield "(`.ci/unseen.json`) as the simulator made them then: what it has changed since is in the verdicts above, not"
-    yield "in these, so a part may differ by either.\n"
+    yield "(`tools/unseen.json`) as the simulator made them then: what it has changed since is in the verdicts above,"
+    yield "not in these, so a part may differ by either.\n"
     yield "| seeds from | papers that were run | parts | with the verdict above | claims | with the verdict above |"
     yield "|---|---|---|---|---|---|"
     others: list[str] = []

@@ -1,0 +1,44 @@
+"""Which figures vouch for which transport preset: a file of the package, which `pauseframe presets` reads."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from verdict import Row
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "python" / "pauseframe" / "calibration.json"
+KERNEL = "Linux 6.1.192"
+
+
+def presets_of(scenario: str) -> list[str]:
+    """The presets of a scenario's transports; both incasts share a file."""
+    path = HERE / "scenarios" / f"{scenario}.toml"
+    if not path.exists():
+        path = path.with_stem(scenario.rpartition("_")[0])
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    transports = [table.get("transport", {}), *table.get("transports", {}).values()]
+    return sorted({transport["preset"] for transport in transports if "preset" in transport})
+
+
+def evidence(rows: list[Row]) -> dict[str, Any]:
+    """Figures of each scenario, those inside, those inside of the reference run alone, and for which presets."""
+    scenarios = {}
+    for scenario in dict.fromkeys(row.scenario for row in rows):
+        mine = [row for row in rows if row.scenario == scenario]
+        scenarios[scenario] = {
+            "presets": presets_of(scenario),
+            "figures": len(mine),
+            "inside": sum(row.standing == "inside" for row in mine),
+            "inside_reference": sum(row.is_inside_reference for row in mine),
+        }
+    return {"kernel": KERNEL, "stack": "linux", "scenarios": scenarios}
+
+
+def write(rows: list[Row]) -> None:
+    """Writes the file."""
+    PACKAGE.write_text(json.dumps(evidence(rows), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,120 @@
+"""Shares of long flows into one port with the defaults of hosts and clocks, beside those of the Linux kernel.
+
+    python calibration/fairness.py [--seeds 3] [--host 'wire_jitter = "10 us"']
+
+`linux/shares.csv`: N flows of N hosts over one switch to one 1 Gb/s port, 3 s, on Linux 6.1 in virtual time; shares
+count from 0.5 s on. Its modes: a no noise, b rates that differ by some 82.6 ppm, c 1 us and d 10 us of uniform jitter
+in order behind the NIC's queue, e = b + 1 us. Real hosts have noise, so a cell is compared with the kernel's median
+over c, d and e. A cell agrees if neither side is locked (a flow with less than a tenth of its fair share) or both are,
+and the medians of the least share are no more than 15 points of the fair share apart.
+"""
+
+import argparse
+import csv
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pauseframe as pf
+import polars as pl
+
+HERE = Path(__file__).parent
+NOISY = "cde"
+LOCKED = 10.0
+APART = 15.0
+SKIP_US = 500_000
+
+
+class Cell(NamedTuple):
+    """What the kernel ran."""
+
+    flows: int
+    control: str
+    buffer_packets: int
+    rtt_us: int
+
+
+def kernel() -> dict[Cell, list[float]]:
+    """The least share of each run with noise, in percent of the fair one."""
+    cells: dict[Cell, list[float]] = defaultdict(list)
+    with (HERE / "linux" / "shares.csv").open() as file:
+        for row in csv.DictReader(file):
+            cell = Cell(int(row["flows"]), row["cc"], int(row["buffer_packets"]), int(row["rtt_us"]))
+            if row["mode"] in NOISY:
+                cells[cell].append(float(row["least_of_fair_pct"]))
+    return cells
+
+
+def scenario(cell: Cell, seed: int, host: str = "") -> str:
+    """The cell in our words; hosts start apart, in an order of their own for each seed."""
+    order = range(cell.flows) if seed % 2 else range(cell.flows - 1, -1, -1)
+    gap = {1: 1037, 2: 1411}.get(seed, 700 + 97 * seed)
+    flows = ",\n".join(
+        f'{{ src = "host{flow}", dst = "host{cell.flows}", start = "{10_000 + turn * gap} us" }}'
+        for turn, flow in enumerate(order)
+    )
+    marker = '{ kind = "step", k = "20 packets" }' if cell.control == "dctcp" else '"none"'
+    preset = "newreno" if cell.control == "reno" else cell.control
+    return f"""
+name = "shares"
+seed = {seed}
+stop = {{ time = "3 s", when_finished = false }}
+[topology]
+kind = "star"
+hosts = {cell.flows + 1}
+link = {{ rate = "1 Gbps", delay = "{cell.rtt_us / 4} us" }}
+[host]
+{host}
+[switch]
+buffer = "{cell.buffer_packets * 1518} B"
+marker = {marker}
+[transport]
+stack = "linux"
+preset = "{preset}"
+cache = "none"
+[[workload]]
+kind = "long_flows"
+name = "long"
+flows = [{flows}]
+[record.series]
+every = "100 ms"
+ports = []
+flows = ["long"]
+"""
+
+
+def least_share(text: str) -> float:
+    """The smallest share in percent of the fair one."""
+    series = pl.DataFrame(pf.run(text, progress=False).series)
+    counted = series.filter((pl.col("metric") == "goodput_gbps") & (pl.col("time_us") > SKIP_US + 1))
+    shares = counted.group_by("entity").agg(pl.col("value").mean())["value"].to_list()
+    return 100 * min(shares) * len(shares) / sum(shares)
+
+
+def main() -> None:
+    """Prints a line for each cell, and fails if one does not agree."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each cell")
+    parser.add_argument("--host", default="", help="lines for [host]")
+    options = parser.parse_args()
+    apart = 0
+    for cell, of_kernel in sorted(kernel().items()):
+        ours = [least_share(scenario(cell, seed, options.host)) for seed in range(1, options.seeds + 1)]
+        theirs, own = statistics.median(of_kernel), statistics.median(ours)
+        locked = any(share < LOCKED for share in ours) != any(share < LOCKED for share in of_kernel)
+        agrees = not locked and abs(own - theirs) <= APART
+        apart += not agrees
+        runs = " ".join(f"{share:.0f}" for share in ours)
+        line = f"{cell.flows} {cell.control:5} {cell.buffer_packets:3} packets {cell.rtt_us:3} us"
+        verdict = "agrees" if agrees else "locked" if locked else "apart"
+        sys.stdout.write(
+            f"{line}: kernel {theirs:.0f} ({min(of_kernel):.0f} to {max(of_kernel):.0f}), ours {runs}: {verdict}\n"
+        )
+    sys.stdout.write(f"{apart} of {len(kernel())} cells do not agree\n")
+    sys.exit(apart > 0)
+
+
+if __name__ == "__main__":
+    main()

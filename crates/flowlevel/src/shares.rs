@@ -1,0 +1,378 @@
+//! Max-min fair rates of flows that come and go, each change at the cost of what it changes.
+//!
+//! Rates are max-min fair if every flow has a bottleneck: a port that is full and where no flow has more for its weight,
+//! or its own cap (Bertsekas and Gallager, Data Networks, 1987, chapter 6). So between changes every port has a level, the rate
+//! over weight of the flows that it holds, infinite where it is not full; a flow is at the lowest level of its path.
+//!
+//! A change opens the ports of what came or went, and the water rises once more, but only in open ports; all others keep
+//! their level. A flow that stops below its former level opens the ports that were full with it. A flow whose
+//! bottleneck is not full at the former level any more rises on, and opens its path. Both ports and flows beyond can change
+//! above the present water only, so one pass from the bottom up is enough, and it reaches no further than the change does
+//! (the bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
+//!
+//! Levels that differ by less than a part in 10^12 count as one: else rounding would pass through the whole network.
+
+use pauseframe_units::PortId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Levels this near are one.
+const TIE: f64 = 1e-12;
+/// A flow and its bottleneck are this near.
+const NEAR: f64 = 4.0 * TIE;
+
+/// Flows under way on a network, and their rates.
+///
+/// Flows are named by slots, which are used again once a flow is gone.
+#[derive(Debug)]
+pub struct Shares {
+    ports: Vec<Port>,
+    flows: Vec<Flow>,
+    free: Vec<u32>,
+    /// Ports to look at, because of what came, went or began to rise.
+    due: Vec<u32>,
+    /// Flows that are not `Kept`.
+    touched: Vec<u32>,
+    /// Ports that are not `Settled`.
+    opened: Vec<u32>,
+    /// What happens as the water rises, the lowest first.
+    events: Events,
+}
+
+/// By the bits of the levels, which are in order since no level is negative.
+type Events = BinaryHeap<Reverse<(u64, Event)>>;
+
+/// What happens at a level; at equal levels in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    /// A port may be full.
+    Fill(u32),
+    /// A rising flow is at its cap.
+    Cap(u32),
+    /// An open port is not full at its former level.
+    Release(u32),
+}
+
+#[derive(Clone, Debug)]
+struct Port {
+    capacity: f64,
+    /// Of the flows that it holds, [`f64::INFINITY`] where there are none.
+    level: f64,
+    state: PortState,
+    is_due: bool,
+    /// The level of its event, which is not above the one where it fills; other events are out of date.
+    fill: u64,
+    /// The flows that cross it, each as often as it does.
+    flows: Vec<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PortState {
+    /// As before.
+    Settled,
+    /// It may fill at another level; its former one, if it had one, is above the water.
+    Open,
+    /// Open, and not full at its former level.
+    Released,
+    /// Full at its new level.
+    Full,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    path: Vec<PortId>,
+    weight: f64,
+    /// The level at its cap.
+    cap: f64,
+    level: f64,
+    /// The level before this change, negative for a new flow.
+    before: f64,
+    state: FlowState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FlowState {
+    /// At its former level, for all that is known.
+    Kept,
+    /// Above the water.
+    Rising,
+    /// At its new level.
+    Fixed,
+}
+
+impl Shares {
+    /// A network without flows; `capacity` in bits per second by port.
+    pub fn new(capacity: &[f64]) -> Shares {
+        let port = |capacity: &f64| Port {
+            capacity: *capacity,
+            level: f64::INFINITY,
+            state: PortState::Settled,
+            is_due: false,
+            fill: 0,
+            flows: Vec::new(),
+        };
+        Shares {
+            ports: capacity.iter().map(port).collect(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            due: Vec::new(),
+            touched: Vec::new(),
+            opened: Vec::new(),
+            events: BinaryHeap::new(),
+        }
+    }
+
+    /// A new flow; its slot. A flow that crosses a port twice loads it twice. The weight is above 0, the cap, in bits per
+    /// second, [`f64::INFINITY`] for none. It has no rate until the next call of [`Shares::settle`].
+    ///
+    /// # Panics
+    /// If the path uses a port without a capacity.
+    pub fn add(&mut self, path: &[PortId], weight: f64, cap: f64) -> u32 {
+        let slot = self.free.pop().unwrap_or(self.flows.len() as u32);
+        if slot as usize == self.flows.len() {
+            let path = Vec::with_capacity(path.len());
+            let state = FlowState::Kept;
+            self.flows.push(Flow { path, weight, cap: 0.0, level: 0.0, before: -1.0, state });
+        }
+        let flow = &mut self.flows[slot as usize];
+        flow.path.extend_from_slice(path);
+        // Adding zero turns -0 into 0, whose bits are in order.
+        (flow.weight, flow.cap, flow.before) = (weight, cap / weight + 0.0, -1.0);
+        for port in path {
+            self.ports[port.0 as usize].flows.push(slot);
+        }
+        if path.is_empty() {
+            let flow = &mut self.flows[slot as usize];
+            (flow.level, flow.state) = (flow.cap, FlowState::Fixed);
+            self.touched.push(slot);
+        } else {
+            self.rise(slot);
+        }
+        slot
+    }
+
+    /// How many ports there are.
+    pub fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// A flow is gone. Its slot may be given to another one.
+    pub fn remove(&mut self, slot: u32) {
+        let state = std::mem::replace(&mut self.flows[slot as usize].state, FlowState::Kept);
+        if state != FlowState::Kept {
+            self.touched.retain(|other| *other != slot);
+        }
+        let mut path = std::mem::take(&mut self.flows[slot as usize].path);
+        for port in path.drain(..) {
+            let here = &mut self.ports[port.0 as usize].flows;
+            if let Some(place) = here.iter().position(|other| *other == slot) {
+                here.swap_remove(place);
+            }
+            self.loosen(port);
+        }
+        self.flows[slot as usize].path = path;
+        self.free.push(slot);
+    }
+
+    /// Shares again after what came and went; `changed(slot, rate)` hears of every flow that has a new rate, in bits per
+    /// second. A flow that nothing limits has [`f64::INFINITY`].
+    pub fn settle(&mut self, mut changed: impl FnMut(u32, f64)) {
+        self.look(0.0);
+        while let Some(Reverse((level, event))) = self.events.pop() {
+            match event {
+                Event::Fill(port) => self.fill(port, level),
+                Event::Cap(flow) => self.stop_at_cap(flow, level),
+                Event::Release(port) => self.release(port),
+            }
+            self.look(f64::from_bits(level));
+        }
+        for port in self.opened.drain(..) {
+            let port = &mut self.ports[port as usize];
+            if port.state != PortState::Full {
+                port.level = f64::INFINITY;
+            }
+            port.state = PortState::Settled;
+        }
+        for slot in self.touched.drain(..) {
+            let flow = &mut self.flows[slot as usize];
+            flow.state = FlowState::Kept;
+            if flow.level.to_bits() != flow.before.to_bits() {
+                flow.before = flow.level;
+                changed(slot, flow.level * flow.weight);
+            }
+        }
+    }
+
+    /// A flow is above the water from now on.
+    fn rise(&mut self, slot: u32) {
+        let Shares { flows, ports, .. } = self;
+        let flow = &mut flows[slot as usize];
+        flow.state = FlowState::Rising;
+        self.touched.push(slot);
+        if flow.cap.is_finite() {
+            self.events.push(Reverse((flow.cap.to_bits(), Event::Cap(slot))));
+        }
+        for port in &flow.path {
+            let entry = &mut ports[port.0 as usize];
+            if entry.state == PortState::Settled {
+                open(entry, port.0, &mut self.opened, &mut self.events);
+            }
+            if !std::mem::replace(&mut entry.is_due, true) {
+                self.due.push(port.0);
+            }
+        }
+    }
+
+    /// A port has room that it had not. Nothing follows if it was not full.
+    fn loosen(&mut self, port: PortId) {
+        let entry = &mut self.ports[port.0 as usize];
+        if entry.state == PortState::Settled && entry.level.is_finite() {
+            open(entry, port.0, &mut self.opened, &mut self.events);
+            if !std::mem::replace(&mut entry.is_due, true) {
+                self.due.push(port.0);
+            }
+        }
+    }
+
+    /// Says of the ports that are due at which level they may fill.
+    fn look(&mut self, water: f64) {
+        while let Some(port) = self.due.pop() {
+            let entry = &mut self.ports[port as usize];
+            entry.is_due = false;
+            if entry.state != PortState::Full {
+                let level = fills_at(entry, &self.flows, water);
+                self.expect(port, level);
+            }
+        }
+    }
+
+    fn expect(&mut self, port: u32, level: f64) {
+        self.ports[port as usize].fill = level.to_bits();
+        if level.is_finite() {
+            self.events.push(Reverse((level.to_bits(), Event::Fill(port))));
+        }
+    }
+
+    /// The water is at the level where this port was expected to fill.
+    fn fill(&mut self, port: u32, key: u64) {
+        let entry = &mut self.ports[port as usize];
+        if entry.fill != key || entry.state == PortState::Full {
+            return;
+        }
+        let water = f64::from_bits(key);
+        let level = fills_at(entry, &self.flows, water);
+        if level > water * (1.0 + TIE) {
+            return self.expect(port, level);
+        }
+        entry.state = PortState::Full;
+        if !near(level, entry.level, TIE) {
+            entry.level = level;
+        }
+        let level = entry.level;
+        let here = std::mem::take(&mut entry.flows);
+        for slot in &here {
+            let flow = &self.flows[*slot as usize];
+            match flow.state {
+                FlowState::Rising => self.fix(*slot, level),
+                FlowState::Kept if flow.level > level * (1.0 + TIE) => self.lower(*slot, level),
+                _ => {}
+            }
+        }
+        self.ports[port as usize].flows = here;
+    }
+
+    /// The water is at the former level of an open port.
+    fn release(&mut self, port: u32) {
+        let entry = &mut self.ports[port as usize];
+        if entry.state != PortState::Open {
+            return;
+        }
+        entry.state = PortState::Released;
+        let level = std::mem::replace(&mut entry.level, f64::INFINITY);
+        let here = std::mem::take(&mut entry.flows);
+        for slot in &here {
+            let flow = &self.flows[*slot as usize];
+            if flow.state == FlowState::Kept && flow.level >= level * (1.0 - NEAR) && !self.is_held(flow) {
+                self.rise(*slot);
+            }
+        }
+        self.ports[port as usize].flows = here;
+    }
+
+    /// Whether a flow stays at its level because of its cap or a port that has not changed.
+    fn is_held(&self, flow: &Flow) -> bool {
+        let highest = flow.level * (1.0 + NEAR);
+        let holds = |port: &PortId| {
+            let port = &self.ports[port.0 as usize];
+            port.state == PortState::Full || (port.state == PortState::Settled && port.level <= highest)
+        };
+        flow.cap <= highest || flow.path.iter().any(holds)
+    }
+
+    fn stop_at_cap(&mut self, slot: u32, cap: u64) {
+        // The flow may be gone, and another in its slot.
+        if self.flows[slot as usize].cap.to_bits() == cap {
+            self.fix(slot, f64::from_bits(cap));
+        }
+    }
+
+    fn fix(&mut self, slot: u32, level: f64) {
+        let flow = &mut self.flows[slot as usize];
+        if flow.state == FlowState::Rising {
+            flow.state = FlowState::Fixed;
+            flow.level = if near(level, flow.before, TIE) { flow.before } else { level };
+        }
+    }
+
+    /// A flow is held below its former level.
+    fn lower(&mut self, slot: u32, level: f64) {
+        let flow = &mut self.flows[slot as usize];
+        (flow.state, flow.level) = (FlowState::Fixed, level);
+        self.touched.push(slot);
+        for place in 0..flow.path.len() {
+            self.loosen(self.flows[slot as usize].path[place]);
+        }
+    }
+}
+
+/// From now on a port may fill at another level.
+fn open(port: &mut Port, number: u32, opened: &mut Vec<u32>, events: &mut Events) {
+    port.state = PortState::Open;
+    opened.push(number);
+    if port.level.is_finite() {
+        // After all ports that fill at this level.
+        events.push(Reverse(((port.level * (1.0 + NEAR)).to_bits(), Event::Release(number))));
+    }
+}
+
+/// The level at which a port is full if rising flows go on and others keep what they have; infinite if none rises.
+/// It is not below the water, and once a kept flow becomes slower, the port fills later.
+fn fills_at(port: &Port, flows: &[Flow], water: f64) -> f64 {
+    let mut level = water;
+    loop {
+        // The lowest flow that the water would stop if it got so far.
+        let (mut left, mut weight, mut lowest) = (port.capacity, 0.0, f64::INFINITY);
+        for slot in &port.flows {
+            let flow = &flows[*slot as usize];
+            match flow.state {
+                FlowState::Rising => weight += flow.weight,
+                FlowState::Kept if flow.level > level => {
+                    weight += flow.weight;
+                    lowest = lowest.min(flow.level);
+                }
+                _ => left -= flow.level * flow.weight,
+            }
+        }
+        if weight == 0.0 {
+            return f64::INFINITY;
+        }
+        level = level.max(left / weight);
+        if lowest > level {
+            return level;
+        }
+    }
+}
+
+fn near(one: f64, other: f64, part: f64) -> bool {
+    (one - other).abs() < part * other
+}

@@ -1,0 +1,171 @@
+//! Results that no real network is likely to give: timeouts without a loss, and long flows that got less than a tenth of what max-min fairness
+//! gives them.
+//!
+//! Left out of shares: where a flow may get nothing for good reasons (failures, hosts that are slow or mute, queues that rank packets, a higher
+//! priority in use), and where no path is known (spraying, tables of VLANs).
+
+use crate::spec::{Clocks, JitterSpec, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
+use pauseframe_fabric::{FlowRecord, FlowStatus, IdealTime, Network, PortReport};
+use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
+use pauseframe_results::Names;
+use pauseframe_units::{Span, Time};
+
+/// A flow is starved below this part of its max-min share,
+const PART: f64 = 0.1;
+/// over at least so many of its smallest RTOs,
+const TIMEOUTS: u64 = 5;
+/// so many round trips,
+const ROUND_TRIPS: u64 = 100;
+/// and this long.
+const LEAST: Span = Span::from_ms(10);
+/// Networks with more flows are not judged: the shares of all would take too long.
+const FLOWS_MAX: usize = 20_000;
+/// Datagrams do not give way to connections, whose weight is 1.
+const UNRESPONSIVE: f64 = 1e5;
+
+/// A flow that is starved, and what it got of its share.
+struct Starved {
+    flow: usize,
+    part: f64,
+    time: Span,
+}
+
+/// Timeouts in a run that has lost no packet: all of them were needless.
+pub(super) fn needless_timeouts(
+    scenario: &Scenario,
+    network: &mut Network,
+    ports: &[PortReport],
+    now: Time,
+) -> Option<String> {
+    let is_mute = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
+    let losses: u64 = ports.iter().flat_map(|port| port.drops.iter().chain(&port.lost)).sum();
+    if is_mute || losses > 0 {
+        return None;
+    }
+    let count: u64 = network.flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
+    (count > 0).then(|| {
+        format!(
+            "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
+             transport.delayed_ack_timeout and the delay in queues and pauses"
+        )
+    })
+}
+
+/// Flows that are starved.
+pub(super) fn starved_flows(
+    scenario: &Scenario,
+    (network, ideal): (&mut Network, &IdealTime),
+    names: &Names,
+    ports: &[PortReport],
+    now: Time,
+) -> Option<String> {
+    let records = network.flow_records(now).to_vec();
+    let host = &scenario.host;
+    let is_plain = scenario.failure.is_empty()
+        && scenario.corruption.is_empty()
+        && host.silent.is_empty()
+        && host.refusing.is_empty()
+        && host.slow_hosts().is_empty()
+        && scenario.switch.queue == QueueDiscipline::Fifo
+        && scenario.switch.classes.is_empty();
+    if !is_plain || records.len() > FLOWS_MAX {
+        return None;
+    }
+    let judged: Vec<usize> =
+        (0..records.len()).filter(|flow| is_backlogged(scenario, ideal, &records[*flow])).collect();
+    if judged.is_empty() {
+        return None;
+    }
+    let shares = shares(scenario, network, names, &records)?;
+    let got = |flow: &usize| {
+        let (record, time) = (&records[*flow], records[*flow].end - records[*flow].spec.start);
+        let rate = record.delivered as f64 * 8.0 / (time.0 as f64 * 1e-12);
+        Starved { flow: *flow, part: rate / shares[*flow], time }
+    };
+    let mut starved: Vec<Starved> = judged.iter().map(got).filter(|flow| flow.part < PART).collect();
+    starved.sort_by(|a, b| a.part.total_cmp(&b.part));
+    let Starved { flow, part, time } = starved.first()?;
+    let spec = &records[*flow].spec;
+    let others = match starved.len() - 1 {
+        0 => String::new(),
+        1 => ", and another flow less than a tenth".to_owned(),
+        n => format!(", and {n} other flows less than a tenth"),
+    };
+    Some(format!(
+        "flow {flow} from {} to {} got {:.2} % of its max-min share in {time}{others}: {}",
+        names.node(spec.source),
+        names.node(spec.destination),
+        part * 100.0,
+        advice(scenario, &records[*flow], ports)
+    ))
+}
+
+/// A long one-way flow that had always something to send, in the highest priority of the network.
+fn is_backlogged(scenario: &Scenario, ideal: &IdealTime, record: &FlowRecord) -> bool {
+    let workload = &scenario.workload[usize::from(record.spec.workload)];
+    let is_open = matches!(record.status, FlowStatus::Running | FlowStatus::Stopped);
+    let is_datagrams = matches!(workload.kind, WorkloadKind::Udp(_));
+    if !is_open || is_datagrams || record.spec.reply > 0 || record.spec.kept.is_some() {
+        return false;
+    }
+    let transport = transport(scenario, record);
+    let of_workload = |workload: &crate::spec::WorkloadSpec| match &workload.kind {
+        WorkloadKind::Udp(udp) => udp.priority,
+        _ => transport_named(scenario, &workload.transport).priority,
+    };
+    if scenario.workload.iter().map(of_workload).any(|priority| priority != transport.priority) {
+        return false;
+    }
+    let spec = &record.spec;
+    let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
+    let long = (transport.rto_min * TIMEOUTS).max(rtt * ROUND_TRIPS).max(LEAST);
+    record.end.saturating_since(record.spec.start) >= long
+}
+
+/// The max-min share of each flow in bits per second, as if all flows of the run were there at the same time: no flow's is larger.
+fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[FlowRecord]) -> Option<Vec<f64>> {
+    let (mut paths, mut weights, mut caps) = (Paths::new(), Vec::new(), Vec::new());
+    for (flow, record) in records.iter().enumerate() {
+        paths.push(network.path_of(flow as u32)?);
+        let (weight, cap) = match &scenario.workload[usize::from(record.spec.workload)].kind {
+            WorkloadKind::Udp(udp) => (UNRESPONSIVE, udp.rate.0 as f64),
+            _ => (1.0, transport(scenario, record).read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64)),
+        };
+        weights.push(weight);
+        caps.push(cap);
+    }
+    let flows = Flows { paths: &paths, weights: Some(&weights), caps: Some(&caps) };
+    MaxMin::default().solve(&capacities(names.topology), flows).ok()
+}
+
+fn transport<'a>(scenario: &'a Scenario, record: &FlowRecord) -> &'a TransportSpec {
+    transport_named(scenario, &scenario.workload[usize::from(record.spec.workload)].transport)
+}
+
+fn transport_named<'a>(scenario: &'a Scenario, name: &str) -> &'a TransportSpec {
+    let named = scenario.transports.iter().find(|(other, _)| other == name);
+    named.map_or(&scenario.transport, |(_, spec)| spec)
+}
+
+/// The key to look at.
+fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
+    let steady = |jitter| match jitter {
+        JitterSpec::Auto => scenario.clocks == Clocks::Ideal,
+        JitterSpec::UpTo(most) => most == Span::ZERO,
+    };
+    if scenario.clocks == Clocks::Ideal
+        || (steady(scenario.host.wire_jitter) && steady(scenario.host.tx_jitter))
+    {
+        return "without jitter flows lock in phase; set clocks = \"real\" and host.wire_jitter = \"auto\""
+            .to_owned();
+    }
+    if ports.iter().any(|port| port.pauses_received > 0) {
+        return "pauses share links by port, not by flow; look at switch.marker and at the pauses in the ports table".to_owned();
+    }
+    match record.timeouts {
+        0 => "look at switch.buffer and host.wire_jitter".to_owned(),
+        n => {
+            format!("it waited for {n} timeouts; look at switch.buffer, transport.rto_min and transport.sack")
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `clocks`, automatic jitter and the headroom, and warnings about shares and timeouts, from the scenario file on.
+
+#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
+
+mod common;
+
+use common::read;
+use pauseframe_scenario::{Control, RunOptions, RunResults, headroom, run};
+
+fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
+    let resolved = read(text, overrides).unwrap();
+    assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
+    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+}
+
+fn said<'a>(warnings: &'a [String], what: &str) -> Vec<&'a String> {
+    warnings.iter().filter(|text| text.contains(what)).collect()
+}
+
+/// Two flows of one rate into one port (`NewReno` without noise: 9.49 and 0.00 Gb/s).
+const TWO: &str = r#"
+stop = "1500 ms"
+topology = { kind = "star", hosts = 3, link = { rate = "1 Gbps", delay = "5 us" } }
+switch = { buffer = "150 KB" }
+transport = { preset = "newreno", stack = "linux" }
+[[workload]]
+kind = "long_flows"
+flows = [{ src = "host0", dst = "host2" }, { src = "host1", dst = "host2", start = "1037 us" }]
+"#;
+
+#[test]
+fn a_starved_flow_is_a_warning_and_real_clocks_starve_none() {
+    let locked = go(TWO, &[("clocks", "\"ideal\"")]);
+    let warning = said(&locked.summary.warnings, "max-min share");
+    assert_eq!(warning.len(), 1, "{:?}", locked.summary.warnings);
+    assert!(warning[0].contains("clocks = \"real\""), "{}", warning[0]);
+    let real = go(TWO, &[]);
+    assert!(real.summary.warnings.is_empty(), "{:?}", real.summary.warnings);
+}
+
+/// Bolt's preset under PFC beside a lossy one.
+const MIXED: &str = r#"
+stop = "2 ms"
+topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "tcp_bolt" }
+transports = { other = { preset = "dctcp" } }
+[[workload]]
+kind = "n_to_1"
+name = "bolt"
+senders = 2
+size = "1 MB"
+"#;
+
+#[test]
+fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
+    let lossy = "\n[[workload]]\nkind = \"n_to_1\"\nname = \"lossy\"\nsenders = 2\nsize = \"1 MB\"\ntransport = \"other\"\n";
+    let mixed = format!("{MIXED}{lossy}");
+    let row = |text: &str, overrides: &[(&str, &str)]| headroom(&read(text, overrides).unwrap()).remove(0);
+    let (pure, both) = (row(MIXED, &[]), row(&mixed, &[]));
+    assert_eq!((pure.jitter_ns, pure.jitter_back_ns), (0.0, 0.0));
+    // Eight frames of 1538 bytes at 10 Gb/s.
+    assert!((both.jitter_ns - 9843.2).abs() < 1e-6 && both.jitter_back_ns == 0.0, "{both:?}");
+    assert!((both.needed_bytes - pure.needed_bytes).abs_diff(12_304 * 1522 / 1542) <= 2);
+    assert_eq!(row(&mixed, &[("clocks", "\"ideal\"")]).jitter_ns, 0.0);
+    assert_eq!(row(MIXED, &[("host.wire_jitter", "\"2 us\"")]).jitter_ns, 2000.0);
+    assert_eq!(row(MIXED, &[("host.tx_jitter", "\"5 us\"")]).needed_bytes, pure.needed_bytes);
+    assert!(go(&mixed, &[]).summary.drops_by_reason[1] == 0);
+}
+
+#[test]
+fn wrong_jitter_gets_an_error_that_says_what_to_write() {
+    let error = |value: &str| read(TWO, &[("host.wire_jitter", value)]).unwrap_err();
+    assert!(
+        error("\"automatic\"").contains("\"auto\" or a time such as \"5 us\""),
+        "{}",
+        error("\"automatic\"")
+    );
+    assert!(error("5").contains("has no unit"), "{}", error("5"));
+    assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
+}
+
+/// Transfers whose first segment, alone, waits for a delayed ACK.
+const HELD: &str = r#"
+stop = "300 ms"
+topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "newreno", initial_window = "1 segment", rto_min = "2 ms", rto_form = "rfc", delayed_ack_timeout = "100 ms" }
+[[workload]]
+kind = "permutation"
+size = "10 KB"
+"#;
+
+#[test]
+fn an_ack_that_is_held_longer_than_the_rto_is_a_warning() {
+    let resolved = read(HELD, &[]).unwrap();
+    assert_eq!(said(&resolved.warnings, "transport.delayed_ack_timeout").len(), 1, "{:?}", resolved.warnings);
+    let results = go(HELD, &[]);
+    assert_eq!(said(&results.summary.warnings, "transport.delayed_ack_timeout").len(), 1);
+    let needless = said(&results.summary.warnings, "although no packet was lost");
+    assert_eq!(needless.len(), 1, "{:?}", results.summary.warnings);
+    assert!(needless[0].contains("transport.rto_min"));
+    for good in [("transport.delayed_ack_timeout", "\"1 ms\""), ("transport.delayed_ack_segments", "1")] {
+        let results = go(HELD, &[good]);
+        assert!(results.summary.warnings.is_empty(), "{:?}", results.summary.warnings);
+    }
+    // FreeBSD's RTO is never below its slop.
+    let freebsd = [("transport.rto_form", "\"freebsd\""), ("transport.rto_slop", "\"200 ms\"")];
+    assert!(read(HELD, &freebsd).unwrap().warnings.is_empty());
+}
+
+/// A long flow beside datagrams that leave nothing of the link has no share to miss.
+#[test]
+fn a_flow_that_has_no_share_is_not_starved() {
+    let udp = "\n[[workload]]\nkind = \"udp\"\nname = \"udp\"\nsources = [\"host1\"]\ndestinations = [\"host2\"]\nrate = \"1 Gbps\"\n";
+    let text = TWO.replace(", { src = \"host1\", dst = \"host2\", start = \"1037 us\" }", "") + udp;
+    let results = go(&text, &[]);
+    assert!(said(&results.summary.warnings, "max-min").is_empty(), "{:?}", results.summary.warnings);
+}

@@ -1,0 +1,117 @@
+//! Terms of the field that no key or value of ours has. The nearest name of ours often means something else ("dcqcn" is not
+//! "dctcp"), so a term gets an answer of its own instead of a suggestion.
+
+/// Terms that are not modelled, and what they are.
+const NOT_MODELLED: [(&str, &str); 30] = [
+    ("dcqcn", "rate-based congestion control of RoCEv2 NICs"),
+    ("timely", "delay-based congestion control for RDMA"),
+    ("swift", "delay-based congestion control of Google"),
+    ("hpcc", "congestion control by in-band telemetry"),
+    ("powertcp", "congestion control by in-band telemetry"),
+    ("poseidon", "congestion control by in-band telemetry"),
+    ("bbr", "model-based congestion control of Google"),
+    ("bbr2", "model-based congestion control of Google"),
+    ("bbr3", "model-based congestion control of Google"),
+    ("bbrv3", "model-based congestion control of Google"),
+    ("copa", "delay-based congestion control"),
+    ("ledbat", "congestion control for background traffic"),
+    ("pcc", "congestion control by utility"),
+    ("compound", "congestion control of Windows"),
+    ("d2tcp", "DCTCP with deadlines"),
+    ("d3", "rates by deadline"),
+    ("hull", "DCTCP with phantom queues"),
+    ("homa", "a receiver-driven transport"),
+    ("ndp", "a receiver-driven transport with trimming"),
+    ("phost", "a receiver-driven transport"),
+    ("expresspass", "a credit-based transport"),
+    ("quic", "a transport over UDP"),
+    ("mptcp", "TCP over several paths"),
+    ("rdma", "remote memory access"),
+    ("roce", "RDMA over Ethernet"),
+    ("rocev2", "RDMA over Ethernet"),
+    ("irn", "RDMA over lossy Ethernet"),
+    ("srd", "a transport of AWS"),
+    ("codel", "active queue management by delay"),
+    ("pie", "active queue management by delay"),
+];
+
+/// Terms with another name here.
+const OTHER_NAMES: [(&str, &[&str]); 15] = [
+    ("tcp", &["cubic", "newreno"]),
+    ("reno", &["newreno"]),
+    ("clos", &["leaf_spine", "fat_tree"]),
+    ("spineleaf", &["leaf_spine"]),
+    ("singleswitch", &["star"]),
+    ("singlerack", &["star"]),
+    ("tree", &["fat_tree", "leaf_spine"]),
+    ("manytoone", &["n_to_1", "incast"]),
+    ("shuffle", &["permutation", "application"]),
+    ("poisson", &["background"]),
+    ("alltoall", &["application"]),
+    ("allreduce", &["application"]),
+    ("mpi", &["application"]),
+    ("rpc", &["requests"]),
+    ("iperf", &["long_flows"]),
+];
+
+/// What others call keys of ours.
+const KEYS: [(&str, &[&str]); 14] = [
+    ("bandwidth", &["rate"]),
+    ("speed", &["rate"]),
+    ("capacity", &["rate"]),
+    ("latency", &["delay"]),
+    ("propagationdelay", &["delay"]),
+    ("duration", &["stop"]),
+    ("simtime", &["stop"]),
+    ("time", &["stop"]),
+    ("buffersize", &["buffer"]),
+    ("nodes", &["hosts"]),
+    ("numhosts", &["hosts"]),
+    ("flowsize", &["size"]),
+    ("protocol", &["preset"]),
+    ("congestioncontrol", &["preset", "cc"]),
+];
+
+/// The key of ours that a word stands for in the field, as a question, or "".
+pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
+    let plain: String =
+        word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let names = KEYS.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);
+    let meant = names.iter().find(|name| known.contains(name));
+    meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
+}
+
+/// What to say of a word that is a term of the field; `None` for any other word.
+pub fn hint(word: &str, known: &[&str]) -> Option<String> {
+    let plain: String =
+        word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let names = OTHER_NAMES.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);
+    let here: Vec<String> =
+        names.iter().filter(|name| known.contains(name)).map(|name| format!("{name:?}")).collect();
+    if !here.is_empty() {
+        return Some(format!("did you mean {}?", here.join(" or ")));
+    }
+    let (_, what) = NOT_MODELLED.iter().find(|(term, _)| *term == plain)?;
+    Some(format!("{word} ({what}) is not modelled yet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::value::did_you_mean;
+
+    #[test]
+    fn a_term_of_the_field_is_not_taken_for_another() {
+        let known = ["newreno", "cubic", "dctcp", "tcp_bolt"];
+        for word in ["dcqcn", "DCQCN", "hpcc", "timely", "swift", "bbr", "BBRv3", "RoCE"] {
+            let hint = did_you_mean(word, known.iter().copied());
+            assert!(!hint.contains("did you mean"), "{word}: {hint}");
+        }
+        assert_eq!(
+            did_you_mean("dcqcn", known.iter().copied()),
+            "dcqcn (rate-based congestion control of RoCEv2 NICs) is not modelled yet"
+        );
+        assert_eq!(did_you_mean("tcp", known.iter().copied()), "did you mean \"cubic\" or \"newreno\"?");
+        assert_eq!(did_you_mean("dctpc", known.iter().copied()), "did you mean \"dctcp\"?");
+        assert_eq!(did_you_mean("bolt", known.iter().copied()), "did you mean \"tcp_bolt\"?");
+    }
+}

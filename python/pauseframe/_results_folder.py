@@ -1,0 +1,276 @@
+"""Reads a results folder: the manifest, the scenario and the tables, each checked before anybody uses it.
+
+`report`, `view`, `compare`, `export`, `pf.load` and sweeps all read through `open_results`, so damage is found in one
+place and named: which file, what is wrong, what to do. Size and SHA-256 of each file stand in the manifest. A folder
+of a version that did not write them is decoded whole instead. What only readers need is imported when they read, so
+that `pauseframe run` starts quickly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from pauseframe import _core
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from pauseframe.types import Manifest, SealedFile, Summary
+
+FINISHED = ("complete", "deadlock")
+"""Statuses of runs that came to an end of their own."""
+MANIFEST = "manifest.json"
+SCENARIO = "scenario.resolved.toml"
+LARGEST_TEXT = 1 << 28
+"""Bytes of a manifest or a scenario; a scenario with a list of a million flows has about a quarter of it."""
+LARGEST_NUMBER = 2.0**64
+"""Of a manifest: counters have 64 bits, and times in seconds or microseconds are far below."""
+WRITTEN_WITH = {
+    "flows": "record.flows = true",
+    "ports": "record.ports = true",
+    "states": "record.states = true",
+    "timeline": "timeline = true at an application",
+}
+"""Tables that a folder has only if the scenario asks for them."""
+CURE = "copy the folder again, or run the scenario again"
+
+
+class DamagedResultsError(_core.InputError):
+    """A file of a results folder is missing, or is not what the run wrote."""
+
+
+@dataclass(frozen=True)
+class ResultsFolder:
+    """A results folder whose manifest has been checked. Tables are checked when they are read."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def summary(self) -> Summary:
+        """The summary of the run."""
+        return self.manifest["summary"]
+
+    @cached_property
+    def scenario_toml(self) -> str:
+        """The scenario with every default filled in."""
+        import tomllib
+
+        text = _text(self._checked(SCENARIO), self.damaged)
+        try:
+            tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            self.damaged(SCENARIO, f"it is not TOML: {error}")
+        return text
+
+    def has_table(self, name: str) -> bool:
+        """Whether the run wrote a table."""
+        file = f"{name}.parquet"
+        return file in self._seals if self._seals else _is_there(self.path / file)
+
+    def read(self, name: str) -> _core.Table:
+        """A table, in memory."""
+        path = self._checked_table(name)
+        try:
+            table = _core.read_table(str(path))
+        except _core.RunError as error:
+            self.damaged(path.name, str(error).removeprefix(f"{path}: "))
+        self._check_columns(name, table)
+        return table
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table, read when it is collected."""
+        import polars as pl
+
+        if not self._seals:
+            return self.frame(name).lazy()
+        path = self._checked_table(name)
+        self._check_columns(name, pl.scan_parquet(path).head(0).collect())
+        return pl.scan_parquet(path)
+
+    def frame(self, name: str) -> pl.DataFrame:
+        """A table as a data frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.read(name))
+
+    def damaged(self, file: str, why: str) -> NoReturn:
+        """Raises the error about a file."""
+        raise DamagedResultsError(f"{self.path / file} is damaged: {why}; {CURE}")
+
+    @cached_property
+    def _seals(self) -> dict[str, SealedFile]:
+        return self.manifest.get("files", {})
+
+    def _checked_table(self, name: str) -> Path:
+        if not self.has_table(name) and not _is_there(self.path / f"{name}.parquet"):
+            asked = f": a run writes it with {WRITTEN_WITH[name]}" if name in WRITTEN_WITH else f"; {CURE}"
+            raise DamagedResultsError(f"{self.path} has no table {name}{asked}")
+        return self._checked(f"{name}.parquet")
+
+    def _checked(self, file: str) -> Path:
+        """The path of a file whose size and digest are those of the manifest."""
+        path = self.path / file
+        try:
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                self.damaged(file, "it is not a regular file")
+            if self._seals:
+                sealed = self._seals.get(file)
+                if sealed is None:
+                    self.damaged(file, f"{MANIFEST} does not list it")
+                if found.st_size != sealed["bytes"]:
+                    self.damaged(file, f"it has {found.st_size} bytes, the run wrote {sealed['bytes']}")
+                if digest_of(path) != sealed["sha256"]:
+                    self.damaged(file, "its content is not what the run wrote")
+        except OSError as error:
+            self.damaged(file, f"it cannot be read ({error.strerror})")
+        return path
+
+    def _check_columns(self, name: str, table: pl.DataFrame | _core.Table) -> None:
+        """Refuses a table that lacks columns of this version, or has them in other types."""
+        import polars as pl
+
+        schema = pl.DataFrame(table).schema
+        version = self.manifest["version"]
+        for column, kind in _columns(name).items():
+            if column not in schema:
+                self.damaged(f"{name}.parquet", f"it lacks the column {column} (pauseframe {version} wrote it)")
+            if not _fits(kind, schema[column]):
+                self.damaged(f"{name}.parquet", f"the column {column} has the type {schema[column]}, not {kind}")
+
+
+def open_results(folder: Path) -> ResultsFolder:
+    """Opens a results folder.
+
+    FileNotFoundError if the folder does not exist or has no manifest, InputError if the run did not come to its end or
+    has no packets (flow level), DamagedResultsError for any damage.
+    """
+    from pauseframe._typed import flaws
+    from pauseframe.types import Manifest
+
+    path = folder / MANIFEST
+    if not _is_there(path):
+        raise FileNotFoundError(_not_results(folder))
+
+    def damaged(_: str, why: str) -> NoReturn:
+        raise DamagedResultsError(f"{path} is damaged: {why}; {CURE}")
+
+    try:
+        value: Any = json.loads(_text(path, damaged))
+    except (ValueError, RecursionError) as error:
+        damaged(MANIFEST, f"it is not JSON: {error}")
+    if not isinstance(value, dict):
+        damaged(MANIFEST, "it is not a JSON object")
+    if value.get("status") == "running":
+        raise _core.InputError(f"{folder}: the run did not come to its end (status 'running'); run the scenario again")
+    if value.get("kind") == "flow_level":
+        raise _core.InputError(f"{folder} holds a run at flow level, which has no packets: read its tables as they are")
+    found = flaws(value, Manifest, closed=False) or _unlikely_numbers(value, "")
+    if found:
+        version = f" (pauseframe {value['version']} wrote it)" if isinstance(value.get("version"), str) else ""
+        damaged(MANIFEST, found[0].lstrip(".: ") + version)
+    return ResultsFolder(folder, cast("Manifest", value))
+
+
+def is_flow_level(folder: Path) -> bool:
+    """Whether a folder holds a run at flow level, whose tables are others."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("kind") == "flow_level"
+
+
+def _not_results(path: Path) -> str:
+    """What stands in the place of a results folder, and what to do."""
+    if path.suffix == ".toml" and path.is_file():
+        return f"{path} is a scenario, not a results folder: run it with pauseframe run {path}, then name its folder"
+    if path.is_file():
+        inside = f": did you mean its folder {path.parent}?" if (path.parent / MANIFEST).is_file() else ""
+        return f"{path} is a file, not a results folder{inside}"
+    if path.is_dir():
+        return f"{path} is not a results folder: it has no {MANIFEST}{_runs_near(path)}"
+    return f"{path} is not a results folder: there is no such folder{_runs_near(path.parent, path.name)}"
+
+
+def _runs_near(folder: Path, like: str = "") -> str:
+    """'; did you mean results/incast-1?', of the results folders in `folder`."""
+    from pauseframe._text import nearest
+
+    found = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    meant = nearest(like, found) if like else found[:3]
+    return f"; did you mean {' or '.join(str(folder / name) for name in meant)}?" if meant else ""
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, as hexadecimal digits."""
+    import hashlib
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a name is there, even if a symbolic link leads nowhere or in circles."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return path.parent.is_dir()
+    return True
+
+
+def _text(path: Path, damaged: Any) -> str:
+    """The text of a file of the folder; `damaged` raises."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            damaged(path.name, "it is not a regular file")
+        if found.st_size > LARGEST_TEXT:
+            damaged(path.name, f"{found.st_size} bytes are more than a run writes")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        damaged(path.name, f"byte {error.start} is not UTF-8")
+    except OSError as error:
+        damaged(path.name, f"it cannot be read ({error.strerror})")
+    raise AssertionError
+
+
+def _unlikely_numbers(value: object, path: str) -> list[str]:
+    """Numbers that no run writes: negative, infinite, not a number, or beyond 64 bits."""
+    if isinstance(value, dict):
+        return [flaw for key, item in value.items() for flaw in _unlikely_numbers(item, f"{path}.{key}")]
+    if isinstance(value, list):
+        return [flaw for item in value for flaw in _unlikely_numbers(item, f"{path}[]")]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return []
+    likely = 0 <= value < LARGEST_NUMBER and math.isfinite(value)
+    return [] if likely else [f"{path}: {value:.6g} is not a number that a run writes" if isinstance(value, float)
+                              else f"{path}: no run writes such a number"]  # fmt: skip
+
+
+@cache
+def _columns(table: str) -> dict[str, str]:
+    """Columns and types of a table, as this version writes them."""
+    rows = _core.columns()
+    return {row["name"]: row["type"] for row in rows if row["page"] == "results" and row["table"] == table}
+
+
+def _fits(declared: str, found: pl.DataType) -> bool:
+    """Whether a column has the type that docs/reference/results.md declares."""
+    import polars as pl
+
+    kind = declared.removesuffix(", null")
+    if kind in {"string", "dictionary(string)"}:
+        return isinstance(found, pl.String | pl.Categorical | pl.Enum)
+    numbers = {"uint8": pl.UInt8, "uint16": pl.UInt16, "uint32": pl.UInt32, "uint64": pl.UInt64, "float64": pl.Float64}
+    return found == (pl.List(pl.UInt32) if kind == "list(uint32)" else numbers[kind])

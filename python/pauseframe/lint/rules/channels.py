@@ -1,0 +1,197 @@
+"""Rules PF08x: do the members of a port channel belong together, at both ends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import DEFAULT_MTU, End, Place
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pauseframe.devices.model import Channel, Fabric, Port, Switch
+    from pauseframe.devices.read import Reading
+
+_ALIKE: dict[str, tuple[str, Callable[[Port], object]]] = {
+    "speed": ("PORT", lambda port: port.speed),
+    "fec": ("PORT", lambda port: port.fec),
+    "pfc_enable": ("PORT_QOS_MAP", lambda port: ",".join(map(str, sorted(port.lossless)))),
+    "dscp_to_tc_map": ("PORT_QOS_MAP", lambda port: port.qos.dscp_to_tc),
+    "dot1p_to_tc_map": ("PORT_QOS_MAP", lambda port: port.qos.dot1p_to_tc),
+    "tc_to_pg_map": ("PORT_QOS_MAP", lambda port: port.qos.tc_to_pg),
+    "tc_to_queue_map": ("PORT_QOS_MAP", lambda port: port.qos.tc_to_queue),
+    "pfc_to_queue_map": ("PORT_QOS_MAP", lambda port: port.qos.pfc_to_queue),
+}
+"""What the members of a channel have in common: field to its table and value."""
+
+
+def _channels(reading: Reading) -> Iterator[tuple[Switch, Channel]]:
+    for switch in reading.fabric.switches.values():
+        for channel in switch.channels.values():
+            yield switch, channel
+
+
+@rule("PF080", "channel-members-differ", "IEEE 802.1AX §6.3, §6.4 (aggregation keys)")
+def check_members(reading: Reading) -> Iterator[Finding]:
+    """The members of a port channel differ in speed, FEC, MTU, paused priorities or maps.
+
+    LACP bundles links of one speed only; a member of another speed stays outside. A flow is hashed to any member, so a
+    member that does not pause, or maps the code points otherwise, loses packets of some flows and not of others.
+
+    No incident behind it: it follows from IEEE 802.1AX.
+    """
+    for switch, channel in _channels(reading):
+        ports = [switch.ports[name] for name in channel.members if name in switch.ports]
+        for field, (table, value) in _ALIKE.items():
+            if table in switch.tables and len({value(port) for port in ports}) > 1:
+                yield _odd_member(switch, channel, ports, table, field, value)
+        if "PORT" in switch.tables:
+            yield from _mtus(switch, channel, ports)
+
+
+def _odd_member(
+    switch: Switch, channel: Channel, ports: list[Port], table: str, field: str, value: Callable[[Port], object]
+) -> Finding:
+    usual, _ = Counter(map(value, ports)).most_common(1)[0]
+    odd = next(port for port in ports if value(port) != usual)
+    other = next(port for port in ports if value(port) == usual)
+    has = f"has {field} {value(odd)}" if value(odd) else f"has no {field}"
+    return Finding(
+        "PF080",
+        Place(switch.name, table, odd.name, field),
+        f"{shown(odd.name)} of {shown(channel.name)} {has}, {shown(other.name)} has {usual or 'none'}",
+        "the same for all members",
+        other=Place(switch.name, table, other.name, field),
+    )
+
+
+def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Finding]:
+    """A member has the MTU of its channel, or, where the channel names none, that of the other members."""
+    usual = channel.mtu or Counter(port.mtu or DEFAULT_MTU for port in ports).most_common(1)[0][0] if ports else None
+    for port in ports:
+        if usual is not None and (port.mtu or DEFAULT_MTU) != usual:
+            whose = shown(channel.name) if channel.mtu else "the other members"
+            yield Finding(
+                "PF080",
+                Place(switch.name, "PORT", port.name, "mtu"),
+                f"MTU {port.mtu or DEFAULT_MTU}, {whose} {'has' if channel.mtu else 'have'} {usual}",
+                f'"{usual}"',
+                patch=(PatchOperation("PORT", port.name, "mtu", str(usual)),),
+            )
+
+
+@rule("PF081", "channel-too-small", "IEEE 802.1AX; SONiC: PORTCHANNEL min_links", severity=Severity.warning)
+def check_size(reading: Reading) -> Iterator[Finding]:
+    """A port channel has no members, or fewer that can be up than `min_links` wants: it stays down.
+
+    With exactly `min_links` members it goes down with the first link that fails, which is said only where other
+    channels of the switch have members to spare.
+
+    No incident behind it: it follows from the meaning of `min_links`.
+    """
+    for switch, channel in _channels(reading):
+        if not switch.whole:
+            continue
+        up = [name for name in channel.members if name not in switch.ports or switch.ports[name].up]
+        place = Place(switch.name, "PORTCHANNEL", channel.name, "min_links")
+        if not channel.members:
+            message = f"{shown(channel.name)} has no member in PORTCHANNEL_MEMBER"
+            yield Finding("PF081", place, message, "its members, or no such channel", Severity.error)
+        elif channel.min_links is not None and channel.min_links > len(up):
+            message = f"min_links is {channel.min_links}, {len(up)} members can be up: the channel stays down"
+            yield Finding(
+                "PF081",
+                place,
+                message,
+                f"at most {len(up)}",
+                Severity.error,
+                patch=(PatchOperation("PORTCHANNEL", channel.name, "min_links", str(len(up))),) if up else (),
+            )
+
+
+@rule("PF082", "channel-ends-differ", "IEEE 802.1AX §6.2 (link aggregation groups)")
+def check_ends(reading: Reading) -> Iterator[Finding]:
+    """The two ends of a link disagree on the port channel that it belongs to.
+
+    One end bundles the link and the other does not; or links of one channel lead to several channels or devices. LACP
+    leaves such a link out, and a static channel sends into it what the other end drops or sends back. Two switches that
+    act as one (MCLAG) are left alone.
+
+    No incident behind it: it follows from IEEE 802.1AX: a group has one system at each end.
+    """
+    fabric = reading.fabric
+    behind: dict[End, dict[End, End]] = defaultdict(dict)
+    for link in fabric.links:
+        if link.a.device not in fabric.switches or link.b.device not in fabric.switches:
+            continue
+        here, there = _channel_end(fabric, link.a), _channel_end(fabric, link.b)
+        for end, own, far in ((link.a, here, there), (link.b, there, here)):
+            if own is not None and far is not None:
+                behind[own].setdefault(far, end)
+        if (here is None) != (there is None) and _knows_channels(fabric, link.b if there is None else link.a):
+            inside, outside = (link.a, link.b) if there is None else (link.b, link.a)
+            channel = here or there
+            yield Finding(
+                "PF082",
+                Place(outside.device, "PORTCHANNEL_MEMBER", outside.port),
+                f"in no channel here, {shown(str(inside))} is in {shown(channel.port if channel else '')}",
+                "a member at both ends, or at neither",
+                other=Place(inside.device, "PORTCHANNEL_MEMBER", f"{channel.port if channel else ''}|{inside.port}"),
+            )
+    for own, channels in behind.items():
+        if len(channels) > 1 and "MCLAG_DOMAIN" not in fabric.switches[own.device].tables:
+            yield from _several(own, channels, fabric)
+    yield from _states(fabric, behind)
+
+
+def _knows_channels(fabric: Fabric, end: End) -> bool:
+    """Whether the files of a switch would say that a port is in a channel."""
+    return fabric.switches[end.device].whole
+
+
+def _channel_end(fabric: Fabric, end: End) -> End | None:
+    channel = fabric.switches[end.device].channel_of(end.port)
+    return End(end.device, channel.name) if channel else None
+
+
+def _several(own: End, channels: dict[End, End], fabric: Fabric) -> Iterator[Finding]:
+    far_mclag = all("MCLAG_DOMAIN" in fabric.switches[far.device].tables for far in channels)
+    if far_mclag and len({far.device for far in channels}) == len(channels):
+        return
+    listed = ", ".join(f"{shown(end.port)} to {shown(str(far))}" for far, end in sorted(channels.items(), key=str))
+    last = max(channels.items(), key=str)[1]
+    yield Finding(
+        "PF082",
+        Place(own.device, "PORTCHANNEL_MEMBER", f"{own.port}|{last.port}"),
+        f"the members of {shown(own.port)} lead to several channels: {listed}",
+        "one channel at the other end",
+    )
+
+
+def _states(fabric: Fabric, behind: dict[End, dict[End, End]]) -> Iterator[Finding]:
+    """The channel itself: shut down, of another MTU or of other VLANs at one end."""
+    for own, channels in behind.items():
+        if len(channels) != 1 or str(own) > str(next(iter(channels))):
+            continue
+        far = next(iter(channels))
+        here, there = (fabric.switches[end.device].channels[end.port] for end in (own, far))
+        for field, one, other in (("admin_status", here.up, there.up), ("mtu", here.mtu, there.mtu)):
+            if one != other:
+                yield Finding(
+                    "PF082",
+                    Place(own.device, "PORTCHANNEL", own.port, field),
+                    f"{field} differs from that of {shown(str(far))}",
+                    "the same at both ends",
+                    other=Place(far.device, "PORTCHANNEL", far.port, field),
+                )
+        if here.min_links != there.min_links and len(here.members) == len(there.members):
+            yield Finding(
+                "PF082",
+                Place(own.device, "PORTCHANNEL", own.port, "min_links"),
+                f"min_links {here.min_links} here, {there.min_links} at {shown(str(far))}: one end goes down first",
+                "the same at both ends",
+                other=Place(far.device, "PORTCHANNEL", far.port, "min_links"),
+            )

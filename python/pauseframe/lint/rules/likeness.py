@@ -1,0 +1,135 @@
+"""Rule PF09x: does one device or port differ from all that are like it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import Place
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pauseframe.devices.model import Port, Switch
+    from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb
+
+MOST_ODD = 1
+"""How many may differ: two that agree with each other may be meant so."""
+MOST_FIELDS = 2
+"""In how many fields an edited port differs at most."""
+FEWEST = 4
+"""How many there are at least, the odd one included."""
+_NAMED = (
+    "BUFFER_PROFILE",
+    "BUFFER_POOL",
+    "WRED_PROFILE",
+    "SCHEDULER",
+    "DSCP_TO_TC_MAP",
+    "DOT1P_TO_TC_MAP",
+    "TC_TO_QUEUE_MAP",
+    "TC_TO_PRIORITY_GROUP_MAP",
+    "MAP_PFC_PRIORITY_TO_QUEUE",
+    "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+    "LOSSLESS_TRAFFIC_PATTERN",
+    "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
+    "SWITCH_TRIMMING",
+    "VLAN",
+)
+"""Tables whose rows mean the same on switches of one kind."""
+_OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
+_ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
+            "mac", "laser_freq", "tx_power", "dhcp_servers", "dhcpv6_servers"}  # fmt: skip
+"""Fields in which ports or switches differ by nature."""
+
+
+@rule("PF090", "unlike-its-like", "https://github.com/sonic-net/SONiC/wiki (configurations come from templates)",
+      severity=Severity.warning)  # fmt: skip
+def check_likeness(reading: Reading) -> Iterator[Finding]:
+    """One switch or port has another value than all others of its kind: a typing mistake, or a change half made.
+
+    Switches are of one kind if model, role and the speeds of their ports are the same; ports, if they are on one
+    switch, of one speed and cable and lead to the same kind of device. At least four have to be there, and exactly one
+    has to differ. What another rule says of the same field is not repeated.
+
+    No incident behind it: fabrics are configured from templates, so what differs in one place was edited there.
+    """
+    yield from _among_switches(reading)
+    for name, database in reading.databases.items():
+        switch = reading.fabric.switches[name]
+        for ports in _kinds_of_ports(switch, reading).values():
+            found = list(_among_ports(switch, database, ports)) if len(ports) >= FEWEST else []
+            changed = Counter(finding.place.key.partition("|")[0] for finding in found)
+            # A port with several fields of its own has another role, which no table names.
+            yield from (finding for finding in found if changed[finding.place.key.partition("|")[0]] <= MOST_FIELDS)
+
+
+def _among_switches(reading: Reading) -> Iterator[Finding]:
+    kinds: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for name, database in reading.databases.items():
+        switch = reading.fabric.switches[name]
+        meta = database.rows("DEVICE_METADATA").get("localhost", {})
+        speeds = tuple(sorted(Counter((p.speed, p.cable) for p in switch.ports.values()).items(), key=str))
+        if database.whole:
+            kinds[switch.hwsku, meta.get("type"), switch.model, speeds].append(name)
+    for names in kinds.values():
+        for table in _NAMED if len(names) >= FEWEST else ():
+            rows = {
+                name: reading.databases[name].rows(table) for name in names if table in reading.databases[name].tables
+            }
+            for key in sorted({key for of_one in rows.values() for key in of_one}):
+                of_key = {name: dict(of_one[key]) for name, of_one in rows.items() if key in of_one}
+                for name, field, value, usual in _odd(of_key):
+                    yield _finding(Place(name, table, key, field), value, usual, f"{len(of_key) - 1} switches like it")
+
+
+def _kinds_of_ports(switch: Switch, reading: Reading) -> dict[tuple[object, ...], list[Port]]:
+    """Ports by speed, cable and by whether a switch is known to be at the other end."""
+    kinds: dict[tuple[object, ...], list[Port]] = defaultdict(list)
+    for port in switch.ports.values():
+        far = switch.neighbours.get(port.name)
+        to_switch = None if far is None else far[0] in reading.fabric.switches
+        kinds[port.speed, port.cable, to_switch, switch.channel_of(port.name) is None].append(port)
+    return kinds
+
+
+def _among_ports(switch: Switch, database: ConfigDb, ports: Sequence[Port]) -> Iterator[Finding]:
+    names = {port.name for port in ports}
+    for table in _OF_PORTS:
+        by_part: dict[str, dict[str, tuple[str, dict[str, str]]]] = defaultdict(dict)
+        for key, row in database.rows(table).items():
+            port, _, part = key.partition("|")
+            if port in names:
+                by_part[part][port] = key, dict(row)
+        for of_part in by_part.values():
+            rows = {port: row for port, (_, row) in of_part.items()}
+            for port, field, value, usual in _odd(rows):
+                place = Place(switch.name, table, of_part[port][0], field)
+                yield _finding(place, value, usual, f"{len(rows) - 1} ports like it")
+
+
+def _odd(rows: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """(who, field, its value, that of all others) of fields in which exactly one differs."""
+    if len(rows) < FEWEST:
+        return
+    for field in sorted({field for row in rows.values() for field in row} - _ITS_OWN):
+        values = Counter(row.get(field) for row in rows.values())
+        usual, count = values.most_common(1)[0]
+        if count == len(rows) - MOST_ODD and usual is not None:
+            who = next(name for name, row in rows.items() if row.get(field) != usual)
+            yield who, field, rows[who].get(field), usual
+
+
+def _finding(place: Place, value: str | None, usual: str | None, others: str) -> Finding:
+    here = "is missing" if value is None else f"is {shown(value)}"
+    there = "do not have it" if usual is None else f"have {shown(usual)}"
+    return Finding(
+        "PF090",
+        place,
+        f"{shown(place.field)} {here}, {others} {there}",
+        "remove it" if usual is None else f'"{shown(usual)}"',
+        Severity.warning,
+        patch=(PatchOperation(place.table, place.key, place.field, usual),),
+    )

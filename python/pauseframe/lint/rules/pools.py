@@ -1,0 +1,113 @@
+"""Rule PF019: does the headroom that groups share suffice for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.model import Place
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.prove import short_pool
+from pauseframe.lint.subject import group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.model import BufferProfile, Port, Switch
+    from pauseframe.devices.read import Reading
+
+_RATIO = 2
+"""How many times the headroom of all may exceed the pool without a word: SONiC's `over_subscribe_ratio` on NVIDIA."""
+_SHARED = "ingress_lossless_pool"
+"""The pool of profiles that buffermgrd makes from pg_profile_lookup.ini."""
+
+
+@rule(
+    "PF019",
+    "shared-headroom-oversubscribed",
+    "https://github.com/sonic-net/SONiC/blob/master/doc/qos/dynamically-headroom-calculation.md (shared headroom pool)",
+    severity=Severity.warning,
+)
+def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
+    """Groups need more headroom together than the pool has that they share.
+
+    `xoff` of a pool is the headroom of all its groups; `xoff` of a profile is what one of them may take. Sharing saves
+    memory as long as few groups fill at once; what arrives for the others after their pause is dropped. A *warning*:
+    the groups need more than twice the pool, or more than `over_subscribe_ratio` times where that is set and larger.
+    The finding says how many times, and for how many groups the pool suffices. An *error*: the pool shares none
+    (`xoff` is 0 or missing), and the reserved `size` of the profile does not hold its `xoff` either. PF014 has the
+    third case: the pool is smaller than what one group needs.
+
+    No incident behind it: it follows from the definition of the shared headroom pool in SONiC's design of dynamic
+    headroom.
+    """
+    for switch in reading.fabric.switches.values():
+        if switch.model == "dynamic":
+            continue
+        needs = _needs(switch)
+        for name, pool in switch.pools.items():
+            groups = sorted(needs[name], key=lambda need: -need[0])
+            if not groups or pool.size is None:
+                continue
+            place = Place(switch.name, "BUFFER_POOL", name, "xoff")
+            if pool.xoff == 0:
+                bare = [profile for _, profile in groups if profile is not None and profile.size < profile.xoff]
+                if bare:
+                    yield _none_shared(place, bare, sum(profile.xoff for profile in bare))
+            elif groups[0][0] <= pool.xoff:
+                yield from _oversubscribed(switch, place, pool.xoff, [xoff for xoff, _ in groups])
+
+
+def _needs(switch: Switch) -> dict[str, list[tuple[int, BufferProfile | None]]]:
+    """By pool: (headroom, profile if a row names one) of every group."""
+    needs: dict[str, list[tuple[int, BufferProfile | None]]] = defaultdict(list)
+    for port in switch.ports.values():
+        for name in port.groups.values():
+            profile = switch.profiles.get(name or "")
+            if profile is not None and profile.xoff > 0 and not profile.computed:
+                needs[profile.pool].append((profile.xoff, profile))
+        for _ in _looked_up_groups(switch, port):
+            row = switch.looked_up(port)
+            if row is not None and row.xoff > 0:
+                needs[_SHARED].append((row.xoff, None))
+    return needs
+
+
+def _looked_up_groups(switch: Switch, port: Port) -> set[int]:
+    return {group_of(switch, port, priority) for priority in port.lossless} - set(port.groups)
+
+
+def _none_shared(place: Place, bare: list[BufferProfile], total: int) -> Finding:
+    first = bare[0]
+    return Finding(
+        "PF019",
+        place,
+        f"no headroom is shared, and {first.name} reserves {first.size} B of the {first.xoff} B that it needs: "
+        f"{len(bare)} groups without headroom",
+        f"{total} for all groups at once",
+        Severity.error,
+    )
+
+
+def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -> Iterator[Finding]:
+    total = sum(needs)
+    allowed = max(_RATIO, switch.over_subscribe_ratio or 0)
+    if total <= allowed * pool:
+        return
+    left, groups = pool, 0
+    for need in needs:
+        if need > left:
+            break
+        left, groups = left - need, groups + 1
+    enough = -(-total // allowed)
+    speed = max((port.speed or 0 for port in switch.ports.values()), default=0) or 100_000
+    yield Finding(
+        "PF019",
+        place,
+        f"{len(needs)} groups that need {total} B share {pool} B of headroom, over-subscribed {total / pool:.3g} "
+        f"times: it suffices for {groups} of them at once",
+        f"at least {enough} ({allowed} times), {total} for all groups at once",
+        Severity.warning,
+        patch=(PatchOperation(place.table, place.key, place.field, str(enough)),),
+        consequence=short_pool(speed, needs, pool),
+    )

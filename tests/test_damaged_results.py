@@ -1,0 +1,279 @@
+"""Damaged results folders: every command names the damage and ends with exit code 2, or does its work; none tracebacks.
+
+`python tests/test_damaged_results.py 2000` tries so many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe import cli
+from pauseframe._results_folder import DamagedResultsError, open_results
+
+SCENARIO = """
+topology = {kind = "star", hosts = 6}
+switch = {pfc = {}}
+transport = {preset = "tcp_bolt"}
+workload = {kind = "incast", fan_in = 4, response = ["20 KB"]}
+record = {states = true, pause_tree = true, series = {every = "20 us"}}
+stop = "3 ms"
+seed = 5
+"""
+COMMANDS = (["report"], ["view"], ["compare"], ["export", "perfetto"])
+SEED = 20261125
+Damage = Callable[[Path, random.Random], str]
+
+
+def truncate(file: Path, draw: random.Random) -> str:
+    size = file.stat().st_size
+    left = draw.choice([0, 1, size // 2, size - 1, draw.randrange(size)])
+    file.write_bytes(file.read_bytes()[:left])
+    return f"cut to {left}"
+
+
+def flip(file: Path, draw: random.Random) -> str:
+    data = bytearray(file.read_bytes())
+    for _ in range(draw.choice([1, 3, 20])):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    file.write_bytes(data)
+    return "bits flipped"
+
+
+def append(file: Path, draw: random.Random) -> str:
+    file.write_bytes(file.read_bytes() + draw.randbytes(draw.randrange(1, 100)))
+    return "bytes appended"
+
+
+def delete(file: Path, draw: random.Random) -> str:
+    file.unlink()
+    return "deleted"
+
+
+def other_text(file: Path, draw: random.Random) -> str:
+    texts = [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff\xfe\x00x",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"1" * 5000,
+        b"= [",
+        b'""',
+    ]
+    file.write_bytes(draw.choice(texts))
+    return "other text"
+
+
+def swap(file: Path, draw: random.Random) -> str:
+    other = draw.choice([path for path in file.parent.iterdir() if path != file and path.is_file()])
+    kept = file.read_bytes()
+    file.write_bytes(other.read_bytes())
+    other.write_bytes(kept)
+    return f"swapped with {other.name}"
+
+
+def rename(file: Path, draw: random.Random) -> str:
+    file.rename(file.with_name(draw.choice([file.name + ".bak", "deadlocks.parquet", "x.json"])))
+    return "renamed"
+
+
+def folder(file: Path, draw: random.Random) -> str:
+    file.unlink()
+    file.mkdir()
+    return "a folder"
+
+
+def loop(file: Path, draw: random.Random) -> str:
+    file.unlink()
+    file.symlink_to(draw.choice([file.name, "nowhere", "."]))
+    return "a link in a circle or to nowhere"
+
+
+def fifo(file: Path, draw: random.Random) -> str:
+    file.unlink()
+    os.mkfifo(file)
+    return "a pipe"
+
+
+def unreadable(file: Path, draw: random.Random) -> str:
+    file.chmod(0)
+    return "no permission"
+
+
+def other_columns(file: Path, draw: random.Random) -> str:
+    """A table that is whole, with a column missing, renamed, of another type or of absurd values."""
+    if file.suffix != ".parquet":
+        return flip(file, draw)
+    frame = pl.read_parquet(file)
+    column = draw.choice(frame.columns)
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    number = draw.choice(numbers) if numbers else column
+    changed = {
+        "missing": lambda: frame.drop(column),
+        "renamed": lambda: frame.rename({column: "other"}),
+        "text": lambda: frame.with_columns(pl.lit("x").alias(column)),
+        "number": lambda: frame.with_columns(pl.lit(7).alias(column)),
+        "null": lambda: frame.with_columns(pl.lit(None).cast(frame.schema[column]).alias(column)),
+        "huge": lambda: frame.with_columns(pl.lit(2**31).cast(frame.schema[number], strict=False).alias(number)),
+        "no rows": lambda: frame.head(0),
+        "twice": lambda: pl.concat([frame, frame]),
+    }
+    how = draw.choice(sorted(changed))
+    changed[how]().write_parquet(file)
+    return f"column {column} {how}"
+
+
+def other_json(file: Path, draw: random.Random) -> str:
+    """The manifest with an entry removed or of another type, size or sign."""
+    file = file.with_name("manifest.json")
+    value = json.loads(file.read_text())
+    at, key = value, draw.choice(sorted(value))
+    while isinstance(at[key], dict) and at[key] and draw.random() < 0.7:
+        at, key = at[key], draw.choice(sorted(at[key]))
+    what: object = "removed"
+    if draw.random() < 0.2:
+        del at[key]
+    else:
+        what = draw.choice([None, True, -1, 10**400, 1e308, float("nan"), float("inf"), "x", [], {}, [1], {"a": {}}, 0])
+        at[key] = what
+    file.write_text(json.dumps(value))
+    return f"{key} {what}"
+
+
+DAMAGES: list[Damage] = [
+    truncate,
+    truncate,
+    flip,
+    flip,
+    append,
+    delete,
+    other_text,
+    swap,
+    rename,
+    folder,
+    loop,
+    fifo,
+    unreadable,
+    other_columns,
+    other_columns,
+    other_json,
+    other_json,
+]
+
+
+def call(arguments: list[str]) -> tuple[int, str]:
+    """Exit code and stderr of a command, run in this process; a traceback is exit code -1."""
+    err = io.StringIO()
+    kept, sys.argv = sys.argv, ["pauseframe", *arguments]
+    try:
+        with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):
+            cli.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    except BaseException:  # noqa: BLE001 (panics of libraries are no Exception)
+        return -1, traceback.format_exc()
+    finally:
+        sys.argv = kept
+    return code, err.getvalue()
+
+
+def without_seals(folder: Path) -> None:
+    """The folder as a version wrote it that had no digests in the manifest."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["files"]
+    path.write_text(json.dumps(manifest))
+
+
+def attempt(source: Path, home: Path, draw: random.Random, *, sealed: bool) -> tuple[str, int, str]:
+    """Damages a copy of a results folder and runs a command on it."""
+    copy = home / "run"
+    shutil.copytree(source, copy)
+    if not sealed:
+        without_seals(copy)
+    damage = draw.choice(DAMAGES)
+    file = draw.choice(sorted(path for path in copy.iterdir() if path.suffix in {".json", ".toml", ".parquet"}))
+    what = f"{'sealed' if sealed else 'unsealed'} {file.name}: {damage(file, draw)}"
+    command = draw.choice(COMMANDS)
+    folders = [str(copy)] + ([str(source)] if command == ["compare"] else [])
+    try:
+        code, err = call([*command, *folders])
+    finally:
+        shutil.rmtree(copy)
+    return f"{' '.join(command)} {what}", code, err
+
+
+def attempts(source: Path, count: int, *, sealed_share: float) -> Counter[int]:
+    """Tries so many damages; how often each exit code came."""
+    draw, codes = random.Random(SEED), Counter[int]()
+    with tempfile.TemporaryDirectory() as home:
+        for number in range(count):
+            what, code, err = attempt(source, Path(home), draw, sealed=draw.random() < sealed_share)
+            assert code in {0, 2}, f"{number}: {what}: exit code {code}\n{err}"
+            assert code == 0 or err.startswith("error: "), f"{number}: {what}\n{err}"
+            codes[code] += 1
+    return codes
+
+
+def write_run(out: Path) -> Path:
+    pf.run(SCENARIO, out=out, progress=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("results") / "whole")
+
+
+def test_every_damage_is_named(run: Path) -> None:
+    codes = attempts(run, 150, sealed_share=0.8)
+    assert codes[2] > 75, codes
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, append, delete, other_text, folder, loop, fifo, other_columns])
+def test_tables_are_checked_against_the_manifest(run: Path, tmp_path: Path, damage: Damage) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    damage(copy / "flows.parquet", random.Random(1))
+    with pytest.raises(DamagedResultsError, match=r"flows\.parquet is damaged: .*copy the folder again"):
+        open_results(copy).read("flows")
+    with pytest.raises(DamagedResultsError, match=r"flows\.parquet is damaged"):
+        open_results(copy).scan("flows")
+
+
+def test_the_digest_is_that_of_the_file(run: Path) -> None:
+    import hashlib
+
+    files = json.loads((run / "manifest.json").read_text())["files"]
+    assert set(files) == {path.name for path in run.iterdir()} - {"manifest.json", ".lock"}
+    for name, seal in files.items():
+        content = (run / name).read_bytes()
+        assert seal == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_a_whole_folder_is_read(run: Path) -> None:
+    results = open_results(run)
+    assert results.summary["seed"] == 5
+    assert len(results.frame("flows")) == results.summary["flows_total"]
+    for command in COMMANDS[:2]:
+        assert call([*command, str(run), "--out", str(run.parent / "page.html")])[0] == 0
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        sys.stdout.write(f"{attempts(write_run(Path(place) / 'whole'), int(sys.argv[1]), sealed_share=0.8)}\n")
