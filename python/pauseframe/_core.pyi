@@ -49,6 +49,7 @@ __all__ = [
     "shortest_path_cycle",
     "stacks",
     "table_of",
+    "term_hint",
     "unpack_tables",
     "update_routes",
 ]
