@@ -52,6 +52,23 @@ def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
         pf.run(DUMBBELL, threads=0)
 
 
+def test_answers_without_a_reaction_time_keep_one_thread() -> None:
+    """A completion that starts something at once leaves the other hosts no lookahead, whatever was asked for."""
+    requests = """
+    topology = { kind = "dumbbell", left = 2, right = 2, link = { rate = "10 Gbps", delay = "1 us" } }
+    workload = [{ kind = "requests", client = "l0", server = "r0", response = "20 KB", count = 3 }]
+    """
+    at_once = {"host.reaction": "0 ns"}
+    run = pf.run(requests, threads=2, divide=True, set=at_once)
+    reason = run.summary["threads_reason"]
+    assert run.summary["threads"] == 1
+    assert reason.startswith('flows or messages that depend on completions start at once; with host.reaction = "1 us"')
+    assert _said(run) == [f"threads: 2 were asked for, 1 taken: {reason}"]
+    unasked = pf.run(requests, set=at_once)
+    assert (unasked.summary["threads_reason"], _said(unasked)) == (f"auto: {reason}", [])
+    assert pf.run(requests, threads=2, divide=True, set={"host.reaction": "1 us"}).summary["threads"] == 2
+
+
 def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -> None:
     one = pf.sweep(DUMBBELL, out=tmp_path / "one").summaries
     assert (one["threads"][0], one["threads_reason"][0]) == (1, "as asked for")
