@@ -91,9 +91,9 @@ SCENARIOS = {
     "negative hosts": Case("hosts = -4", "hosts = 4", "topology.hosts", "not a whole number", "from 0 to"),
     "hosts as text": Case('hosts = "4"', "hosts = 4", "topology.hosts", "is text", "write 4 without quotes"),
     "dcqcn": Case(
-        '"dcqcn"', '"newreno"', "transport.preset", "not modelled yet", "is not one of newreno", "did you mean"
+        '"dcqcn"', '"newreno"', "transport.preset", "not modelled yet", "is not one of cubic", "did you mean"
     ),
-    "bbr": Case('"bbr"', '"newreno"', "transport.preset", "not modelled yet", "is not one of newreno", "did you mean"),
+    "bbr": Case('"bbr"', '"newreno"', "transport.preset", "not modelled yet", "is not one of cubic", "did you mean"),
     "a typo of a preset": Case('"dtcp"', '"newreno"', "transport.preset", "is not one of", 'did you mean "dctcp"?'),
     "tcp": Case('"tcp"', '"newreno"', "transport.preset", "is not one of", '"cubic" or "newreno"', '"dctcp"?'),
     "clos": Case('"clos"', '"star"', "topology.kind", "is not one of", '"leaf_spine" or "fat_tree"'),
@@ -246,7 +246,7 @@ COMMANDS = {
     "run good.toml --seed one": ("--seed", "'one'", "a whole number from 0"),
     "sweep good.toml --seeds abc": ("--seeds", "abc", "3,5,8"),
     "export csv out --table flow": ("out", "'flow' is not one of", "did you mean flows?"),
-    "presets dcqcn": ("NAME", "not modelled yet", "is not one of newreno"),
+    "presets dcqcn": ("NAME", "not modelled yet", "is not one of cubic"),
 }
 
 

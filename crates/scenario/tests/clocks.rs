@@ -64,7 +64,7 @@ fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
     assert_eq!(row(&mixed, &[("clocks", "\"ideal\"")]).jitter_ns, 0.0);
     assert_eq!(row(MIXED, &[("host.wire_jitter", "\"2 us\"")]).jitter_ns, 2000.0);
     assert_eq!(row(MIXED, &[("host.tx_jitter", "\"5 us\"")]).needed_bytes, pure.needed_bytes);
-    assert!(go(&mixed, &[]).summary.drops_by_reason[1] == 0);
+    assert!(go(&mixed, &[]).summary.drops_by_reason.headroom_exceeded == 0);
 }
 
 #[test]

@@ -187,8 +187,9 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     from rich.table import Table
 
     about = Table(box=None, pad_edge=False)
-    for column in ("preset", "stack", "inside the bands of", "what it is"):
-        about.add_column(column, no_wrap=column != "what it is")
+    for column in ("preset", "stack", "inside the bands of"):
+        about.add_column(column, no_wrap=True)
+    about.add_column("what it is", max_width=DOC_WIDTH)
     for name in rows:
         about.add_row(name, stacks[name], str(vouching[name] or "none"), docs[name])
     print_table(about)
@@ -208,6 +209,8 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
 
 PRESETS_WIDTH = 100
 """Columns of a terminal that a table of presets takes at most."""
+DOC_WIDTH = 45
+"""Longer descriptions of presets are continued on the next line."""
 VALUE_WIDTH = 20
 """Longer values are continued on the next line."""
 

@@ -14,7 +14,7 @@ from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as
 from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
 
@@ -260,8 +260,8 @@ def _links(
             if (kinds[node] == "host" or settings.target == "linux") and not INTERFACE.fullmatch(own):
                 raise DeployError(f"{shown(node)}: {shown(own)!r} is no name of a Linux interface")
             names[node, port] = own
-            if kinds[node] == "host" and _NIC_OF.fullmatch(node):
-                nics[node.rpartition(".")[0]].append(node)
+            if kinds[node] == "host":
+                nics[_machine_of(node, kinds)].append(node)
             end = End(node, own)
             if end in taken:
                 raise DeployError(f"{shown(str(end))} is the port of two links: name the ports in the inventory")
@@ -316,6 +316,12 @@ def _device_port(port: str, number: int, target: str) -> str:
     if target == "sonic":
         return port if re.fullmatch(r"Ethernet[0-9]+", port) else f"Ethernet{4 * (number - 1)}"
     return port if INTERFACE.fullmatch(port) and not port.startswith("eth") else f"swp{number}"
+
+
+def _machine_of(host: str, known: Container[str]) -> str:
+    """The machine of a host of the plan: `a` for `a.eth1`, and for `a.2` beside a host `a`."""
+    machine = host.rpartition(".")[0]
+    return machine if machine in known or _NIC_OF.fullmatch(host) else host
 
 
 def _check_nics(nics: dict[str, list[str]]) -> None:

@@ -9,7 +9,7 @@
 //! jitter of links between switches.
 
 use super::own::{NodePorts, OwnPort};
-use crate::frame::PacketId;
+use crate::frame::{Content, PacketId};
 use crate::ids::{HostId, Node, Owner};
 use crate::near::Near;
 use crate::plan::Plan;
@@ -96,10 +96,13 @@ impl NodePorts<'_> {
             late = (packet.at + state.rate.serialise(burst)).saturating_since(over);
         }
         let contends = |near: &mut Near| {
+            let packet = &near.packets[index];
             // It began as the frame before it ended.
             let is_behind = state.busy_until == now && now > Time::ZERO;
-            let is_lossy = near.packets[index].is_data() && !near.hot.is_lossless(near.packets[index].class);
-            is_behind && is_lossy && near.contention.is_on(now)
+            // A source below the line rate never has two frames in a row, and its datagrams are evenly spaced for ever.
+            let is_paced = matches!(packet.content, Content::Datagram { .. });
+            let is_lossy = packet.is_data() && !near.hot.is_lossless(packet.class);
+            (is_behind || is_paced) && is_lossy && near.contention.is_on(now)
         };
         if let Some(wire) = wire
             && (!wire.is_auto || contends(near))
