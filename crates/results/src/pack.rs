@@ -12,7 +12,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use pauseframe_schema::panics::caught;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
 use zstd::bulk::Compressor;
 
@@ -24,20 +24,16 @@ const LEVEL: i32 = 1;
 /// If the table is too large for the format, or memory is short.
 pub fn pack(table: &RecordBatch) -> Result<Vec<u8>, RunError> {
     let stream = stream(table).map_err(|error| failure(&error))?;
-    COMPRESSOR
-        .with_borrow_mut(|compressor| {
-            let compressor = match compressor {
-                Some(compressor) => compressor,
-                none => none.insert(Compressor::new(LEVEL)?),
-            };
-            compressor.compress(&stream)
-        })
-        .map_err(|error| failure(&error))
+    let mut compressor =
+        COMPRESSOR.take().map_or_else(|| Compressor::new(LEVEL), Ok).map_err(|error| failure(&error))?;
+    let packed = compressor.compress(&stream);
+    COMPRESSOR.set(Some(compressor));
+    packed.map_err(|error| failure(&error))
 }
 
 thread_local! {
     /// Reused for all tables of a thread: to make and clear its working memory costs more than to compress a small table.
-    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static COMPRESSOR: Cell<Option<Compressor<'static>>> = const { Cell::new(None) };
 }
 
 fn stream(table: &RecordBatch) -> Result<Vec<u8>, ArrowError> {

@@ -140,6 +140,7 @@ impl Resolved {
     }
 
     /// The same scenario with another seed, on the same graph: what [`resolve`] gives for it, without reading it again.
+    #[must_use]
     pub fn with_seed(&self, seed: u64) -> Resolved {
         let mut other = self.clone();
         other.scenario.seed = seed;
