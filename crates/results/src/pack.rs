@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_table_is_packed_alike_after_others() {
-        let (small, large) = (table(&["a"], &[None]), table(&["b"; 5000], &[Some(0.5); 5000]));
+        let (small, large) = (table(&["a"], &[None]), table(&vec!["b"; 5000], &vec![Some(0.5); 5000]));
         let first = pack(&small).unwrap();
         pack(&large).unwrap();
         assert_eq!(pack(&small).unwrap(), first);
