@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers check docs dist generate bench calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers check docs dist generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
@@ -25,6 +25,7 @@ help:
 	@echo "make recount  docs/validation/papers.md, after new verdicts"
 	@echo "make switches  what claims hang on: the runs of tools/switches.toml that are not kept yet"
 	@echo "make bench   speed and memory, instructions per packet hop"
+	@echo "make bench-growth  cost against flows, hosts, links and simulated time: results/growth"
 
 build: $(STAMP)/core
 
@@ -58,6 +59,9 @@ generate: $(STAMP)/dev
 
 bench: build
 	$(BIN)/python benchmarks/bench.py
+
+bench-growth: $(STAMP)/dev
+	$(BIN)/python benchmarks/growth.py
 
 recount: $(STAMP)/dev
 	$(BIN)/python tools/recount.py

@@ -34,7 +34,7 @@ TABLES = (
 )
 """All that a run leaves behind, beside its summary and its packets."""
 
-OF_THE_MACHINE = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "out"}
+OF_THE_MACHINE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "out"}
 """What the summary says of the machine and not of the network."""
 
 GAVE_UP_AFTER = 6

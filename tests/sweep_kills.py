@@ -2,7 +2,7 @@
 three minutes.
 
 Each round resumes the sweep, here or on a cluster of Dask, and after a random time kills -9 the sweep, a worker or the
-scheduler. After each kill: no finished run has gone or was computed again (its manifest is the same file as before).
+scheduler. After each kill: no finished run has gone or was computed again (its record is where it was before).
 At the end: every run once, the same bytes as a sweep that nobody disturbed.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pauseframe as pf
 from test_cli import cli
-from test_sweep import LONGER, finished, popen
+from test_sweep import LONGER, computed, finished, popen
 from test_sweep_cluster import processes, scheduler, tables, worker
 
 RUNS = 1000
@@ -30,7 +30,7 @@ def main(kills: int = 20, seed: int = 1) -> None:
         folder = Path(name)
         file, out = folder / "longer.toml", folder / "disturbed" / "out"
         file.write_text(LONGER)
-        before: dict[Path, int] = {}
+        before: dict[object, object] = {}
         for number in range(kills):
             victim = rng.choice(["sweep", "worker", "sweep on the cluster", "worker of the cluster", "scheduler"])
             if victim in ("sweep", "worker"):
@@ -49,6 +49,7 @@ def main(kills: int = 20, seed: int = 1) -> None:
         assert before.items() <= finished(out).items()
         calm = pf.sweep(file, seeds=RUNS, out=folder / "calm" / "out")
         assert len(finished(out)) == RUNS == len(calm.finished)
+        assert computed(out) == RUNS, "a run was computed twice"
         assert tables(out) == tables(calm.folder)
         assert pf.load_sweep(out).flows.collect().height == 2 * RUNS
     print(f"{kills} kills: no finished run lost, none computed twice, the same bytes as undisturbed")

@@ -242,6 +242,7 @@ def summary_of(frames, *, name, seed, status, warnings=()):
         "watchdog_storms": 0,
         "syn_drops_not_ect": 0,
         "threads": 1,
+        "threads_reason": "as asked for",
         "cnms": 0,
         "datagrams_sent": 0,
         "datagrams_lost": 0,

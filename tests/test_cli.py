@@ -12,7 +12,7 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
-from pauseframe.cli import app
+from pauseframe.cli import GROUPS, _app_of, app
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -255,6 +255,11 @@ def leaves(command, path=()):
 
 
 COMMANDS = dict(leaves(get_command(app)))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_file_of_commands_has_those_that_it_is_loaded_for(group):
+    assert tuple(dict.fromkeys(path[0] for path, _ in leaves(get_command(_app_of([group]))))) == GROUPS[group]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

@@ -71,7 +71,8 @@ measured("test_functions:slow_on_two", "quick", [1, 2], Path(FOLDER), jobs=1, pr
 def test_what_is_over_survives_who_is_interrupted_and_nothing_goes_on(
     tmp_path: Path, computed: Callable[[], list[int]], sign: signal.Signals
 ) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     script = SCRIPT.replace("FOLDER", repr(str(tmp_path)))
     with subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL) as process:
         while not (tmp_path / "noted").is_file() or computed() != [1, 2]:

@@ -33,6 +33,7 @@ def stopped(tmp_path):
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(HOOK)
+    paths = [str(hooks), *filter(None, [os.environ.get("PYTHONPATH")])]
     started = []
 
     def start(event, *arguments):
@@ -41,7 +42,7 @@ def stopped(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(hooks), "STOP_AT": event},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "STOP_AT": event},
             cwd=tmp_path,
         )
         started.append(process)
@@ -73,7 +74,7 @@ WHILE_LOADING = [
     "import|pauseframe._core",
     "import|pauseframe.results",
     "import|typer",
-    "import|pauseframe.cli.route",
+    "open|cli/__pycache__/look.",
 ]
 IN_THE_COMMAND = [
     "import|polars",

@@ -28,6 +28,40 @@ def test_help(arguments):
     assert modules_after(code) & HEAVY == set()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "FILE", "--out", "OUT"],
+        [
+            "run",
+            "FILE",
+            "--out",
+            "OUT",
+            "--seed",
+            "7",
+            "--set",
+            "transport.preset=dctcp",
+            "--threads",
+            "auto",
+            "--force",
+        ],
+        ["sweep", "FILE", "--seeds", "2", "--out", "OUT"],
+    ],
+)
+def test_small_runs_load_no_libraries(arguments, tmp_path):
+    """Typer builds pydantic adapters for options, and rich draws tables: either takes longer than the run itself."""
+    file = tmp_path / "two.toml"
+    file.write_text('workload = [{ kind = "n_to_1", size = "1 KB" }]\n[topology]\nkind = "star"\nhosts = 2\n')
+    given = {"FILE": str(file), "OUT": str(tmp_path / "out")}
+    code = (
+        "from pauseframe.cli import main\nimport contextlib, io\n"
+        f"sys.argv = ['pauseframe', *{[given.get(one, one) for one in arguments]!r}]\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()"
+    )
+    assert modules_after(code) & (HEAVY | {"pydantic"}) == set()
+    assert (tmp_path / "out").is_dir()
+
+
 def test_run_without_display_needs_no_libraries():
     code = (
         "import pauseframe as pf\n"

@@ -18,12 +18,15 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.sweep import local
+from pauseframe.sweep import results as sweep_results
 from pauseframe.sweep import store as storing
+from pauseframe.sweep.batch import BATCHES, RUN, Batches, batch_files
 from pauseframe.sweep.local import fits
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.run import carry_out
 from pauseframe.sweep.spec import Spec, split_file, split_values
 from pauseframe.sweep.store import Store, is_whole
+from pauseframe.sweep.task import Target
 from test_cli import cli
 from test_lazy import HEAVY, modules_after
 
@@ -52,16 +55,26 @@ def sweep_file(tmp_path):
     return path
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """A finished sweep with a numeric, a textual and a truth-valued axis."""
-    folder = tmp_path_factory.mktemp("done")
+def finished_sweep(folder, **options):
     axes: dict[str, list[object]] = {
         "transport.rto_min": ["2 ms", "5 ms"],
         "transport.dup_thresh": [3, 4],
         "switch.pfc": [True, False],
     }
-    return pf.sweep(TINY, axes=axes, seeds=2, zip=[["transport.rto_min", "transport.dup_thresh"]], out=folder / "sweep")
+    zipped = [["transport.rto_min", "transport.dup_thresh"]]
+    return pf.sweep(TINY, axes=axes, seeds=2, zip=zipped, out=folder / "sweep", **options)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished sweep with a numeric, a textual and a truth-valued axis."""
+    return finished_sweep(tmp_path_factory.mktemp("done"))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The same with a folder for each run."""
+    return finished_sweep(tmp_path_factory.mktemp("kept"), keep_runs=True)
 
 
 # --- axes -------------------------------------------------------------------------------------------------------
@@ -187,12 +200,12 @@ def test_file_and_command_line(sweep_file, tmp_path):
     assert "dup_thresh = 4" in run.scenario_toml
 
 
-def test_the_same_bytes_as_a_single_run(done, tmp_path):
+def test_the_same_bytes_as_a_single_run(kept, tmp_path):
     single = tmp_path / "single"
     settings = {"transport.rto_min": "5 ms", "transport.dup_thresh": 4, "switch.pfc": True}
     pf.run(TINY, set=settings, seed=2, out=single)
-    (row,) = [row for row in done.planned if row["seed"] == 2 and row["axes"] == settings]
-    folder = done.folder / row["path"]
+    (row,) = [row for row in kept.planned if row["seed"] == 2 and row["axes"] == settings]
+    folder = kept.folder / row["path"]
     names = {path.name for path in single.iterdir()} - {"manifest.json"}
     assert names >= {"flows.parquet", "scenario.resolved.toml"}
     for name in names:
@@ -200,7 +213,9 @@ def test_the_same_bytes_as_a_single_run(done, tmp_path):
     assert pf.load(folder).summary["fingerprint"] == pf.load(single).summary["fingerprint"]
 
 
-def test_tables_have_the_axes(done):
+@pytest.mark.parametrize("form", ["done", "kept"])
+def test_tables_have_the_axes(form, request):
+    done = request.getfixturevalue(form)
     flows = done.flows.collect()
     assert flows.height == 8 * 2
     kinds = {name: flows.schema[name] for name in ("transport.rto_min", "transport.dup_thresh", "switch.pfc", "seed")}
@@ -217,8 +232,73 @@ def test_tables_have_the_axes(done):
     assert done.ports.filter(pl.col("switch.pfc")).collect().height > 0
 
 
-def test_other_programs_read_it_in_one_line(done):
-    pattern = f"{done.folder}/*/*/*/*/flows.parquet"
+def test_a_run_of_a_batch_is_the_run(done, kept, tmp_path):
+    """Summary, scenario and all tables, those without rows too, are those of a run by itself."""
+    settings = {"transport.rto_min": "5 ms", "transport.dup_thresh": 4, "switch.pfc": True}
+    alone = pf.run(TINY, set=settings, seed=2, threads=1)
+    run = done.run(2, **settings)
+    assert run.scenario_toml == alone.scenario_toml
+    assert (run.status, run.folder) == ("complete", None)
+    of_the_machine = {"wall_s", "packet_hops_per_s", "peak_rss_bytes"}
+    for name in run.summary.keys() - of_the_machine:
+        assert run.summary[name] == alone.summary[name], name  # type: ignore[literal-required]
+    for name in ("flows", "queries", "ports", "series", "throughput", "pause_tree", "states", "jobs", "ranks"):
+        assert getattr(run, name).to_polars().equals(getattr(alone, name).to_polars()), name
+        assert getattr(run, name).column_names == getattr(alone, name).column_names, name
+    assert run.report(tmp_path / "run.html").stat().st_size > 100_000
+
+
+def test_both_forms_have_the_same_tables(done, kept):
+    axes = list(done.axes)
+    for name in ("flows", "ports", "throughput", "queries", "pause_tree"):
+        one, other = (sweep.table(name).collect() for sweep in (done, kept))
+        assert one.equals(other), name
+        assert one.columns[-len(axes) - 1 :] == [*axes, "seed"]
+    same = [name for name in done.summaries.columns if name not in ("wall_s", "packet_hops_per_s", "peak_rss_bytes")]
+    assert done.summaries.select(same).equals(kept.summaries.select(same))
+
+
+def test_tables_are_read_in_parts(done, monkeypatch):
+    """Projections, predicates and limits reach the reader, whatever fits into memory at a time."""
+    whole = done.flows.collect()
+    monkeypatch.setattr(sweep_results, "PART_BYTES", 1)
+    assert done.flows.collect().equals(whole)
+    assert done.flows.head(3).collect().equals(whole.head(3))
+    wanted = pl.col("switch.pfc") & (pl.col("seed") == 2)
+    assert done.flows.filter(wanted).select("src").collect().equals(whole.filter(wanted).select("src"))
+
+
+def test_a_finished_sweep_has_its_tables_as_files(done):
+    flows = pl.read_parquet(done.folder / "flows.parquet")
+    assert flows.select("src", "fct_us", "seed").equals(done.flows.select("src", "fct_us", "seed").collect())
+    runs = pl.read_parquet(done.folder / "runs.parquet")
+    assert runs.equals(done.summaries)
+    assert not (done.folder / "jobs.parquet").exists(), "no run has one"
+    query = f"""select "transport.rto_min", count(*) from '{done.folder}/flows.parquet' group by all order by all"""
+    assert duckdb.execute(query).fetchall() == [("2 ms", 8), ("5 ms", 8)]
+    assert pd.read_parquet(done.folder / "flows.parquet")["switch.pfc"].sum() == 8
+    assert {path.name for path in done.folder.iterdir() if path.is_dir()} == {BATCHES}
+
+
+def test_a_sweep_of_folders_goes_on_as_batches(tmp_path):
+    kept = pf.sweep(TINY, seeds=2, out=tmp_path / "out", keep_runs=True)
+    stamp = (kept.folder / "seed=1" / "manifest.json").stat().st_mtime_ns
+    both = pf.sweep(TINY, seeds=4, out=tmp_path / "out")
+    assert (kept.folder / "seed=1" / "manifest.json").stat().st_mtime_ns == stamp
+    assert (len(both.finished), len(both.batches.runs)) == (4, 2)
+    assert both.flows.collect().height == 8
+    assert both.summaries["seed"].to_list() == [1, 2, 3, 4]
+    assert both.run(1).folder is not None
+    assert not (both.folder / "flows.parquet").exists(), "it would lack half of the runs"
+
+
+def test_runs_that_record_packets_keep_their_folders(tmp_path):
+    sweep = pf.sweep(TINY, set={"record.packets.ports": ["host*"]}, out=tmp_path / "out")
+    assert (sweep.folder / "seed=1" / "packets.pcapng").stat().st_size > 0
+
+
+def test_other_programs_read_it_in_one_line(kept):
+    pattern = f"{kept.folder}/*/*/*/*/flows.parquet"
     assert pl.scan_parquet(pattern, hive_partitioning=True).select("switch.pfc", "seed").collect().height == 16
     query = f"""select "transport.rto_min", count(*) from '{pattern}' group by all order by all"""
     assert duckdb.execute(query).fetchall() == [("2 ms", 8), ("5 ms", 8)]
@@ -230,6 +310,20 @@ def test_what_was_computed_once_is_not_computed_again(tmp_path, monkeypatch):
     first = pf.sweep(TINY, axes={"transport.preset": ["dctcp", "newreno"]}, seeds=2, out=tmp_path / "first")
     monkeypatch.setattr(local, "run_local", lambda *_: pytest.fail("computes"))
     again = pf.sweep(TINY, axes={"transport.preset": ["newreno"]}, seeds=2, out=tmp_path / "second")
+    assert len(again.finished) == 2
+    (one,), (other,) = (batch_files(sweep.folder / BATCHES) for sweep in (first, again))
+    assert one.samefile(other)
+    assert again.flows.collect().height == 4, "the batch has runs of the other sweep as well"
+    shutil.rmtree(tmp_path / ".pauseframe-store")
+    assert len(pf.load_sweep(first.folder).finished) == 4  # the sweeps keep their files
+
+
+def test_what_was_computed_as_folders_once_is_not_computed_again(tmp_path, monkeypatch):
+    axes = {"transport.preset": ["dctcp", "newreno"]}
+    first = pf.sweep(TINY, axes=axes, seeds=2, out=tmp_path / "first", keep_runs=True)
+    monkeypatch.setattr(local, "run_local", lambda *_: pytest.fail("computes"))
+    axes = {"transport.preset": ["newreno"]}
+    again = pf.sweep(TINY, axes=axes, seeds=2, out=tmp_path / "second", keep_runs=True)
     assert len(again.finished) == 2
     name = "transport.preset=newreno/seed=1/flows.parquet"
     assert (again.folder / name).samefile(first.folder / name)
@@ -303,6 +397,7 @@ def test_a_failed_run_is_recorded_and_stops_no_other(tmp_path, capsys):
     assert "star" in again.stderr
     good = carry_out(plan_again(sweep), out=tmp_path / "out")
     assert (len(good.finished), good.failures) == (4, [])
+    assert not (tmp_path / "out" / failure["path"]).exists(), "it is in a batch now"
 
 
 def plan_again(sweep):
@@ -316,14 +411,14 @@ def test_a_run_that_kills_its_workers_fails_alone(tmp_path, monkeypatch):
     killer = plan.runs[2]
     begin = local._Worker.begin
 
-    def begin_and_kill(worker, run, store):
-        begun = begin(worker, run, store)
-        if run is killer:
+    def begin_and_kill(worker, runs, target):
+        begun = begin(worker, runs, target)
+        if killer in runs:
             os.kill(worker.process.pid, signal.SIGKILL)
         return begun
 
     monkeypatch.setattr(local._Worker, "begin", begin_and_kill)
-    outcomes = list(local.run_local(plan.runs, tmp_path / "store", 2))
+    outcomes = list(local.run_local(plan.runs, Target(batches=tmp_path / "batches"), 2))
     assert sorted(outcome.run.path for outcome in outcomes) == sorted(run.path for run in plan.runs)
     failed = [outcome for outcome in outcomes if outcome.error]
     # The worker may have been through with it before the signal came.
@@ -371,7 +466,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
-    first = pf.sweep(TINY, seeds=2, out=tmp_path / "out")
+    first = pf.sweep(TINY, seeds=2, out=tmp_path / "out", keep_runs=True)
     folder, other = (first.folder / row["path"] for row in first.planned)
     key = first.planned[0]["key"]
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
@@ -380,7 +475,7 @@ def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
     assert storing.flaw(folder, key) is not None
     file = tmp_path / "tiny.toml"
     file.write_text(TINY)
-    again = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume")
+    again = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume", "--keep-runs")
     assert again.returncode == 0
     assert f"{folder}: " in again.stderr
     assert "it is replaced" in again.stderr
@@ -389,8 +484,76 @@ def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
     assert Store(tmp_path / ".pauseframe-store").has(key)
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"} == before
     assert (other / "manifest.json").stat().st_mtime_ns == untouched  # what is right is not computed again
-    quiet = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume", "--quiet")
+    quiet = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume", "--quiet", "--keep-runs")
     assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+def flip(path, place):
+    """Another value in a byte of a file, without any other trace."""
+    with path.open("r+b") as file:
+        file.seek(place)
+        (byte,) = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("place", ["begin", "key", "digest", "heading", "middle", "end"])
+def test_a_damaged_batch_costs_what_was_damaged(place, tmp_path, capsys):
+    first = pf.sweep(TINY, seeds=5, out=tmp_path / "out")
+    before, flows = first.batches.runs, first.flows.collect()
+    (path,) = batch_files(first.folder / BATCHES)
+    entry = before[first.planned[2]["key"]]
+    places = {"begin": 0, "key": 10, "digest": 30, "heading": 60, "middle": (entry.end - entry.begin) // 2}
+    flip(path, entry.end - 1 if place == "end" else entry.begin + places[place])
+    capsys.readouterr()
+    again = pf.sweep(TINY, seeds=5, out=tmp_path / "out")
+    assert len(again.finished) == 5
+    assert again.flows.collect().equals(flows)
+    said = capsys.readouterr().err
+    assert ("is not what was written; it is replaced" in said) == (place not in ("begin", "key"))
+    assert again.batches.flaw(first.planned[2]["key"]) is None
+    fresh = pf.sweep(TINY, seeds=5, out=tmp_path / "another")  # the store was mended, too
+    assert len(fresh.finished) == 5
+    assert fresh.flows.collect().equals(flows)
+    capsys.readouterr()
+    pf.sweep(TINY, seeds=5, out=tmp_path / "out")
+    assert capsys.readouterr().err == ""
+
+
+def test_every_cut_of_a_batch_leaves_whole_runs(tmp_path):
+    """What a kill or a full disk leaves: runs that are whole, then nothing."""
+    sweep = pf.sweep(TINY, seeds=3, out=tmp_path / "out")
+    (path,) = batch_files(sweep.folder / BATCHES)
+    content = path.read_bytes()
+    ends = sorted(entry.end for entry in sweep.batches.runs.values())
+    cut = tmp_path / "cut" / path.name
+    cut.parent.mkdir()
+    for length in {0, 1, *(end + more for end in ends for more in (-1, 0, 1)), *range(0, len(content), 997)}:
+        cut.write_bytes(content[:length])
+        batches = Batches(cut.parent)
+        assert len(batches.runs) == sum(end <= length for end in ends)
+        assert all(batches.flaw(key) is None for key in batches.runs)
+
+
+def test_damaged_records_are_not_read(tmp_path):
+    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    (path,) = batch_files(sweep.folder / BATCHES)
+    flip(path, path.stat().st_size - 1)
+    sweep = pf.load_sweep(sweep.folder)
+    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*--resume"):
+        sweep.flows.collect()
+    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*--resume"):
+        sweep.run(1)
+
+
+def test_the_command_line_names_damaged_records(tmp_path):
+    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    (path,) = batch_files(sweep.folder / BATCHES)
+    flip(path, path.stat().st_size - 1)
+    done = cli("compare", sweep.folder)
+    assert done.returncode == 2, done.stderr
+    assert "is not what was written: pauseframe sweep --resume computes its run again" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
@@ -404,9 +567,9 @@ def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
 
 
 def test_damaged_tables_are_not_read(tmp_path):
-    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    sweep = pf.sweep(TINY, out=tmp_path / "out", keep_runs=True)
     flip_a_byte(sweep.folder / sweep.planned[0]["path"] / "flows.parquet")
-    with pytest.raises(pf.RunError, match=r"flows\.parquet is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"flows\.parquet is not what was written.*--resume"):
         _ = pf.load_sweep(sweep.folder).flows
 
 
@@ -414,12 +577,12 @@ def test_damaged_tables_are_not_read(tmp_path):
 def test_a_damaged_list_of_runs(runs, tmp_path):
     sweep = pf.sweep(TINY, out=tmp_path / "out")
     edit_manifest(sweep.folder / "sweep.json", lambda manifest: manifest.update(runs=runs))
-    with pytest.raises(pf.RunError, match=r"sweep\.json is damaged"):
+    with pytest.raises(pf.DamagedResultsError, match=r"sweep\.json is damaged"):
         pf.sweep(TINY, out=tmp_path / "out")
 
 
 def test_damaged_runs_are_not_whole(tmp_path):
-    sweep = pf.sweep(TINY, out=tmp_path / "out")
+    sweep = pf.sweep(TINY, out=tmp_path / "out", keep_runs=True)
     (row,) = sweep.planned
     folder = sweep.folder / row["path"]
     assert is_whole(folder, row["key"])
@@ -428,7 +591,7 @@ def test_damaged_runs_are_not_whole(tmp_path):
         file.truncate(10)
     assert not is_whole(folder, row["key"])
     assert not Store(tmp_path / ".pauseframe-store").has(row["key"])
-    assert pf.sweep(TINY, out=tmp_path / "out").flows.collect().height == 2
+    assert pf.sweep(TINY, out=tmp_path / "out", keep_runs=True).flows.collect().height == 2
 
 
 def test_help_has_examples_and_is_quick():
@@ -444,7 +607,7 @@ def test_help_has_examples_and_is_quick():
 
 def test_idle_workers_may_be_killed(tmp_path):
     (run,) = Source.read(TINY).plan().runs
-    pool = local._Pool(tmp_path / "store", 1)
+    pool = local._Pool(Target(batches=tmp_path / "batches"), 1)
     idle = pool._new_worker()
     pool._idle.append(idle)
     idle.process.kill()
@@ -467,9 +630,9 @@ def test_one_at_a_time_where_memory_is_short(tmp_path, monkeypatch):
     most = 0
     start = local._Pool._start
 
-    def counting(pool, waiting):
+    def counting(pool, waiting, count):
         nonlocal most
-        start(pool, waiting)
+        start(pool, waiting, count)
         most = max(most, len(pool._busy))
 
     monkeypatch.setattr(local._Pool, "_start", counting)
@@ -483,7 +646,15 @@ def popen(*arguments):
 
 
 def finished(out):
-    return {path.parent: path.stat().st_mtime_ns for path in Path(out).glob("**/manifest.json")}
+    """Where each finished run is: its place in a batch, or its folder and the time of its manifest."""
+    records = {key: (entry.path.name, entry.begin) for key, entry in Batches(Path(out) / BATCHES).runs.items()}
+    return records | {path.parent: path.stat().st_mtime_ns for path in Path(out).glob("**/manifest.json")}
+
+
+def computed(out):
+    """How many runs the batches of a sweep have, those counted that are there twice."""
+    batches = Batches(Path(out) / BATCHES)
+    return sum(magic == RUN for path in batch_files(Path(out) / BATCHES) for magic, _ in batches._entries(path))
 
 
 def wait_for(out, count):
@@ -511,7 +682,7 @@ def test_kills_lose_and_duplicate_nothing(tmp_path):
     file = tmp_path / "longer.toml"
     file.write_text(LONGER)
     out = tmp_path / "out"
-    before: dict[Path, int] = {}
+    before: dict[object, object] = {}
     for count in (3, 9, 15):
         with popen("sweep", file, "--seeds", 24, "--out", out, "--resume") as process:
             wait_for(out, count)
@@ -530,8 +701,7 @@ def test_kills_lose_and_duplicate_nothing(tmp_path):
     sweep = pf.load_sweep(out)
     assert sweep.flows.collect().height == 24 * 2
     assert sweep.failures == []
-    unfinished = tmp_path / ".pauseframe-store" / "unfinished"
-    assert not any(unfinished.iterdir())
+    assert computed(out) == 24, "no run was computed twice"
 
 
 def gone(process):

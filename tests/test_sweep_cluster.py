@@ -14,9 +14,10 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from pauseframe.sweep import cluster
+from pauseframe.sweep.batch import BATCHES, Batches
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.store import Store
-from pauseframe.sweep.task import task_for
+from pauseframe.sweep.task import Target, task_for
 from test_cli import cli
 from test_sweep import LONGER, TINY, finished, popen, wait_for
 
@@ -66,11 +67,19 @@ def worker(start, address, folder):
 
 
 def tables(out):
+    """The tables of all runs, as bytes, by run and table; the manifests have times of the machine."""
+    batches = Batches(Path(out) / BATCHES)
+    records = {key: batches.read(key) for key in batches.runs}
     return {
-        path.relative_to(out): path.read_bytes()
-        for path in Path(out).rglob("*")
-        if path.is_file() and path.name not in ("manifest.json", "sweep.json")
+        (key, name): record.section(name)
+        for key, record in records.items()
+        for name in record.names
+        if name != "manifest"
     }
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
 
 
 def test_a_worker_and_the_scheduler_are_killed(tmp_path):
@@ -114,15 +123,14 @@ class Unreachable:
 def test_a_scheduler_lost_between_an_answer_and_its_fetch(tmp_path, error):
     (run,) = Source.read(TINY).plan().runs
     with pytest.raises(pf.RunError, match="scheduler was lost"):
-        cluster._outcome(Unreachable(error), run, tmp_path)
+        cluster._outcome(Unreachable(error), run, cluster._Batch(Target(batches=tmp_path)))
 
 
 def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
     source = Source.read(TINY)
     (run,) = source.plan().runs
-    task = cluster.TaskThere(
-        **task_for(run, tmp_path / "not here"), token=str(tmp_path / "no token"), version=pf.__version__
-    )
+    target = Target(store=tmp_path / "not here")
+    task = cluster.TaskThere(**task_for(run, target), token=str(tmp_path / "no token"), version=pf.__version__)
     answer = cluster.compute_there(task)
     assert not (tmp_path / "not here").exists()
     assert (answer["peak_rss_bytes"] or 0) > 0
@@ -130,8 +138,8 @@ def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
     cluster._write(store, run.key, answer["files"])
     assert store.has(run.key)
     store.place(run.key, tmp_path / "sent")
-    here = pf.sweep(TINY, out=tmp_path / "out")
-    assert tables(tmp_path / "sent") == tables(here.folder / here.planned[0]["path"])
+    here = pf.sweep(TINY, out=tmp_path / "out", keep_runs=True)
+    assert files(tmp_path / "sent") == files(here.folder / here.planned[0]["path"])
     assert "99.0" in cluster.compute_there(cluster.TaskThere(**(task | {"version": "99.0"})))["error"]
     shutil.rmtree(tmp_path / "sent")
 

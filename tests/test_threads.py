@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 import pauseframe as pf
+import pytest
+from pauseframe.sweep.local import cores_of_quota
+from test_cli import cli
 
 # Two switches with hosts.
 DUMBBELL = """
@@ -26,6 +29,69 @@ def test_a_small_network_takes_one_thread_and_says_so() -> None:
     assert run.summary["threads"] == 1
     assert _said(run) == ["threads: 2 were asked for, 1 taken: no more pay off in a network of this size"]
     assert _said(pf.run(DUMBBELL)) == _said(pf.run(DUMBBELL, threads=1)) == [], "nobody asked for more"
+
+
+def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
+    reason = pf.run(DUMBBELL, out=tmp_path / "auto", threads="auto").summary["threads_reason"]
+    assert reason.startswith("auto: ")
+    assert pf.load(tmp_path / "auto").summary["threads_reason"] == reason, "the manifest has it"
+    assert pf.run(DUMBBELL, threads=2, divide=True).summary["threads_reason"] == "as asked for"
+    file = tmp_path / "dumbbell.toml"
+    file.write_text(DUMBBELL)
+    for arguments, line in (
+        (["--threads", "auto"], f"threads: 1 ({reason})"),
+        (["--threads", "1"], "threads: 1 (as asked for)"),
+    ):
+        done = cli("run", file, *arguments, "--out", tmp_path / "out", "--force")  # type: ignore[no-untyped-call]
+        assert line in done.stdout.splitlines()
+    for wrong in ("0", "many", "-1", "1.5"):
+        done = cli("run", file, "--threads", wrong, "--out", tmp_path / "out")  # type: ignore[no-untyped-call]
+        assert done.returncode == 2
+        assert f"'{wrong}' must be a whole number from 1 on, or auto" in done.stderr
+    with pytest.raises(ValueError, match="neither"):
+        pf.run(DUMBBELL, threads=0)
+
+
+def test_answers_without_a_reaction_time_keep_one_thread() -> None:
+    """A completion that starts something at once leaves the other hosts no lookahead, whatever was asked for."""
+    requests = """
+    topology = { kind = "dumbbell", left = 2, right = 2, link = { rate = "10 Gbps", delay = "1 us" } }
+    workload = [{ kind = "requests", client = "l0", server = "r0", response = "20 KB", count = 3 }]
+    """
+    at_once = {"host.reaction": "0 ns"}
+    run = pf.run(requests, threads=2, divide=True, set=at_once)
+    reason = run.summary["threads_reason"]
+    assert run.summary["threads"] == 1
+    assert reason.startswith('flows or messages that depend on completions start at once; with host.reaction = "1 us"')
+    assert _said(run) == [f"threads: 2 were asked for, 1 taken: {reason}"]
+    unasked = pf.run(requests, set=at_once)
+    assert (unasked.summary["threads_reason"], _said(unasked)) == (f"auto: {reason}", [])
+    assert pf.run(requests, threads=2, divide=True, set={"host.reaction": "1 us"}).summary["threads"] == 2
+
+
+def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -> None:
+    one = pf.sweep(DUMBBELL, out=tmp_path / "one").summaries
+    assert (one["threads"][0], one["threads_reason"][0]) == (1, "as asked for")
+    two = pf.sweep(DUMBBELL, out=tmp_path / "two", store=tmp_path / "store", threads=2)
+    assert two.summaries["threads_reason"][0] == "no more pay off in a network of this size", "two were asked for"
+
+
+def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path: Path) -> None:
+    """Version 2 (cgroups(7)): quota and period in microseconds, of the group or of one above it."""
+    inner = tmp_path / "batch" / "job"
+    inner.mkdir(parents=True)
+
+    def cores(own: str, above: str = "max 100000") -> int | None:
+        (inner / "cpu.max").write_text(own + "\n")
+        (inner.parent / "cpu.max").write_text(above + "\n")
+        return cores_of_quota("0::/batch/job\n", tmp_path)
+
+    assert cores("max 100000") is None
+    assert cores("250000 100000") == 2
+    assert cores("50000 100000") == 1, "less than one core is one"
+    assert cores("800000 100000", above="300000 100000") == 3
+    assert cores_of_quota("5:cpu:/batch\n", tmp_path) is None
+    assert cores_of_quota("0::/nowhere\n", tmp_path) is None
 
 
 def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:

@@ -44,7 +44,7 @@ def test_progress():
 
 
 def test_a_run_of_a_sweep_is_sealed(tmp_path):
-    swept = pf.sweep(SCENARIO, axes={"transport.preset": ["dctcp"]}, seeds=1, out=tmp_path / "sweep", progress=False)
+    swept = pf.sweep(SCENARIO, axes={"transport.preset": ["dctcp"]}, seeds=1, out=tmp_path / "sweep", keep_runs=True)
     (row,) = swept.finished
     manifest = open_results(tmp_path / "sweep" / row["path"]).manifest
     assert flaws(manifest, types.Manifest) == []

@@ -21,6 +21,7 @@ __all__ = [
     "FabricError",
     "FlowRun",
     "InputError",
+    "ParquetWriter",
     "Resolved",
     "Routes",
     "Run",
@@ -47,7 +48,9 @@ __all__ = [
     "schema",
     "shortest_path_cycle",
     "stacks",
+    "table_of",
     "term_hint",
+    "unpack_tables",
     "update_routes",
 ]
 
@@ -94,6 +97,9 @@ class Resolved:
     def too_large(self) -> Problem | None:
         """Why `run` refuses it without `force_large`: an entry like those of `ScenarioError.problems`, with the
         estimated size of what it would record in its message."""
+    def with_seed(self, seed: int) -> Resolved:
+        """The same scenario with another seed, on the same graph: what `resolve` gives for it, in a fraction of the
+        time."""
     def headroom(self) -> list[HeadroomRow]:
         """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
         what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
@@ -109,6 +115,16 @@ class Run:
     def summary(self) -> Summary: ...
     @property
     def interrupted(self) -> bool: ...
+    @property
+    def finished(self) -> bool:
+        """Whether it came to an end of its own: its status is "complete" or "deadlock"."""
+    @property
+    def peak_rss_bytes(self) -> int | None: ...
+    @property
+    def manifest_json(self) -> str:
+        """What `manifest.json` of a results folder would say, on one line."""
+    def packed(self) -> list[tuple[str, bytes]]:
+        """The tables that have rows, each an Arrow IPC stream compressed with Zstandard, for `unpack_tables`."""
     @property
     def flows(self) -> Table: ...
     @property
@@ -156,10 +172,10 @@ def run(
     """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while
     the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
 
-    No more than `threads` share the network (0: as there are cores), and no more than pay off, unless `divide`: all of
-    them, one for each switch with hosts at most. `progress` is called about ten times a second with sim_time_s,
-    stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is
-    released in between. Raises RunError; ScenarioError if it would record more than is sensible
+    No more than `threads` share the network (0: no more than there are idle cores), and no more than pay off, unless
+    `divide`: all of them, one for each switch with hosts at most. `progress` is called about ten times a second with
+    sim_time_s, stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is released
+    in between. Raises RunError; ScenarioError if it would record more than is sensible
     (`Resolved.too_large`) and `force_large` is false.
     """
 
@@ -168,6 +184,25 @@ def term_hint(word: str, known: list[str]) -> str | None:
 
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if it is none, or damaged."""
+
+_Column = tuple[str, Sequence[bool | int | float | str | None]]
+
+def unpack_tables(name: str, parts: Sequence[bytes], columns: Sequence[_Column]) -> Table:
+    """The rows of packed tables `name`, one after another, with further columns that have a value for each part. Of no
+    parts, the empty table. Raises RunError for damaged parts, or if there is no such table."""
+
+def table_of(columns: Sequence[_Column]) -> Table:
+    """A table of these columns: truth values, whole numbers, numbers or texts; None is a missing value."""
+
+@final
+class ParquetWriter:
+    """A Parquet file that is written in parts; it must not be there before."""
+
+    def __new__(cls, path: str) -> ParquetWriter: ...
+    def write(self, table: Table) -> None:
+        """Appends rows. Raises OSError."""
+    def close(self) -> None:
+        """Writes what is left, to the disk. Raises OSError."""
 
 def columns() -> list[dict[str, str]]:
     """Every column of the tables of a run and of a run at flow level: page of the reference, table, name, type, doc."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ENDING = "partial"
 
@@ -28,7 +32,7 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    partial = path.with_name(f".{path.name}.{socket.gethostname()}+{os.getpid()}+{secrets.token_hex(4)}.{ENDING}")
+    partial = _partial(path)
     try:
         with partial.open("xb") as file:  # O_EXCL: not if anything has the name, a link neither
             file.write(content)
@@ -38,6 +42,23 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
         return partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """The path of a new file that takes the place of `path` at the end, if all goes well. Its writer syncs it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
+    partial = _partial(path)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{socket.gethostname()}+{os.getpid()}+{secrets.token_hex(4)}.{ENDING}")
 
 
 def remove_leftovers(path: Path) -> None:

@@ -2,30 +2,27 @@
 
 `report`, `view`, `compare`, `export`, `pf.load` and sweeps all read through `open_results`, so damage is found in one
 place and named: which file, what is wrong, what to do. Size and SHA-256 of each file stand in the manifest. A folder
-of a version that did not write them is decoded whole instead.
+of a version that did not write them is decoded whole instead. What only readers need is imported when they read, so
+that `pauseframe run` starts quickly.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import stat
-import tomllib
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pauseframe import _core
-from pauseframe._typed import flaws
-from pauseframe.types import Manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
 
-    from pauseframe.types import SealedFile, Summary
+    from pauseframe.types import Manifest, SealedFile, Summary
 
 FINISHED = ("complete", "deadlock")
 """Statuses of runs that came to an end of their own."""
@@ -64,6 +61,8 @@ class ResultsFolder:
     @cached_property
     def scenario_toml(self) -> str:
         """The scenario with every default filled in."""
+        import tomllib
+
         text = _text(self._checked(SCENARIO), self.damaged)
         try:
             tomllib.loads(text)
@@ -154,6 +153,9 @@ def open_results(folder: Path) -> ResultsFolder:
     FileNotFoundError if the folder does not exist or has no manifest, InputError if the run did not come to its end or
     has no packets (flow level), DamagedResultsError for any damage.
     """
+    from pauseframe._typed import flaws
+    from pauseframe.types import Manifest
+
     path = folder / MANIFEST
     if not _is_there(path):
         raise FileNotFoundError(_not_results(folder))
@@ -210,6 +212,8 @@ def _runs_near(folder: Path, like: str = "") -> str:
 
 def digest_of(path: Path) -> str:
     """SHA-256 of a file, as hexadecimal digits."""
+    import hashlib
+
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -160,7 +160,6 @@ def summary_rows(summary: Summary) -> list[tuple[str, str]]:
         ("host's NIC queue", summary.get("nic_queue", MISSING).replace("_", " ")),
         ("simulated time", format_duration(summary["sim_time_s"])),
         ("wall time", format_duration(summary["wall_s"])),
-        ("threads", str(summary.get("threads", 1))),
         ("speed", f"{format_count(summary['packet_hops_per_s'])} packet hops/s"),
         ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
         ("fingerprint", summary["fingerprint"]),
@@ -224,9 +223,18 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(width=240)
 
 
-def summary_table(summary: Summary, title: str) -> Table:
-    """`summary_rows` for a terminal."""
-    return pairs_table(summary_rows(summary), title)
+def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
+    """Names and numbers as lines of text: what `pairs_table` shows, without loading rich.
+
+    >>> print(two_columns([("drops", "0"), ("wall time", "1.2 ms")], "incast, seed 1"))
+    incast, seed 1
+    drops           0
+    wall time  1.2 ms
+    """
+    pairs = list(rows)
+    left = max(len(name) for name, _ in pairs)
+    right = max(len(value) for _, value in pairs)
+    return "\n".join([title, *(f"{name:{left}}  {value:>{right}}" for name, value in pairs)])
 
 
 def pairs_table(rows: Iterable[tuple[str, str]], title: str) -> Table:

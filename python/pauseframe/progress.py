@@ -68,6 +68,24 @@ class TerminalDisplay:
         self._progress.stop()
 
 
+class LateDisplay:
+    """A bar on stderr that appears with the first progress: a run of less than 0.1 s shows none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._bar: TerminalDisplay | None = None
+
+    def __call__(self, info: RunProgress) -> None:
+        """Moves the bar."""
+        self._bar = self._bar or TerminalDisplay(self._name)
+        self._bar(info)
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+
+
 class NotebookDisplay:
     """A bar in the output of a Jupyter cell, updated in place."""
 

@@ -72,9 +72,7 @@ class Run:
 
         Not if a PFC watchdog broke the cycle such that every flow finished.
         """
-        summary = self.summary
-        broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
-        return bool(summary["deadlocks"]) and not broken
+        return has_deadlock(self.summary)
 
     @cached_property
     def flows(self) -> Table:
@@ -162,6 +160,12 @@ class Run:
         title = escape(f"{self.summary['name']}, seed {self.summary['seed']}")
         note = "" if not self.interrupted else f" <em>({escape(self.status)})</em>"
         return f"<table><caption><b>{title}</b>{note}</caption><tbody>{rows}</tbody></table>"
+
+
+def has_deadlock(summary: Summary) -> bool:
+    """Whether a run has a deadlock that no PFC watchdog broke such that every flow finished."""
+    broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
+    return bool(summary["deadlocks"]) and not broken
 
 
 class InlineReport:

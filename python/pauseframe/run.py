@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
+from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file, resolve_text
 from pauseframe.results import Run, from_core
 
 if TYPE_CHECKING:
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 Progress: TypeAlias = "Callable[[RunProgress], None]"
 
 
-def _threads(threads: int | None) -> int:
-    """Threads as the core takes them: 0 for as many as pay off."""
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads: {threads} is not at least 1; leave it out for as many as pay off")
-    return threads or 0
+def thread_count(threads: int | Literal["auto"] | None) -> int:
+    """Threads as the core takes them: 0 for "auto" and None."""
+    if threads is None or threads == "auto":
+        return 0
+    if not isinstance(threads, int) or threads < 1:
+        raise ValueError(f'threads: {threads!r} is neither "auto" nor a whole number from 1 on')
+    return threads
 
 
 def run(
@@ -34,7 +37,7 @@ def run(
     out: str | Path | None = None,
     force: bool = False,
     force_large: bool = False,
-    threads: int | None = None,
+    threads: int | Literal["auto"] | None = None,
     divide: bool = False,
     progress: Progress | bool | None = None,
 ) -> Run:
@@ -43,9 +46,12 @@ def run(
     `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set`
     changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
     well; one that exists is only replaced with `force=True`. A series or a capture that would fill memory or disk is
-    refused with its estimated size, unless `force_large=True`. No more than `threads` threads share the network
-    (None: as there are cores), and no more than pay off: one for a small network, which a warning says if more were
-    asked for. `divide=True` takes them all the same. The results are the same for any number. `progress` is called
+    refused with its estimated size, unless `force_large=True`.
+
+    No more than `threads` threads share the network, and no more than pay off: one for a small network, which a warning
+    says if more were asked for. None and "auto" take no more than there are idle cores among those that this process
+    may use, and `summary["threads_reason"]` says why. `divide=True` takes them all the same. The results are the same
+    for any number. `progress` is called
     about ten times a second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
     flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
@@ -73,7 +79,7 @@ def run(
             out=None if out is None else str(out),
             force=force,
             force_large=force_large,
-            threads=_threads(threads),
+            threads=thread_count(threads),
             divide=divide,
             progress=report,
         )
@@ -94,13 +100,11 @@ def resolve(
     set: Mapping[str, Any] | None = None,
 ) -> _core.Resolved:
     """A complete scenario from whatever `run` accepts."""
-    from pauseframe.scenario import Scenario, overrides, read_scenario_file, resolve_text
-
     if isinstance(scenario, _core.Resolved):
         if seed is None and not set:
             return scenario
         return resolve_text(scenario.toml, overrides=overrides(set), seed=seed)
-    if isinstance(scenario, Scenario):
+    if is_scenario(scenario):
         return scenario.resolve(seed=seed, set=set)
     if isinstance(scenario, str) and "\n" in scenario:
         return resolve_text(scenario, overrides=overrides(set), seed=seed)
@@ -117,7 +121,7 @@ def automatic_display(scenario: _core.Resolved) -> Display | None:
 
         return NotebookDisplay(scenario.name)
     if sys.stderr.isatty():
-        from pauseframe.progress import TerminalDisplay
+        from pauseframe.progress import LateDisplay
 
-        return TerminalDisplay(scenario.name)
+        return LateDisplay(scenario.name)
     return None

@@ -53,6 +53,7 @@ class Summary(TypedDict):
     sim_time_s: float
     wall_s: float
     threads: int
+    threads_reason: str
     events: int
     packet_hops: int
     packet_hops_per_s: float

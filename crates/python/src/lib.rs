@@ -8,6 +8,7 @@ mod fabrics;
 mod flows;
 mod operate;
 mod routes;
+mod sweeps;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
@@ -20,7 +21,7 @@ use pauseframe_scenario::{
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use pyo3_arrow::PyTable;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -128,6 +129,10 @@ impl Resolved {
         py.import("json")?.call_method1("loads", (text,))
     }
 
+    fn with_seed(&self, seed: u64) -> Resolved {
+        Resolved { inner: Arc::new(self.inner.with_seed(seed)) }
+    }
+
     fn explain(&self) -> Vec<(String, String, String)> {
         let row = |entry: &pauseframe_scenario::resolve::Entry| {
             (entry.path.clone(), entry.value.clone(), entry.origin.to_string())
@@ -147,6 +152,25 @@ impl Run {
     #[getter]
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         plain(py, &self.results.summary)
+    }
+
+    #[getter]
+    fn finished(&self) -> bool {
+        matches!(self.results.summary.status, RunStatus::Complete | RunStatus::Deadlock)
+    }
+
+    #[getter]
+    fn peak_rss_bytes(&self) -> Option<u64> {
+        self.results.summary.peak_rss_bytes
+    }
+
+    #[getter]
+    fn manifest_json(&self) -> PyResult<String> {
+        sweeps::manifest_json(&self.results)
+    }
+
+    fn packed<'py>(&self, py: Python<'py>) -> PyResult<Vec<(&'static str, Bound<'py, PyBytes>)>> {
+        sweeps::packed(py, &self.results)
     }
 
     #[getter]
@@ -464,5 +488,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     routes::add_to(module)?;
     flows::add_to(module)?;
     operate::add_to(module)?;
+    sweeps::add_to(module)?;
     Ok(())
 }

@@ -70,6 +70,12 @@ pub enum RunError {
     /// The network could not be built.
     #[error("cannot build the network: {0}")]
     Build(String),
+    /// A table of a sweep could not be packed or unpacked.
+    #[error("a table of a sweep cannot be read or written: {cause}")]
+    Packed {
+        /// What is wrong with it.
+        cause: String,
+    },
     /// A file could not be read.
     #[error("cannot read {}: {cause}", .path.display())]
     Read {

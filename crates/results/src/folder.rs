@@ -6,14 +6,12 @@
 //! locked, and every file in it is made anew: nothing is written through a link that somebody has put there.
 
 use super::lock::{self, FolderLock};
+use super::parquet_file::io_error;
 use super::summary::{RunStatus, Summary};
-use super::{RunError, VERSION};
+use super::{RunError, VERSION, parquet_file};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
 use pauseframe_topology::files;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -385,10 +383,7 @@ pub struct TableWriter {
 impl TableWriter {
     fn new(file: PendingFile, schema: SchemaRef) -> io::Result<TableWriter> {
         let name = file.name.clone();
-        let level = ZstdLevel::try_new(3).map_err(io_error)?;
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-        let writer = ArrowWriter::try_new(file, schema, Some(properties)).map_err(io_error)?;
-        Ok(TableWriter { name, writer })
+        Ok(TableWriter { name, writer: parquet_file::begin(file, schema)? })
     }
 
     /// Appends rows.
@@ -403,17 +398,6 @@ impl TableWriter {
 impl fmt::Debug for TableWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TableWriter").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// What the system said, out of what the Parquet library made of it.
-fn io_error(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(other) => io::Error::other(other),
-        },
-        other => io::Error::other(other),
     }
 }
 

@@ -21,6 +21,7 @@ fn ended(status: RunStatus) -> Manifest {
         sim_time: Time::ZERO,
         wall_s: 1.0,
         threads: 1,
+        threads_reason: String::new(),
         events: 0,
         packet_hops: 0,
         syn_drops_not_ect: 0,

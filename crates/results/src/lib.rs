@@ -6,6 +6,8 @@ mod folder;
 pub mod jobs;
 mod lock;
 pub mod lossless;
+pub mod pack;
+pub mod parquet_file;
 pub mod pcapng;
 mod read;
 mod reference;

@@ -1,6 +1,6 @@
 //! The columns of all tables, for the reference: found by making each table of no rows.
 
-use super::column::ColumnDoc;
+use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
 use super::lossless::{deadlocks, pause_tree};
 use super::states::states;
@@ -11,9 +11,18 @@ use pauseframe_units::{Span, Time};
 
 /// The tables of a run by their names, with their columns.
 pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
+    empty_tables().into_iter().map(|(name, columns)| (name, columns.reference())).collect()
+}
+
+/// The table `name` without a row.
+pub(super) fn empty_table(name: &str) -> Option<Columns> {
+    empty_tables().into_iter().find(|(known, _)| *known == name).map(|(_, columns)| columns)
+}
+
+fn empty_tables() -> Vec<(&'static str, Columns)> {
     let topology = Topology::new();
     let names = Names { topology: &topology, workloads: &[], transports: &[] };
-    let tables = [
+    vec![
         ("flows", flows(&[], &names)),
         ("queries", queries(&[], &names)),
         ("ports", ports(&[], &names, Span::ZERO)),
@@ -25,6 +34,5 @@ pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
         ("jobs", jobs(&[], &names)),
         ("ranks", ranks(&[], &names)),
         ("timeline", timeline(&[], &names)),
-    ];
-    tables.into_iter().map(|(name, columns)| (name, columns.reference())).collect()
+    ]
 }

@@ -37,6 +37,8 @@ pub struct RunFacts {
     pub wall_s: f64,
     /// Threads that it ran on.
     pub threads: usize,
+    /// Why so many.
+    pub threads_reason: String,
     /// Events handled.
     pub events: u64,
     /// Packets carried over a link, ACKs included, pause frames not.
@@ -88,6 +90,7 @@ pub struct Summary {
     pub sim_time_s: f64,
     pub wall_s: f64,
     pub threads: usize,
+    pub threads_reason: String,
     pub events: u64,
     pub packet_hops: u64,
     pub packet_hops_per_s: f64,
@@ -171,6 +174,7 @@ impl Summary {
             seed: facts.seed,
             wall_s: facts.wall_s,
             threads: facts.threads,
+            threads_reason: facts.threads_reason,
             events: facts.events,
             packet_hops: facts.packet_hops,
             status: facts.status,
@@ -231,6 +235,7 @@ mod tests {
             sim_time: Time::ZERO + Span::from_ms(5),
             wall_s: 0.5,
             threads: 1,
+            threads_reason: String::new(),
             events: 10,
             packet_hops: 100,
             deadlocks: 1,

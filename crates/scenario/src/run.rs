@@ -2,9 +2,11 @@
 
 mod outcome;
 mod suspicious;
+mod threads;
 mod warnings;
 
 use self::outcome::{tabulate, write};
+use self::threads::ThreadChoice;
 use crate::build::{Built, build};
 use crate::faults;
 use crate::jobs;
@@ -19,7 +21,7 @@ use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{Manifest, Names, PendingFile, ResultsFolder, RunError, Series, Summary};
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
-use pauseframe_units::{PortId, Span, Time};
+use pauseframe_units::{PortId, Time};
 use std::path::Path;
 use std::time::Instant;
 
@@ -35,7 +37,7 @@ pub struct RunOptions<'a> {
     pub force: bool,
     /// Record whatever is asked for, however large it is ([`Resolved::large`]).
     pub force_large: bool,
-    /// Threads at most; 0: as there are cores. No more than pay off are taken. The results are the same.
+    /// Threads at most, of which no more are taken than pay off; 0: no more than there are idle cores. The results are the same.
     pub threads: usize,
     /// Take so many threads even where they do not pay off.
     pub divide: bool,
@@ -87,6 +89,25 @@ pub struct RunResults {
     pub timeline: RecordBatch,
 }
 
+impl RunResults {
+    /// The tables by their names.
+    pub fn tables(&self) -> [(&'static str, &RecordBatch); 11] {
+        [
+            ("flows", &self.flows),
+            ("queries", &self.queries),
+            ("ports", &self.ports),
+            ("series", &self.series),
+            ("throughput", &self.throughput),
+            ("pause_tree", &self.pause_tree),
+            ("states", &self.states),
+            ("deadlocks", &self.deadlocks),
+            ("jobs", &self.jobs),
+            ("ranks", &self.ranks),
+            ("timeline", &self.timeline),
+        ]
+    }
+}
+
 /// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
 /// while the results are written, it leaves whole tables and a folder that says that the run is not complete.
 ///
@@ -101,7 +122,7 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (built, said) = divided(build(resolved).map_err(RunError::Build)?, options);
+    let (built, choice) = divided(build(resolved).map_err(RunError::Build)?, options);
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
     let references =
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
@@ -119,7 +140,7 @@ pub fn run(
         simulate(scenario, built, folder.as_ref(), limit, &mut |now| watch.ask(now))?;
     let series_file = finished.series.take_file();
     let results =
-        tabulate(resolved, finished, said, &references, &mut watch, options.out.map(Path::to_path_buf));
+        tabulate(resolved, finished, choice, &references, &mut watch, options.out.map(Path::to_path_buf));
     if let Some(folder) = &mut folder {
         series_file.map_or(Ok(()), |file| folder.commit_table(file))?;
         packets.map_or(Ok(()), |file| folder.commit(file))?;
@@ -162,43 +183,22 @@ impl RunProgress {
     }
 }
 
-/// The network in so many cells, each for a thread of its own; and what is to be said if there are fewer.
-fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, Option<String>) {
+/// The network in as many cells as there are threads, and how that number was chosen.
+fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let asked = if threads == 0 { cores } else { threads };
-    if let Some(lookahead) = built.network.reacts_before() {
-        let said = (threads > 1).then(|| one_thread(threads, lookahead));
-        return (built, said);
-    }
-    let cells = if divide { asked.min(plan.cells_max()) } else { plan.cells_that_pay(asked) };
-    let said = (cells < threads).then(|| fewer_threads(threads, cells, plan.cells_max()));
-    if cells > 1 {
-        let partition = plan.partition(cells);
+    let choice = match (threads, built.network.reacts_before()) {
+        (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
+        (0, None) if divide => {
+            ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) }
+        }
+        (0, None) => threads::automatic(plan, threads::usable_cores(), threads::load),
+        (count, None) => threads::asked(plan, count, divide),
+    };
+    if choice.threads > 1 {
+        let partition = plan.partition(choice.threads);
         built.network.divide(&partition);
     }
-    (built, said)
-}
-
-/// Why applications that answer completions at once keep the whole network on one thread.
-fn one_thread(asked: usize, lookahead: Span) -> String {
-    format!(
-        "threads: {asked} were asked for, 1 taken: flows or messages that depend on completions start at once; with host.reaction = \"{lookahead}\" \
-         or more they start that much later, on several threads"
-    )
-}
-
-/// Why there are fewer threads than were asked for.
-fn fewer_threads(asked: usize, taken: usize, most: usize) -> String {
-    let why = if taken == most {
-        format!(
-            "only {most} {} hosts, and a thread has at least one of them",
-            if most == 1 { "switch has" } else { "switches have" }
-        )
-    } else {
-        "no more pay off in a network of this size".to_owned()
-    };
-    format!("threads: {asked} were asked for, {taken} taken: {why}")
+    (built, choice)
 }
 
 /// A run that is over.

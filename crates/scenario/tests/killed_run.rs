@@ -26,6 +26,7 @@ fn write_for_ever(path: &Path) -> ! {
         sim_time: Time::ZERO,
         wall_s: 0.0,
         threads: 1,
+        threads_reason: String::new(),
         events: 0,
         packet_hops: 0,
         deadlocks: 0,

@@ -23,6 +23,14 @@ def _whole_seed(text: str) -> int:
         raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1") from None
 
 
+def _thread_count(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"{text!r} must be a whole number from 1 on, or auto")
+    return int(text)
+
+
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
 Set = Annotated[
     list[str] | None,
@@ -38,7 +46,11 @@ ForceLarge = Annotated[bool, typer.Option("--force-large", help="Allow series an
 Threads = Annotated[
     int | None,
     typer.Option(
-        "--threads", min=1, help="At most this many threads; no more are taken than pay off [default: one per core]."
+        "--threads",
+        metavar="N|auto",
+        parser=_thread_count,
+        help="Maximum number of threads. Uses fewer if more would not help; auto also leaves busy cores to other "
+        "programs [default: auto].",
     ),
 ]
 Divide = Annotated[bool, typer.Option("--divide", help="Take all --threads, whether or not they pay off.")]
@@ -112,7 +124,7 @@ def read_only_once(files: list[Path]) -> list[Path]:
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
     """The scenario of a file with the changes of a command line."""
-    from pauseframe.scenario import read_scenario_file, resolve_text
+    from pauseframe._scenario_text import read_scenario_file, resolve_text
 
     text, base_dir, name = read_scenario_file(file)
     pairs = [_split_override(item) for item in set_ or []]

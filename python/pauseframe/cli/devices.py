@@ -13,8 +13,9 @@ import typer
 
 from pauseframe.cli._common import AsJson, Set, print_json, print_table, resolve_file, say
 from pauseframe.cli._errors import NOT_DONE, wrong_values
+from pauseframe.cli._options import PlainTyper
 
-commands = typer.Typer()
+commands = PlainTyper()
 
 
 class Output(StrEnum):

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from pauseframe.cli._common import AsJson, Force, Open, name_file, print_json
+from pauseframe.cli._options import PlainTyper
 
-commands = typer.Typer()
+commands = PlainTyper()
 export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers and programs.")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from pauseframe.cli._common import AsJson, Jobs, Quiet, say
+from pauseframe.cli._options import PlainTyper
 
-commands = typer.Typer()
+commands = PlainTyper()
 
 
 @commands.command(epilog="Example: pauseframe reproduce bolt/fig12 --quick")

@@ -26,8 +26,9 @@ from pauseframe.cli._fabric import (
     Source,
     prepared,
 )
+from pauseframe.cli._options import PlainTyper
 
-commands = typer.Typer()
+commands = PlainTyper()
 route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
 commands.add_typer(route, name="route")
 

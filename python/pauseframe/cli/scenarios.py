@@ -26,11 +26,12 @@ from pauseframe.cli._common import (
     say,
 )
 from pauseframe.cli._errors import WRONG_INPUT, complain, list_problems
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe.types import Problem
 
-commands = typer.Typer()
+commands = PlainTyper()
 
 
 @commands.command(

@@ -28,12 +28,13 @@ from pauseframe.cli._common import (
     show_page,
 )
 from pauseframe.cli._errors import DEADLOCK
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe import Run
     from pauseframe._core import Routes
 
-commands = typer.Typer()
+commands = PlainTyper()
 
 
 class Choice(StrEnum):
@@ -81,9 +82,10 @@ def run(
     if as_json:
         print_json(result.summary)
     elif not quiet:
-        from pauseframe._text import jobs_table, summary_table
+        from pauseframe._text import jobs_table, summary_rows, two_columns
 
-        print_table(summary_table(result.summary, f"{scenario.name}, seed {scenario.seed}"))
+        print(two_columns(summary_rows(result.summary), f"{scenario.name}, seed {scenario.seed}"))
+        print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
         if len(result.jobs):
             print()
             print_table(jobs_table(result))

@@ -9,6 +9,7 @@ import typer
 
 from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, print_json, print_table, say
 from pauseframe.cli._errors import NOT_DONE
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pauseframe.sweep.compare import Comparison
     from pauseframe.sweep.plan import Plan, Source
 
-commands = typer.Typer()
+commands = PlainTyper()
 
 
 @commands.command(
@@ -57,6 +58,12 @@ def sweep(
             help="Where finished runs are kept, to be used again [default: .pauseframe-store beside the folder].",
         ),
     ] = None,
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="Make each run a results folder, as `pauseframe run` does.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -72,8 +79,9 @@ def sweep(
             "or the seed with --seeds N (pauseframe run does a single run)"
         )
     result = carry_out(
-        plan, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), progress=not quiet
-    )
+        plan, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), keep_runs=keep_runs,
+        threads=threads, progress=not quiet,
+    )  # fmt: skip
     done, planned, failed = len(result.finished), len(result.planned), len(result.failures)
     if as_json:
         print_json({"out": str(result.folder), "planned": planned, "finished": done, "failures": result.failures})

@@ -11,8 +11,9 @@ from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Arranged, Delay, Drawn, Format, Layout, Rate, Source, load
+from pauseframe.cli._options import PlainTyper
 
-commands = typer.Typer()
+commands = PlainTyper()
 topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect, draw and convert topologies.")
 commands.add_typer(topo, name="topo")
 

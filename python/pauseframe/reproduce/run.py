@@ -21,6 +21,7 @@ from pauseframe.sweep.local import core_count, run_local
 from pauseframe.sweep.plan import PlannedRun, Source
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.store import Store
+from pauseframe.sweep.task import Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -278,7 +279,7 @@ def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bo
     missing = [run for key, run in wanted.items() if not store.has(key)]
     display = SweepDisplay(progress, "reproduce", len(wanted), len(missing), 0)
     failed: dict[str, str] = {}
-    outcomes = run_local(missing, store.root, min(jobs or core_count(), max(len(missing), 1)))
+    outcomes = run_local(missing, Target(store=store.root), min(jobs or core_count(), max(len(missing), 1)))
     try:
         for outcome in outcomes:
             if outcome.error is not None:

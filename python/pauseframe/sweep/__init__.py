@@ -30,17 +30,21 @@ def sweep(
     jobs: int | None = None,
     on: str | Client | None = None,
     shard: tuple[int, int] | None = None,
+    keep_runs: bool = False,
+    threads: int | None = None,
     progress: bool | None = None,
 ) -> Sweep:
     """Runs a scenario for all combinations of `axes`, each for all `seeds`, and returns the tables of all runs.
 
     `scenario` is what `pauseframe.run` takes; a `[sweep]` table in a file holds the same as the arguments, which
     go before it. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names
-    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep).
+    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep), many
+    to a file; `keep_runs` makes each a results folder instead, as `pauseframe.run` writes it.
 
     What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
-    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (one per core); `on` is the
-    address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does every n-th run only, from the i-th.
+    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (at most one per core), on
+    `threads` threads each (one); `on` is the address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does
+    every n-th run only, from the i-th.
 
     A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished
     runs are kept. Raises ScenarioError with every mistake in any combination before anything runs, RunError if the
@@ -57,5 +61,14 @@ def sweep(
     listed = seeds if seeds is None or isinstance(seeds, int) else list(seeds)
     source.vary(axes, seeds=listed, zip=None if zip is None else [list(group) for group in zip], exclude=exclude)
     return carry_out(
-        source.plan(), out=out, store=store, resume=resume, jobs=jobs, on=on, shard=shard, progress=progress
+        source.plan(),
+        out=out,
+        store=store,
+        resume=resume,
+        jobs=jobs,
+        on=on,
+        shard=shard,
+        keep_runs=keep_runs,
+        threads=threads,
+        progress=progress,
     )

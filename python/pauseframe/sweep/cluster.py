@@ -1,7 +1,8 @@
 """Runs of a sweep on a Dask cluster (`pip install 'pauseframe[cluster]'`).
 
-A worker that sees the sweep's store, because they share a file system, writes its run there itself; any other sends
-the files, and they are written here. Dask gives the runs of a worker that died to others.
+Workers send the records of their runs, and the sweep writes them into a batch. Of runs that are kept as folders, a
+worker that sees the sweep's store, because they share a file system, writes its run there itself; any other sends the
+files, and they are written here. Dask gives the runs of a worker that died to others.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import uuid
 from asyncio import CancelledError as AsyncCancelledError
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pauseframe._core import RunError, __version__
+from pauseframe.sweep.batch import BatchWriter, scenario_key
 from pauseframe.sweep.store import Store
-from pauseframe.sweep.task import Answer, Outcome, Task, compute, task_for
+from pauseframe.sweep.task import Answer, Outcome, Target, Task, compute, task_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,14 +39,14 @@ APPEARS_S = 60
 LOST = "the connection to the scheduler was lost; what is finished is kept, and the sweep can be resumed"
 
 
-def run_on(cluster: str | Client, runs: Sequence[PlannedRun], store: Path) -> Iterator[Outcome]:
+def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) -> Iterator[Outcome]:
     """Computes the runs on a cluster, given by its scheduler's address or a client; yields outcomes as they come.
 
     Raises RunError if the scheduler cannot be reached or is lost.
     """
     distributed = _distributed()
     if not isinstance(cluster, str):
-        yield from _outcomes(cluster, runs, store)
+        yield from _outcomes(cluster, runs, target)
         return
     for name in ("distributed", "distributed.client", "tornado"):  # what matters of it is said here
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -52,7 +55,7 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], store: Path) -> It
     except (OSError, TimeoutError, ValueError) as error:
         raise RunError(f"no scheduler at {cluster}: {error}") from None
     with client:
-        yield from _outcomes(client, runs, store)
+        yield from _outcomes(client, runs, target)
 
 
 def _distributed() -> Any:
@@ -62,21 +65,68 @@ def _distributed() -> Any:
         raise RunError("a cluster needs dask.distributed: pip install 'pauseframe[cluster]'") from None
 
 
-def _outcomes(client: Any, runs: Sequence[PlannedRun], store: Path) -> Iterator[Outcome]:
-    token = Store(store.absolute()).scratch() / uuid.uuid4().hex  # who sees this file sees the store
-    token.touch()
-    tasks = [TaskThere(**task_for(run, store.absolute()), token=str(token), version=__version__) for run in runs]
-    futures = client.map(compute_there, tasks, key=f"pauseframe-{token.name}", pure=False)
+def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterator[Outcome]:
+    if target.store is None:
+        receiver: _Folders | _Batch = _Batch(target)
+    else:
+        receiver = _Folders(target.store)
+    tasks = [TaskThere(**task_for(run, receiver.target), token=receiver.token, version=__version__) for run in runs]
+    futures = client.map(compute_there, tasks, key=f"pauseframe-{uuid.uuid4().hex}", pure=False)
     by_key = {future.key: run for future, run in zip(futures, runs, strict=True)}
     finished = iter(_distributed().as_completed(futures, loop=client.loop))
     try:
         while (future := _while_connected(lambda: next(finished, None))) is not None:
-            yield _outcome(future, by_key.pop(future.key), store)
+            yield _outcome(future, by_key.pop(future.key), receiver)
             future.release()
     finally:
-        shutil.rmtree(token.parent, ignore_errors=True)
+        receiver.close()
         with suppress(*_losses()):  # nobody is left to cancel them for
             client.cancel(list(futures))
+
+
+class _Batch:
+    """Takes the records that workers send into a batch."""
+
+    token = ""
+
+    def __init__(self, target: Target) -> None:
+        self.target = replace(target, batches=None)
+        self._writer = BatchWriter(target.batches or Path())
+
+    def take(self, run: PlannedRun, answer: Answer) -> str | None:
+        """What a worker has computed."""
+        if "record" in answer:
+            self._writer.add_scenario(run.toml, scenario_key(run.toml))
+            self._writer.append(answer["record"])
+        return answer.get("error")
+
+    def close(self) -> None:
+        """Ends the batch."""
+        self._writer.close()
+
+
+class _Folders:
+    """Takes what workers send into a store, unless they see it and have written there themselves."""
+
+    def __init__(self, store: Path) -> None:
+        self.target = Target(store=store.absolute())
+        self._store = Store(store.absolute())
+        path = self._store.scratch() / uuid.uuid4().hex  # who sees this file sees the store
+        path.touch()
+        self.token = str(path)
+
+    def take(self, run: PlannedRun, answer: Answer) -> str | None:
+        """What a worker has computed."""
+        error = answer.get("error")
+        if "files" in answer:
+            _write(self._store, run.key, answer["files"])
+        elif error is None and not _appears(self._store, run.key):
+            error = f"the worker wrote the run into {self._store.root}, where it does not appear"
+        return error
+
+    def close(self) -> None:
+        """Removes the token."""
+        shutil.rmtree(Path(self.token).parent, ignore_errors=True)
 
 
 def _losses() -> tuple[type[BaseException], ...]:
@@ -91,19 +141,13 @@ def _while_connected(ask: Callable[[], T]) -> T:
         raise RunError(LOST) from None
 
 
-def _outcome(future: Any, run: PlannedRun, store: Path) -> Outcome:
+def _outcome(future: Any, run: PlannedRun, receiver: _Batch | _Folders) -> Outcome:
     if future.status in ("cancelled", "lost"):
         raise RunError(LOST)
     if future.status == "error":  # a worker died again and again with it
         reason = _while_connected(future.exception)
         return Outcome(run, f"{type(reason).__name__}: {reason}")
-    answer = _while_connected(future.result)
-    error = answer.get("error")
-    if "files" in answer:
-        _write(Store(store), run.key, answer["files"])
-    elif error is None and not _appears(Store(store), run.key):
-        error = f"the worker wrote the run into {store}, where it does not appear"
-    return Outcome(run, error)
+    return Outcome(run, receiver.take(run, _while_connected(future.result)))
 
 
 def _appears(store: Store, key: str) -> bool:
@@ -130,18 +174,20 @@ class TaskThere(Task):
     """A task for another machine."""
 
     token: str
-    """A file that who shares the store can see."""
+    """A file that who shares the store can see; "" where records are sent."""
     version: str
 
 
 def compute_there(task: TaskThere) -> Answer:
-    """On a worker of the cluster: computes a run into the store, or returns its files where there is no store."""
+    """On a worker of the cluster: computes a run into the store, or returns its files or its record."""
     if task["version"] != __version__:
         return {"error": f"the worker has pauseframe {__version__}, the sweep {task['version']}"}
+    if "store" not in task:
+        return compute(task)
     if Path(task["token"]).exists():
         return compute(task)
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
-        answer = compute(Task(key=task["key"], toml=task["toml"], seed=task["seed"], store=folder))
+        answer = compute(cast("Task", task | {"store": folder}))
         if "error" in answer:
             return answer
         result = Store(Path(folder)).folder(task["key"])

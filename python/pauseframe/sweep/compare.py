@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from pauseframe._plain import Settings
+    from pauseframe.sweep.plan import PlannedRow
+    from pauseframe.sweep.results import Sweep
     from pauseframe.types import Summary
 
 SIZES = {
@@ -53,7 +55,7 @@ METRICS = {
 }
 SOURCE = "results"
 """What stands for an axis when several folders are compared."""
-VOLATILE = {"wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "seed"}
+VOLATILE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "seed"}
 
 
 @dataclass(frozen=True)
@@ -216,19 +218,29 @@ def _read(folder: Path) -> list[Observation]:
         results = open_results(folder)
         if results.manifest["status"] not in FINISHED:
             raise InputError(f"{folder}: the run is {results.manifest['status']}; only complete runs can be compared")
-        return [_observation(folder, results, {})]
+        return [_of_folder(folder, {}, results)]
     sweep = load_sweep(folder)
-    return [
-        _observation(folder, open_results(folder / row["path"]), {axis: row["axes"][axis] for axis in sweep.axes})
-        for row in sweep.finished
-    ]
+    return [_of_row(sweep, row) for row in sweep.finished]
 
 
-def _observation(source: Path, results: ResultsFolder, axes: Settings) -> Observation:
-    summary = results.summary
-    memory = buffers(results.scenario_toml)
-    values = _values(summary) | (_by_size(results.scan("flows")) if results.has_table("flows") else {})
-    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *memory)
+def _of_row(sweep: Sweep, row: PlannedRow) -> Observation:
+    axes = {axis: row["axes"][axis] for axis in sweep.axes}
+    if row["key"] not in sweep.batches.runs:
+        return _of_folder(sweep.folder, axes, open_results(sweep.folder / row["path"]))
+    run = sweep.load(row)
+    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, run.flows.to_polars().lazy())
+
+
+def _of_folder(source: Path, axes: Settings, results: ResultsFolder) -> Observation:
+    flows = results.scan("flows") if results.has_table("flows") else None
+    return _observation(source, axes, results.summary, results.scenario_toml, flows)
+
+
+def _observation(
+    source: Path, axes: Settings, summary: Summary, scenario_toml: str, flows: pl.LazyFrame | None
+) -> Observation:
+    values = _values(summary) | ({} if flows is None else _by_size(flows))
+    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *buffers(scenario_toml))
 
 
 def _values(summary: Summary) -> dict[str, float]:

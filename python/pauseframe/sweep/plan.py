@@ -17,15 +17,18 @@ from urllib.parse import quote
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, toml_value
 from pauseframe._problems import failure
-from pauseframe.scenario import Scenario, read_scenario_file, resolve_text
+from pauseframe._scenario_text import is_scenario, read_scenario_file, resolve_text
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pauseframe.scenario import Scenario
     from pauseframe.sweep.spec import Values
     from pauseframe.types import Problem
 
+NT_GNU_BUILD_ID = rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})"
+"""A note of elf(5): lengths of name and contents, type, name, contents."""
 NAME_BYTES = 240
 """What a folder's name may have on common file systems is 255."""
 
@@ -107,7 +110,7 @@ class Source:
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
         """From whatever `pauseframe.run` accepts; a `[sweep]` table in it is read."""
-        if isinstance(scenario, Scenario):
+        if is_scenario(scenario):
             return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
         if isinstance(scenario, _core.Resolved):
             return cls(scenario.toml, ".", "scenario", Spec(), {})
@@ -184,8 +187,15 @@ def run_key(toml: str, seed: int) -> str:
 
 @cache
 def core_build() -> str:
-    """The compiled core's digest: who changes the simulator without changing the version gets new results."""
-    return hashlib.sha256(Path(str(_core.__file__)).read_bytes()).hexdigest()
+    """The compiled core's digest: who changes the simulator without changing the version gets new results.
+
+    The linker's own digest of the library where there is one (the build ID of an ELF file): reading all of the library
+    takes as long as thirty small runs.
+    """
+    path = Path(str(_core.__file__))
+    with path.open("rb") as file:
+        note = re.search(NT_GNU_BUILD_ID, file.read(1 << 16), re.DOTALL)
+    return note[1].hex() if note else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _folder(combination: Mapping[str, Any], seed: int) -> str:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pauseframe._core import RunError
+from pauseframe._core import ParquetWriter, RunError, table_of, unpack_tables
+from pauseframe._files import whole_file
 from pauseframe._results_folder import DamagedResultsError, open_results
-from pauseframe.results import Run, load
+from pauseframe.results import Run, has_deadlock, load
+from pauseframe.sweep.batch import BATCHES, Batches, Record
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import polars as pl
 
+    from pauseframe import _core
     from pauseframe._plain import Settings, Value
     from pauseframe.results import TableName
     from pauseframe.sweep.plan import PlannedRow, SweepManifest
+    from pauseframe.types import Manifest
 
 MANIFEST = "sweep.json"
+AGAIN = "pauseframe sweep --resume computes its run again"
+PART_BYTES = 1 << 23
+"""So much of packed tables is decoded at a time."""
+TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
+"""The tables that a finished sweep has as files: a row per run, and what runs have at their end. What is recorded over
+time (series, throughput, states) stays in the batches, since it may be much larger."""
 
 
 class Failure(FailureEntry):
@@ -47,9 +58,31 @@ class Sweep:
         """All runs: path of the folder, key, axes, seed."""
 
     @cached_property
+    def batches(self) -> Batches:
+        """The runs that are kept in batches."""
+        return Batches(self.folder / BATCHES)
+
+    @cached_property
     def finished(self) -> list[PlannedRow]:
         """Those of `planned` that are finished."""
-        return [row for row in self.planned if is_whole(self.folder / row["path"], row["key"])]
+        runs = self.batches.runs
+        return [row for row in self.planned if row["key"] in runs or is_whole(self.folder / row["path"], row["key"])]
+
+    @cached_property
+    def manifests(self) -> list[Manifest]:
+        """What the manifests of `finished` say."""
+        return [self.manifest(row) for row in self.finished]
+
+    def manifest(self, row: PlannedRow) -> Manifest:
+        """What the manifest of a finished run says."""
+        if row["key"] in self.batches.runs:
+            return self.record(row).manifest
+        return open_results(self.folder / row["path"]).manifest
+
+    def record(self, row: PlannedRow) -> Record:
+        """The record of a run that is in a batch. Raises DamagedResultsError if it is damaged."""
+        with _advice():
+            return self.batches.read(row["key"])
 
     @cached_property
     def failures(self) -> list[Failure]:
@@ -60,7 +93,8 @@ class Sweep:
     @cached_property
     def deadlocked(self) -> list[str]:
         """The paths of finished runs that have a deadlock."""
-        return [row["path"] for row in self.finished if load(self.folder / row["path"]).deadlocked]
+        pairs = zip(self.finished, self.manifests, strict=True)
+        return [row["path"] for row, manifest in pairs if has_deadlock(manifest["summary"])]
 
     @property
     def flows(self) -> pl.LazyFrame:
@@ -87,13 +121,19 @@ class Sweep:
         """One row per run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
         import polars as pl
 
-        typed = self._typed_axes()
-        rows = []
-        for row in self.finished:
-            values = {axis: _column_value(row["axes"][axis], kind) for axis, kind in typed.items()}
-            numbers = flat(open_results(self.folder / row["path"]).summary)
-            rows.append(values | {"seed": row["seed"]} | {k: v for k, v in numbers.items() if k not in values})
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return pl.DataFrame(table_of(list(self.summary_columns().items())))
+
+    def summary_columns(self) -> dict[str, list[Any]]:
+        """The columns of `summaries`."""
+        columns = self._axis_columns(self.finished)
+        for number, manifest in enumerate(self.manifests):
+            for name, value in flat(manifest["summary"]).items():
+                if name not in self.axes and name != "seed":
+                    column = columns.setdefault(name, [])
+                    column += [None] * (number - len(column))
+                    column.append(value)
+        count = len(self.finished)
+        return {name: column + [None] * (count - len(column)) for name, column in columns.items()}
 
     def table(self, name: TableName) -> pl.LazyFrame:
         """A table of all finished runs, read when it is collected."""
@@ -101,10 +141,22 @@ class Sweep:
 
         if not self.finished:
             raise RunError(f"{self.folder}: no run has finished")
-        files = [self.folder / row["path"] / f"{name}.parquet" for row in self.finished]
+        in_batches = [row for row in self.finished if row["key"] in self.batches.runs]
+        in_folders = [row for row in self.finished if row["key"] not in self.batches.runs]
+        frames = []
+        if in_folders:
+            frames.append(self._scan_folders(name, in_folders))
+        if in_batches:
+            frames.append(self._scan_batches(name, in_batches))
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+    def _scan_folders(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
+        import polars as pl
+
+        files = [self.folder / row["path"] / f"{name}.parquet" for row in rows]
         for file in files:
             if (damage := file_flaw(file, sealed_files(file.parent).get(file.name))) is not None:
-                raise DamagedResultsError(f"{file} {damage}: pauseframe sweep --resume computes its run again")
+                raise DamagedResultsError(f"{file} {damage}: {AGAIN}")
         typed = self._typed_axes()
         texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
         frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)
@@ -112,13 +164,89 @@ class Sweep:
         columns = [casts[kind](pl.col(axis)).alias(axis) for axis, kind in typed.items() if kind in casts]
         return frame.with_columns(columns)
 
+    def _scan_batches(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
+        """Decodes some runs at a time, when the frame is collected."""
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        texts = [axis for axis, kind in self._typed_axes().items() if kind is str]
+
+        def frame(part: _core.Table) -> pl.DataFrame:
+            return pl.DataFrame(part).with_columns(pl.col(texts).cast(pl.String()))
+
+        def read(
+            columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for part in self.parts(name, rows):
+                piece = frame(part)
+                if predicate is not None:
+                    piece = piece.filter(predicate)
+                if columns is not None:
+                    piece = piece.select(columns)
+                if n_rows is not None:
+                    piece = piece.head(n_rows)
+                    n_rows -= piece.height
+                yield piece
+                if n_rows == 0:
+                    return
+
+        schema = frame(self.unpacked(name, [], [])).schema
+        return register_io_source(read, schema=schema)
+
+    def parts(self, name: TableName, rows: Sequence[PlannedRow]) -> Iterator[_core.Table]:
+        """A table of runs in batches, as many runs at a time as fit well into memory; the axes are columns."""
+        packed: list[bytes] = []
+        having: list[PlannedRow] = []
+        size = 0
+        for row in rows:
+            part = self.record(row).section(name)
+            if part is None:  # it has no rows
+                continue
+            packed.append(part)
+            having.append(row)
+            size += len(part)
+            if size > PART_BYTES:
+                yield self.unpacked(name, packed, having)
+                packed, having, size = [], [], 0
+        if packed:
+            yield self.unpacked(name, packed, having)
+
+    def unpacked(self, name: TableName, packed: list[bytes], rows: Sequence[PlannedRow]) -> _core.Table:
+        """A table of some runs, with the axes as columns."""
+        columns = self._axis_columns(rows)
+        if not rows:  # a value each, which stands for no row: the types
+            first = self._axis_columns(self.planned[:1])
+            columns = {axis: first[axis] for axis in columns}
+        return unpack_tables(name, packed, list(columns.items()))
+
+    def _axis_columns(self, rows: Sequence[PlannedRow]) -> dict[str, list[Any]]:
+        typed = self._typed_axes()
+        columns = {axis: [_column_value(row["axes"][axis], kind) for row in rows] for axis, kind in typed.items()}
+        return columns | {"seed": [row["seed"] for row in rows]}
+
     def run(self, seed: int | None = None, **axes: Any) -> Run:
         """The run with this seed and these values: `sweep.run(1, **{"transport.preset": "dctcp"})`."""
         wanted = axes | ({} if seed is None else {"seed": seed})
         rows = [row for row in self.finished if wanted.items() <= (row["axes"] | {"seed": row["seed"]}).items()]
         if len(rows) != 1:
             raise KeyError(f"{len(rows)} finished runs have {wanted}")
-        return load(self.folder / rows[0]["path"])
+        return self.load(rows[0])
+
+    def load(self, row: PlannedRow) -> Run:
+        """A finished run."""
+        if row["key"] not in self.batches.runs:
+            return load(self.folder / row["path"])
+        record = self.record(row)
+        manifest = record.manifest
+        with _advice():
+            scenario_toml = self.batches.toml(record)
+        return Run(
+            manifest["summary"],
+            lambda name: unpack_tables(name, [] if (part := record.section(name)) is None else [part], []),
+            status=manifest["status"],
+            scenario_toml=scenario_toml,
+            folder=None,
+        )
 
     def report(self, out: str | Path) -> Path:
         """Writes the HTML report of this sweep to the file `out`."""
@@ -143,6 +271,15 @@ class Sweep:
         from html import escape
 
         return f"<p>{escape(repr(self))}</p>{self.summaries._repr_html_()}"
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    """Adds what to do to an error about a damaged batch."""
+    try:
+        yield
+    except DamagedResultsError as error:
+        raise DamagedResultsError(f"{error}: {AGAIN}") from None
 
 
 def load_sweep(folder: str | Path) -> Sweep:
@@ -183,6 +320,83 @@ def _wrong(manifest: Any) -> str | None:
         if set(axes) != set(row["axes"]):
             return f"runs, entry {number}: it has other axes than the sweep"
     return None
+
+
+def write_tables(sweep: Sweep) -> Sweep:
+    """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep as it is then.
+
+    Begins anew where another process, with another share of the runs, has finished some meanwhile.
+    """
+    while sweep.finished:
+        with ExitStack() as files:
+            _write(sweep, [_TableFile(sweep, file, files) for file in TABLES])
+        now = load_sweep(sweep.folder)
+        if len(now.finished) == len(sweep.finished):
+            return sweep
+        sweep = now
+    return sweep
+
+
+def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
+    """Reads every run once, for all tables."""
+    summaries, *others = tables
+    if all(
+        row["key"] in sweep.batches.runs for row in sweep.finished
+    ):  # where there are folders, the tables are theirs
+        manifests = []
+        for row in sweep.finished:
+            record = sweep.record(row)
+            manifests.append(record.manifest)
+            for table in others:
+                table.add(row, record)
+        sweep.manifests = manifests
+    summaries.write(table_of(list(sweep.summary_columns().items())))
+    for table in tables:
+        table.close()
+
+
+class _TableFile:
+    """A table that is being written. One without rows has no file."""
+
+    def __init__(self, sweep: Sweep, file: str, files: ExitStack) -> None:
+        self._sweep = sweep
+        self._path = sweep.folder / file
+        self._name = cast("TableName", file.removesuffix(".parquet"))
+        self._files = files
+        self._writer: ParquetWriter | None = None
+        self._packed: list[bytes] = []
+        self._rows: list[PlannedRow] = []
+        self._size = 0
+
+    def add(self, row: PlannedRow, record: Record) -> None:
+        """Adds the rows of a run."""
+        part = record.section(self._name)
+        if part is None:
+            return
+        self._packed.append(part)
+        self._rows.append(row)
+        self._size += len(part)
+        if self._size > PART_BYTES:
+            self._flush()
+
+    def write(self, table: _core.Table) -> None:
+        """Adds rows."""
+        if self._writer is None:
+            self._writer = ParquetWriter(str(self._files.enter_context(whole_file(self._path))))
+        self._writer.write(table)
+
+    def close(self) -> None:
+        """Writes what is left."""
+        if self._packed:
+            self._flush()
+        if self._writer is None:
+            self._path.unlink(missing_ok=True)
+        else:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        self.write(self._sweep.unpacked(self._name, self._packed, self._rows))
+        self._packed, self._rows, self._size = [], [], 0
 
 
 def read_plan(folder: Path) -> SweepManifest | None:

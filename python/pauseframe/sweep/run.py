@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
 from pauseframe._files import write_text
+from pauseframe.sweep.batch import BATCHES, Batches, batch_files, link_batches, remove_runs
 from pauseframe.sweep.progress import SweepDisplay
-from pauseframe.sweep.results import MANIFEST, Sweep, load_sweep, read_plan
+from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, read_plan, write_tables
+from pauseframe.sweep.store import (
+    ERROR_FILE,
+    STORE_NAME,
+    Store,
+    flaw,
+    forget_failure,
+    is_disk_full,
+    record_failure,
+)
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
-from pauseframe.sweep.store import STORE_NAME, Store, flaw, is_disk_full, is_whole, record_failure
-from pauseframe.sweep.task import scenario_of
+from pauseframe.sweep.task import Target, scenario_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -24,6 +33,8 @@ if TYPE_CHECKING:
     from pauseframe.sweep.task import Outcome
 
 REPORT = "report.html"
+CAPTURE = "[record.packets]"
+"""A capture is a file of its run: such runs keep their folders."""
 
 
 def carry_out(
@@ -35,6 +46,8 @@ def carry_out(
     jobs: int | None = None,
     on: str | Client | None = None,
     shard: tuple[int, int] | None = None,
+    keep_runs: bool = False,
+    threads: int | None = None,
     progress: bool | None = None,
 ) -> Sweep:
     """Computes what is missing of a plan; the arguments are those of `sweep`."""
@@ -48,23 +61,32 @@ def carry_out(
     keep = Store(Path(store) if store is not None else folder.absolute().parent / STORE_NAME)
     keep.clean()
     runs = plan.shard(index, count)
-    missing, reused = _reuse(runs, folder, keep)
+    as_folders = keep_runs or any(CAPTURE in run.toml for run in runs)
+    target = Target(keep.root if as_folders else None, None if as_folders else folder / BATCHES, threads or 1)
+    missing, reused = _reuse_folders(runs, folder, keep) if as_folders else _reuse_batches(runs, folder, keep)
+    failed = {run.path for run in missing if (folder / run.path / ERROR_FILE).exists()}
     display = SweepDisplay(progress, plan.name, len(runs), len(missing), reused)
-    outcomes = _compute(missing, keep.root, jobs, on)
+    outcomes = _compute(missing, target, jobs, on)
     try:
         for outcome in outcomes:
-            display.step(_settle(outcome, folder, keep))
+            display.step(_settle(outcome, folder, target, failed))
     except KeyboardInterrupt:
-        done = sum(is_whole(folder / run.path, run.key) for run in runs)
-        sys.stderr.write(f"interrupted; {done} of {len(runs)} runs are kept in {folder}, --resume does the others\n")
+        done = len(load_sweep(folder).finished)
+        sys.stderr.write(
+            f"interrupted; {done} of {len(plan.runs)} runs are kept in {folder}, --resume does the others\n"
+        )
         raise
     finally:
         outcomes.close()
+        _share(folder, keep)
         keep.clean()
         display.close()
     if (missing or reused) and (folder / REPORT).exists():
         sys.stderr.write(f"{folder / REPORT} is of before: pauseframe report {folder} writes it anew\n")
-    return load_sweep(folder)
+    sweep = load_sweep(folder)
+    if missing or reused or not (folder / TABLES[0]).exists():
+        sweep = write_tables(sweep)
+    return sweep
 
 
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
@@ -90,8 +112,8 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
         write_text(folder / MANIFEST, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
 
 
-def _reuse(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
-    """The runs that have to be computed, and how many were taken from the store."""
+def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
+    """The runs that have to be computed as folders, and how many were taken from the store."""
     missing, reused = [], 0
     for run in runs:
         here = flaw(folder / run.path, run.key)
@@ -108,6 +130,56 @@ def _reuse(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list
     return missing, reused
 
 
+def _reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
+    """The runs that have to be computed into batches, and how many were taken from the store."""
+    missing = _without_good(_without_folders(runs, folder), folder / BATCHES)
+    if not missing:
+        return [], 0
+    wanted = {run.key for run in missing}
+    shared = _without_good(missing, store.batches)
+    left = {run.key for run in shared}
+    found = Batches(store.batches)
+    names = {found.runs[key].path.name for key in wanted - left}
+    link_batches(store.batches, folder / BATCHES, sorted(names))
+    return shared, len(missing) - len(shared)
+
+
+def _without_folders(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
+    """The runs that have no folder in the sweep's: it may have been begun with `keep_runs`."""
+    if not any(entry.is_dir() and entry.name != BATCHES for entry in folder.iterdir()):
+        return list(runs)
+    missing = []
+    for run in runs:
+        damage = flaw(folder / run.path, run.key)
+        if damage is not None:
+            _tell(folder / run.path, damage)
+            missing.append(run)
+    return missing
+
+
+def _without_good(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
+    """The runs that the batches of a folder do not have whole; damaged ones are taken out of them."""
+    batches = Batches(folder)
+    missing, damaged = [], []
+    for run in runs:
+        if run.key not in batches.runs:
+            missing.append(run)
+        elif (damage := batches.flaw(run.key)) is not None:
+            sys.stderr.write(f"{damage}; it is replaced\n")
+            missing.append(run)
+            damaged.append(run.key)
+    if damaged:
+        remove_runs(batches, damaged)
+    return missing
+
+
+def _share(folder: Path, store: Store) -> None:
+    """Puts the batches of a sweep into the store."""
+    names = [path.name for path in batch_files(folder / BATCHES)]
+    if names:
+        link_batches(folder / BATCHES, store.batches, names)
+
+
 def _tell(folder: Path, damage: str | None) -> None:
     """Says that what is there is not taken; that nothing is there needs no words."""
     if damage is not None and (folder / RUN_MANIFEST).exists():
@@ -115,26 +187,29 @@ def _tell(folder: Path, damage: str | None) -> None:
 
 
 def _compute(
-    runs: Sequence[PlannedRun], store: Path, jobs: int | None, on: str | Client | None
+    runs: Sequence[PlannedRun], target: Target, jobs: int | None, on: str | Client | None
 ) -> Generator[Outcome, None, None]:
     if not runs:
         return
     if on is not None:
         from pauseframe.sweep.cluster import run_on
 
-        yield from run_on(on, runs, store)
+        yield from run_on(on, runs, target)
     else:
         from pauseframe.sweep.local import core_count, run_local
 
-        yield from run_local(runs, store, min(jobs or core_count(), len(runs)))
+        yield from run_local(runs, target, min(jobs or core_count(), len(runs)))
 
 
-def _settle(outcome: Outcome, folder: Path, store: Store) -> str | None:
+def _settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> str | None:
     """Puts a finished run into the sweep's folder, or the error there; returns what is to be said of it."""
     run, error = outcome.run, outcome.error
     try:
         if error is None:
-            store.place(run.key, folder / run.path)
+            if target.store is not None:
+                Store(target.store).place(run.key, folder / run.path)
+            elif run.path in failed:
+                forget_failure(folder, run.path)
             return None
         if is_disk_full(error):
             raise RunError(f"no room left for results: {error}; what is finished is kept, --resume does the rest")

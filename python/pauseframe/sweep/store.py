@@ -1,6 +1,7 @@
 """Where the runs of sweeps are kept, so that what was computed once is not computed again.
 
-The store holds one folder a run, named by the run's key. A run is written beside it under a name of its own, sealed,
+The store holds the batches of sweeps (`batch.py`), and one folder for each run that is kept as a folder, named by the
+run's key. A run is written beside it under a name of its own, sealed,
 and renamed into place: a folder of the store is whole. The seal is in the manifest: the run's key, size and digest of
 each file, and a digest of the manifest itself, so that what was damaged or edited is noticed and computed again. A
 sweep's folder has hard links to the files of its runs (copies where the file system has no links), the manifest last.
@@ -17,11 +18,13 @@ import os
 import shlex
 import shutil
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pauseframe import _core
 from pauseframe._files import is_alive, write_text
 from pauseframe._results_folder import FINISHED, digest_of
+from pauseframe.sweep.batch import BATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +59,11 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.scratch_root = root / "unfinished"
+
+    @property
+    def batches(self) -> Path:
+        """The folder of its batches."""
+        return self.root / BATCHES
 
     def folder(self, key: str) -> Path:
         """Where the run of this key is, or would be."""
@@ -104,7 +112,7 @@ class Store:
         (target / ERROR_FILE).unlink(missing_ok=True)
         names = sorted(path.name for path in source.iterdir() if path.name != MANIFEST)
         for name in [*names, MANIFEST]:
-            _link(source / name, target / name)
+            link_file(source / name, target / name)
 
 
 def is_whole(folder: Path, key: str) -> bool:
@@ -158,6 +166,17 @@ def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -
     return entry
 
 
+def forget_failure(folder: Path, path: str) -> None:
+    """Removes what a failed run left in a sweep's folder: it is finished now, in a batch."""
+    place = folder / path
+    for name in (ERROR_FILE, SCENARIO_FILE):
+        (place / name).unlink(missing_ok=True)
+    with suppress(OSError):  # something else is in there
+        while place != folder:
+            place.rmdir()
+            place = place.parent
+
+
 def read_failure(target: Path) -> FailureEntry | None:
     """What `error.json` in a run's folder says; None if there is none or it is damaged."""
     entry = _read_object(target / ERROR_FILE)
@@ -207,7 +226,8 @@ def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _link(source: Path, target: Path) -> None:
+def link_file(source: Path, target: Path) -> None:
+    """Makes `target` another name of a file; a copy where the file system has no links."""
     if target.exists():
         if target.samefile(source):
             return

@@ -3,66 +3,165 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from pauseframe import _core
-from pauseframe._results_folder import open_results
-from pauseframe.sweep.store import Store
+from pauseframe.sweep.batch import BatchWriter, run_record, scenario_key
 
 if TYPE_CHECKING:
     from pauseframe.sweep.plan import PlannedRun
+
+SMALL_S = 0.02
+"""A scenario that is resolved in less has a small topology: a worker keeps such scenarios, of others the last one."""
 
 
 class Task(TypedDict):
     """What a worker is told, as JSON."""
 
     key: str
-    toml: str
     seed: int
-    store: str
+    scenario: str
+    """Key of the scenario."""
+    toml: NotRequired[str]
+    """The scenario, but for its seed; left out where the worker has been told."""
+    threads: int
+    store: NotRequired[str]
+    """Where the run goes as a folder."""
+    batches: NotRequired[str]
+    """The folder of the batch that the run goes into."""
 
 
 class Answer(TypedDict, total=False):
     """What a worker says of a run: what went wrong, or how much memory it took."""
 
+    ready: bool
+    """It has loaded what it needs: what a worker says first."""
     error: str
+    cpu_s: float
     peak_rss_bytes: int | None
     files: dict[str, bytes]
     """The results, by a worker on a machine that does not see the store."""
+    record: bytes
+    """The same, for a batch."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: it is in the store, or `error` says why not."""
+    """What came of a run: it is in the store or a batch, or `error` says why not."""
 
     run: PlannedRun
     error: str | None = None
 
 
-def task_for(run: PlannedRun, store: Path) -> Task:
+@dataclass(frozen=True)
+class Target:
+    """Where runs go, and how they are computed."""
+
+    store: Path | None = None
+    """The store, for runs that are kept as folders."""
+    batches: Path | None = None
+    """The folder of the batches, for all others."""
+    threads: int = 1
+    """Cores go to runs first: one thread each."""
+
+
+def task_for(run: PlannedRun, target: Target) -> Task:
     """What a worker needs for a run."""
-    return {"key": run.key, "toml": run.toml, "seed": run.seed, "store": str(store)}
+    task: Task = {
+        "key": run.key,
+        "seed": run.seed,
+        "scenario": scenario_key(run.toml),
+        "toml": run.toml,
+        "threads": target.threads,
+    }
+    if target.store is not None:
+        task["store"] = str(target.store)
+    if target.batches is not None:
+        task["batches"] = str(target.batches)
+    return task
 
 
-def compute(task: Task) -> Answer:
-    """Computes a run into the store, unless it is there."""
-    store, key = Store(Path(task["store"])), task["key"]
-    try:
+class Computer:
+    """Computes runs, one after another; runs of one scenario share what does not depend on the seed."""
+
+    def __init__(self) -> None:
+        self._tomls: dict[str, str] = {}
+        self._resolved: dict[str, _core.Resolved] = {}
+        self._large = False
+        self._writers: dict[str, BatchWriter] = {}
+
+    def compute(self, task: Task) -> Answer:
+        """Computes a run: into the store, unless it is there, into a batch, or as a record in the answer."""
+        if "toml" in task:
+            self._tomls[task["scenario"]] = task["toml"]
+        begun = time.process_time()
+        try:
+            if "store" in task:
+                answer = self._into_store(task)
+            elif "batches" in task:
+                answer = self._into_batch(task)
+            else:
+                answer = self.record(task)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it must not stop the other runs)
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answer["cpu_s"] = time.process_time() - begun
+        return answer
+
+    def record(self, task: Task) -> Answer:
+        """Computes a run and returns its record."""
+        run = _core.run(self._scenario(task), threads=task["threads"])
+        if run.interrupted:
+            return {"error": "interrupted"}
+        if not run.finished:
+            return {"error": "the run did not come to its end"}
+        record = run_record(task["key"], task["scenario"], task["seed"], run.manifest_json, run.packed())
+        return {"record": record, "peak_rss_bytes": run.peak_rss_bytes}
+
+    def _into_batch(self, task: Task) -> Answer:
+        answer = self.record(task)
+        if "record" in answer:
+            folder = task["batches"]
+            if folder not in self._writers:
+                self._writers[folder] = BatchWriter(Path(folder))
+            writer = self._writers[folder]
+            writer.add_scenario(self._tomls[task["scenario"]], task["scenario"])
+            writer.append(answer.pop("record"))
+        return answer
+
+    def _into_store(self, task: Task) -> Answer:
+        from pauseframe._results_folder import open_results
+        from pauseframe.sweep.store import Store
+
+        store, key = Store(Path(task["store"])), task["key"]
         if not store.has(key):
             scratch = store.scratch()
             try:
-                # Cores go to runs first: one thread each.
-                run = _core.run(_core.resolve(task["toml"], seed=task["seed"]), out=str(scratch), threads=1)
+                run = _core.run(self._scenario(task), out=str(scratch), threads=task["threads"])
                 if run.interrupted:
                     return {"error": "interrupted"}
                 store.add(scratch, key)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
         return {"peak_rss_bytes": open_results(store.folder(key)).summary["peak_rss_bytes"]}
-    except Exception as error:  # noqa: BLE001 (whatever it is, it must not stop the other runs)
-        return {"error": f"{type(error).__name__}: {error}"}
+
+    def _scenario(self, task: Task) -> _core.Resolved:
+        key = task["scenario"]
+        if key not in self._resolved:
+            begun = time.perf_counter()
+            resolved = _core.resolve(self._tomls[key], seed=task["seed"])
+            if self._large or time.perf_counter() - begun > SMALL_S:
+                self._large = True
+                self._resolved.clear()
+            self._resolved[key] = resolved
+        return self._resolved[key].with_seed(task["seed"])
+
+
+def compute(task: Task) -> Answer:
+    """Computes one run."""
+    return Computer().compute(task)
 
 
 def scenario_of(run: PlannedRun) -> str:

@@ -10,10 +10,14 @@ import json
 import os
 import signal
 import sys
+import time
 from queue import SimpleQueue
 from threading import Thread
 
-from pauseframe.sweep.task import compute
+from pauseframe.sweep.task import Answer, Computer
+
+SAY_EVERY_S = 0.02
+"""Answers within so long of each other are told together."""
 
 
 def serve() -> None:
@@ -23,9 +27,14 @@ def serve() -> None:
     os.dup2(2, 1)  # nothing else may reach the sweep
     tasks: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(tasks,), daemon=True).start()
+    computer = Computer()
+    answer, said = Answer(ready=True), 0.0
     while True:
-        answers.write(json.dumps(compute(json.loads(tasks.get()))) + "\n")
-        answers.flush()
+        answers.write(json.dumps(answer) + "\n")
+        if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # the sweep need not wake up for each short run
+            answers.flush()
+            said = time.monotonic()
+        answer = computer.compute(json.loads(tasks.get()))
 
 
 def _read(tasks: SimpleQueue[str]) -> None:

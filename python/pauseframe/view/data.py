@@ -132,7 +132,7 @@ def has_log(folder: Path) -> bool:
 
 def _fabric(results: ResultsFolder) -> Fabric:
     from pauseframe._core import ScenarioError, Topology
-    from pauseframe.scenario import resolve_text
+    from pauseframe._scenario_text import resolve_text
 
     file = str(results.path / SCENARIO)
     try:

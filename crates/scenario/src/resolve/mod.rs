@@ -139,6 +139,17 @@ impl Resolved {
         format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
     }
 
+    /// The same scenario with another seed, on the same graph: what [`resolve`] gives for it, without reading it again.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Resolved {
+        let mut other = self.clone();
+        other.scenario.seed = seed;
+        if let Some(entry) = other.entries.iter_mut().find(|entry| entry.path == "seed") {
+            (entry.value, entry.origin) = (seed.to_string(), Origin::Seed);
+        }
+        other
+    }
+
     /// Every key with its value and where that came from, in the order of [`Resolved::to_toml`].
     pub fn explain(&self) -> &[Entry] {
         &self.entries

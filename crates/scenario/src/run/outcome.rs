@@ -1,6 +1,7 @@
 //! From a network that has run to tables, a summary and files.
 
 use super::suspicious::{needless_timeouts, starved_flows};
+use super::threads::ThreadChoice;
 use super::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
 use super::{Finished, RunResults, Watch};
 use crate::faults;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 pub(super) fn tabulate(
     resolved: &Resolved,
     finished: Finished,
-    said: Option<String>,
+    choice: ThreadChoice,
     references: &References,
     watch: &mut Watch,
     out: Option<PathBuf>,
@@ -30,7 +31,7 @@ pub(super) fn tabulate(
     let names = Names { topology: &built.topology, workloads: &workloads, transports: &built.transports };
     let ports = built.network.port_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
-    warnings.extend(said);
+    warnings.extend(choice.warning);
     warnings
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
@@ -49,6 +50,7 @@ pub(super) fn tabulate(
         sim_time: ending.now,
         wall_s,
         threads: built.network.cells(),
+        threads_reason: choice.reason,
         events: ending.events,
         packet_hops: built.network.packet_hops(),
         deadlocks: deadlocks.len() as u64,

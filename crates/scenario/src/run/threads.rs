@@ -1,0 +1,250 @@
+//! How many threads a run takes, and why.
+//!
+//! Threads wait for each other after every window, so one that has to share its core with another program holds up all:
+//! on a machine with two cores and two other programs, two threads took 1.8 times as long as one. The default therefore
+//! takes no more threads than there are idle cores.
+
+use pauseframe_fabric::Plan;
+use pauseframe_units::Span;
+use std::fs;
+use std::thread::{available_parallelism, sleep};
+use std::time::Duration;
+
+/// Looks at what runs, and the time between two: other programs come and go within milliseconds.
+const LOOKS: usize = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(3);
+
+/// What the machine does besides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Load {
+    /// Cores of the machine, whether this process may use them or not.
+    pub(super) cores: usize,
+    /// Threads of other programs that run or wait for a core.
+    pub(super) busy: usize,
+}
+
+/// Threads, and why so many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ThreadChoice {
+    pub(super) threads: usize,
+    pub(super) reason: String,
+    /// A warning, if there are fewer than were asked for.
+    pub(super) warning: Option<String>,
+}
+
+/// What a network makes of cores.
+pub(super) trait Network {
+    /// Threads that pay off on so many cores.
+    fn paying(&self, cores: usize) -> usize;
+    /// The most that it can be divided among.
+    fn most(&self) -> usize;
+}
+
+impl Network for Plan {
+    fn paying(&self, cores: usize) -> usize {
+        self.cells_that_pay(cores)
+    }
+    fn most(&self) -> usize {
+        self.cells_max()
+    }
+}
+
+/// Cores that this process may use: those of its affinity, within the quota of its control group.
+pub(super) fn usable_cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// As many threads as are asked for and pay off.
+pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> ThreadChoice {
+    let most = network.most();
+    let threads = if divide { asked.min(most) } else { network.paying(asked) };
+    let reason = if threads == asked { "as asked for".to_owned() } else { fewer(threads, most) };
+    let warning =
+        (threads < asked).then(|| format!("threads: {asked} were asked for, {threads} taken: {reason}"));
+    ThreadChoice { threads, reason, warning }
+}
+
+/// As many threads as pay off on cores that are idle. `load` is only called where several would pay off.
+pub(super) fn automatic(
+    network: &impl Network,
+    usable: usize,
+    load: impl FnOnce() -> Option<Load>,
+) -> ThreadChoice {
+    let paying = network.paying(usable);
+    let choice =
+        |threads, reason: String| ThreadChoice { threads, reason: format!("auto: {reason}"), warning: None };
+    if paying == 1 {
+        return choice(1, if usable == 1 { only_core() } else { fewer(1, network.most()) });
+    }
+    let load = load();
+    let idle = load.map_or(usable, |load| load.cores.saturating_sub(load.busy)).max(1);
+    if let Some(Load { cores, busy }) = load.filter(|_| idle < paying) {
+        let others =
+            if busy == 1 { "thread of another program runs" } else { "threads of other programs run" };
+        return choice(network.paying(idle), format!("{busy} {others} on the {cores} cores"));
+    }
+    if paying == usable {
+        return choice(paying, format!("one for each of {usable} cores"));
+    }
+    choice(paying, fewer(paying, network.most()))
+}
+
+/// One thread, for applications that answer completions within the window that threads run between two exchanges.
+pub(super) fn reacting(asked: usize, lookahead: Span) -> ThreadChoice {
+    if asked == 1 {
+        return ThreadChoice { threads: 1, reason: "as asked for".to_owned(), warning: None };
+    }
+    let reason = format!(
+        "flows or messages that depend on completions start at once; with host.reaction = \"{lookahead}\" or more they start \
+         that much later, on several threads"
+    );
+    let warning = (asked > 1).then(|| format!("threads: {asked} were asked for, 1 taken: {reason}"));
+    ThreadChoice { threads: 1, reason: if asked == 0 { format!("auto: {reason}") } else { reason }, warning }
+}
+
+fn only_core() -> String {
+    "this process may use one core".to_owned()
+}
+
+fn fewer(threads: usize, most: usize) -> String {
+    if threads == most {
+        format!(
+            "only {most} {} hosts, and a thread has at least one of them",
+            if most == 1 { "switch has" } else { "switches have" }
+        )
+    } else {
+        "no more pay off in a network of this size".to_owned()
+    }
+}
+
+/// What the machine does besides, by proc(5): the median of a few looks. Not the load average, which remembers for a minute
+/// what has ended, such as our own last run. None where the system does not tell.
+pub(super) fn load() -> Option<Load> {
+    let mut looks = Vec::new();
+    for look in 0..LOOKS {
+        if look > 0 {
+            sleep(BETWEEN_LOOKS);
+        }
+        looks.push(parse(&fs::read_to_string("/proc/stat").ok()?)?);
+    }
+    looks.sort_unstable_by_key(|load| load.busy);
+    Some(looks[LOOKS / 2])
+}
+
+/// The cores and the runnable threads of /proc/stat, this one not counted.
+fn parse(stat: &str) -> Option<Load> {
+    let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    let running = stat.lines().find_map(|line| line.strip_prefix("procs_running "))?;
+    let running: usize = running.trim().parse().ok()?;
+    Some(Load { cores: stat.lines().filter(is_core).count(), busy: running.saturating_sub(1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pays off on up to `pays` cores, of `most` switches with hosts.
+    struct Fabric {
+        pays: usize,
+        most: usize,
+    }
+
+    impl Network for Fabric {
+        fn paying(&self, cores: usize) -> usize {
+            cores.min(self.pays).min(self.most).max(1)
+        }
+        fn most(&self) -> usize {
+            self.most
+        }
+    }
+
+    const LARGE: Fabric = Fabric { pays: 32, most: 512 };
+
+    fn chosen(network: &Fabric, usable: usize, cores: usize, busy: usize) -> (usize, String) {
+        let choice = automatic(network, usable, || Some(Load { cores, busy }));
+        assert_eq!(choice.warning, None, "nobody asked for a number");
+        (choice.threads, choice.reason)
+    }
+
+    #[test]
+    fn an_idle_machine_gives_all_its_cores() {
+        assert_eq!(chosen(&LARGE, 8, 8, 0), (8, "auto: one for each of 8 cores".to_owned()));
+    }
+
+    /// As in issue 36: two threads at k = 32 beside two other programs took 1.8 times as long as one.
+    #[test]
+    fn busy_cores_are_left_to_others() {
+        assert_eq!(
+            chosen(&LARGE, 2, 2, 2),
+            (1, "auto: 2 threads of other programs run on the 2 cores".to_owned())
+        );
+        assert_eq!(
+            chosen(&LARGE, 8, 8, 1),
+            (7, "auto: 1 thread of another program runs on the 8 cores".to_owned())
+        );
+        assert_eq!(chosen(&LARGE, 8, 8, 50).0, 1);
+    }
+
+    /// A container with a quota of four cores on a machine of 64: other containers only matter where they leave fewer.
+    #[test]
+    fn a_quota_is_all_there_is() {
+        assert_eq!(chosen(&LARGE, 4, 64, 0), (4, "auto: one for each of 4 cores".to_owned()));
+        assert_eq!(chosen(&LARGE, 4, 64, 50).0, 4);
+        assert_eq!(chosen(&LARGE, 4, 64, 62).0, 2);
+    }
+
+    #[test]
+    fn small_networks_do_not_look_at_the_machine() {
+        let small = Fabric { pays: 1, most: 4 };
+        let choice = automatic(&small, 8, || panic!("looks"));
+        assert_eq!(
+            (choice.threads, choice.reason.as_str()),
+            (1, "auto: no more pay off in a network of this size")
+        );
+        let choice = automatic(&LARGE, 1, || panic!("looks"));
+        assert_eq!((choice.threads, choice.reason.as_str()), (1, "auto: this process may use one core"));
+        assert_eq!(
+            chosen(&Fabric { pays: 9, most: 2 }, 8, 8, 0),
+            (2, "auto: only 2 switches have hosts, and a thread has at least one of them".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_system_that_does_not_tell_counts_as_idle() {
+        assert_eq!(automatic(&LARGE, 4, || None).threads, 4);
+    }
+
+    #[test]
+    fn a_number_is_taken_whatever_the_machine_does() {
+        let choice = asked(&LARGE, 4, false);
+        assert_eq!((choice.threads, choice.reason.as_str(), choice.warning), (4, "as asked for", None));
+        let small = Fabric { pays: 1, most: 4 };
+        let choice = asked(&small, 2, false);
+        assert_eq!(choice.threads, 1);
+        let text = "threads: 2 were asked for, 1 taken: no more pay off in a network of this size";
+        assert_eq!(choice.warning.as_deref(), Some(text));
+        assert_eq!(asked(&small, 2, true).threads, 2);
+        assert_eq!(asked(&small, 9, true).threads, 4);
+    }
+
+    #[test]
+    fn reactions_within_a_window_stay_on_one_thread() {
+        let why = "flows or messages that depend on completions start at once; with host.reaction = \"600 ns\" or more they \
+                   start that much later, on several threads";
+        let choice = |asked| reacting(asked, Span::from_ns(600));
+        let warning = format!("threads: 4 were asked for, 1 taken: {why}");
+        assert_eq!(choice(4), ThreadChoice { threads: 1, reason: why.to_owned(), warning: Some(warning) });
+        assert_eq!(choice(1), ThreadChoice { threads: 1, reason: "as asked for".to_owned(), warning: None });
+        assert_eq!(choice(0), ThreadChoice { threads: 1, reason: format!("auto: {why}"), warning: None });
+    }
+
+    #[test]
+    fn proc_stat_tells_cores_and_what_runs() {
+        let stat = "cpu  1 2 3\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\nctxt 7\nprocs_running 4\nprocs_blocked 1\n";
+        assert_eq!(parse(stat), Some(Load { cores: 2, busy: 3 }));
+        assert_eq!(parse("cpu0 1\n"), None);
+        if cfg!(target_os = "linux") {
+            assert!(load().is_some_and(|load| load.cores >= usable_cores()));
+        }
+    }
+}

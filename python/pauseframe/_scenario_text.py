@@ -1,0 +1,101 @@
+"""The text of a scenario: read from a file, changed by a command line, resolved by the core.
+
+Apart from `pauseframe.scenario`, whose seventy classes take longer to make than a small run takes.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import sys
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe._plain import toml_value
+from pauseframe._problems import failure, problem
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from pauseframe.scenario import Scenario
+
+
+def is_scenario(value: object) -> TypeIs[Scenario]:
+    """Whether it is a `Scenario`; the module of that class is loaded where there is one."""
+    module = sys.modules.get("pauseframe.scenario")
+    return module is not None and isinstance(value, module.Scenario)
+
+
+def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
+    if set is not None and not isinstance(set, Mapping):
+        raise TypeError(f'set = {set!r}: keys and their values are needed, such as {{"switch.pfc.xoff": "96 KB"}}')
+    for path in set or {}:
+        if not isinstance(path, str):
+            raise TypeError(f'set: {path!r} is no key: it must be a text such as "switch.pfc.xoff"')
+    return [(path, toml_value(value)) for path, value in (set or {}).items()]
+
+
+def resolve_text(
+    text: str,
+    *,
+    base_dir: str = ".",
+    file_name: str = "scenario",
+    overrides: Sequence[tuple[str, str]] = (),
+    seed: int | None = None,
+) -> _core.Resolved:
+    """Fills in every default of a scenario's text. Raises ScenarioError with every mistake, in the arguments too."""
+    if seed is not None and not (_is_whole(seed) and 0 <= seed < 2**64):
+        raise failure([problem("seed", str(seed), "must be a whole number from 0 to 2^64 - 1")])
+    try:
+        return _core.resolve(text, base_dir=base_dir, file_name=file_name, overrides=overrides, seed=seed)
+    except _core.ScenarioError as error:
+        for entry in error.problems:
+            if entry["path"] == "sweep" and entry["place"] != "--set":
+                entry |= {"value": "", "message": SWEEP_FILE, "hint": ""}
+        raise failure(error.problems) from None
+
+
+def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
+    """Text, folder and name of a scenario file; "-" is standard input.
+
+    Raises ScenarioError if it is not text, FileNotFoundError or IsADirectoryError, which name what may be meant.
+    """
+    if not isinstance(path, str | PathLike):
+        given = reprlib.repr(path)  # type: ignore[unreachable]
+        message = f"{given} is no scenario: give a Scenario, the path of a scenario file, or the text of one"
+        raise TypeError(message)
+    path = Path(path)
+    try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read().decode("utf-8"), ".", "standard input"
+        return path.read_text(encoding="utf-8"), str(path.parent), str(path)
+    except UnicodeDecodeError as error:
+        raise failure(
+            [problem(str(path), "", f"not UTF-8 text (byte {error.start}): name a scenario file (TOML)")]
+        ) from None
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: there is no such file{_neighbours(path)}") from None
+    except IsADirectoryError:
+        inside = next((path / name for name in ("scenario.resolved.toml", "sweep.json") if (path / name).exists()), "")
+        hint = f": did you mean {inside}, or pauseframe report {path}?" if inside else ""
+        raise IsADirectoryError(f"{path} is a folder, not a scenario file{hint}") from None
+
+
+SWEEP_FILE = "varies a scenario: it is for `pauseframe sweep` (`pauseframe validate` checks all its runs)"
+
+
+def _is_whole(number: Any) -> bool:
+    return hasattr(number, "__index__") and not isinstance(number, bool)
+
+
+def _neighbours(path: Path) -> str:
+    """'; did you mean incast.toml?', of scenario files in the folder."""
+    from pauseframe._text import nearest
+
+    folder = path.parent
+    stems = sorted(file.stem for file in folder.glob("*.toml")) if folder.is_dir() else []
+    meant = [str(folder / f"{stem}.toml") for stem in nearest(path.stem, stems)]
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""

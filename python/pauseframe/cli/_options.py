@@ -1,0 +1,101 @@
+"""Commands whose options are read without pydantic.
+
+Typer builds a pydantic adapter for the value of every option, which takes longer than a small run (importing pydantic
+alone 70 ms). Texts, paths, numbers and missing values need none; whatever else there is, and whatever is wrong, goes to
+Typer's own adapter, so messages stay the same. Versions of Typer without `get_runtime_param` are left as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+NOT_PLAIN = object()
+"""A value that is for Typer's adapter."""
+
+
+class PlainCommand(TyperCommand):
+    """A command whose plain options need no adapter."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options and arguments."""
+        return _read_plainly(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """The same for the options before the command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options and arguments."""
+        return _read_plainly(super().get_params(ctx))
+
+
+class PlainTyper(typer.Typer):
+    """A group of such commands."""
+
+    def command(self, name: str | None = None, **keys: Any) -> Callable[[Any], Any]:
+        """Adds a command."""
+        return super().command(name, **({"cls": PlainCommand} | keys))
+
+
+class _Reader:
+    """In the place of Typer's adapter of one option."""
+
+    def __init__(self, adapter: Callable[[], Any], descriptor: Any) -> None:
+        self._adapter = adapter
+        self._descriptor = descriptor
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of an option as its command takes it."""
+        plain = _plain(value, param, self._descriptor)
+        return self._adapter().coerce(value, param=param, ctx=ctx) if plain is NOT_PLAIN else plain
+
+
+def _read_plainly(params: list[Any]) -> list[Any]:
+    for param in params:
+        if not hasattr(param, "get_runtime_param") or "get_runtime_param" in vars(param):
+            continue
+        reader = _Reader(param.get_runtime_param, param.type_descriptor)
+        param.get_runtime_param = lambda reader=reader: reader
+    return params
+
+
+def _plain(value: Any, param: Any, descriptor: Any) -> Any:
+    several = param.multiple or param.nargs == -1
+    if value is None:
+        return () if several else None
+    annotation = descriptor.annotation
+    if not several:
+        return _one(value, annotation, descriptor.parameter_info)
+    if get_origin(annotation) is not list or isinstance(value, str):
+        return NOT_PLAIN
+    items = [_one(item, get_args(annotation)[0], descriptor.parameter_info) for item in value]
+    return NOT_PLAIN if any(item is NOT_PLAIN for item in items) else items
+
+
+def _one(value: Any, annotation: Any, info: Any) -> Any:
+    if isinstance(annotation, type) and isinstance(value, annotation) and info.parser is None:
+        return value  # a default, or a text
+    read = info.parser or READERS.get(annotation)
+    if read is None or not isinstance(value, str):
+        return NOT_PLAIN
+    try:
+        plain = read(value)
+        within = (info.min is None or plain >= info.min) and (info.max is None or plain <= info.max)
+    except Exception:  # noqa: BLE001 (Typer says what is wrong)
+        return NOT_PLAIN
+    return plain if within else NOT_PLAIN
+
+
+def _path(text: str) -> Path:
+    if os.path.exists(text) and not os.access(text, os.R_OK):  # noqa: PTH110 (quicker)
+        raise PermissionError(text)
+    return Path(text)
+
+
+READERS: dict[Any, Callable[[str], Any]] = {Path: _path, int: int, float: float}

@@ -1,0 +1,266 @@
+"""Batches: files that hold many runs of a sweep, in the place of a folder for each.
+
+A batch has one writer, a process, and is only appended to. Each record has its own length and digest, so a reader takes
+what is whole and leaves what a killed process was in the middle of. A record holds a run (its manifest, and the tables
+that have rows, packed by the core) or the text of a scenario, which all runs share that differ by their seed only.
+
+    record   magic (8 bytes), key (16), digest (16), length of the heading (4), length of the rest (8), heading, rest
+    heading  JSON: the sections of the rest with their lengths; of a run also its scenario and its seed
+    digest   BLAKE2b of key, heading and rest
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import secrets
+import socket
+import struct
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from pauseframe._results_folder import DamagedResultsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from pauseframe.types import Manifest
+
+BATCHES = "batches"
+"""The folder of a sweep's batches, within the sweep's; and that of a store's."""
+ENDING = ".runs"
+RUN, SCENARIO = b"pf-run\x01\n", b"pf-toml\x01"
+HEAD = struct.Struct("<8s16s16sIQ")
+DIGEST_BYTES = 16
+SYNC_EVERY_S = 1.0
+"""A power cut costs the runs of so long at most; a kill costs the runs under way."""
+
+
+class Entry(NamedTuple):
+    """Where a record is."""
+
+    path: Path
+    key: str
+    begin: int
+    end: int
+
+
+class Record:
+    """A record that was read and is what was written."""
+
+    def __init__(self, entry: Entry, heading: bytes, rest: bytes) -> None:
+        self.key = entry.key
+        table = json.loads(heading)
+        self.scenario: str = table.get("scenario", "")
+        """Key of the record that has the scenario."""
+        self.seed: int = table.get("seed", 0)
+        self._rest = rest
+        self._places: dict[str, tuple[int, int]] = {}
+        begin = 0
+        for name, length in table["sections"].items():
+            self._places[name] = begin, begin + length
+            begin += length
+
+    def section(self, name: str) -> bytes | None:
+        """A section; None if the record has none of this name."""
+        place = self._places.get(name)
+        return None if place is None else self._rest[slice(*place)]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its sections."""
+        return list(self._places)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the manifest of a results folder would say."""
+        return cast("Manifest", json.loads(self.section("manifest") or b"{}"))
+
+
+def scenario_key(toml: str) -> str:
+    """The key of a scenario's record."""
+    return hashlib.blake2b(toml.encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def scenario_record(toml: str) -> bytes:
+    """The record of a scenario, its seed aside."""
+    return _record(SCENARIO, scenario_key(toml), {}, {"scenario": toml.encode()})
+
+
+def run_record(key: str, scenario: str, seed: int, manifest_json: str, packed: Iterable[tuple[str, bytes]]) -> bytes:
+    """The record of a run."""
+    sections = {"manifest": manifest_json.encode(), **dict(packed)}
+    return _record(RUN, key, {"scenario": scenario, "seed": seed}, sections)
+
+
+def _record(magic: bytes, key: str, about: dict[str, object], sections: dict[str, bytes]) -> bytes:
+    lengths = {name: len(section) for name, section in sections.items()}
+    heading = json.dumps(about | {"sections": lengths}).encode()
+    raw = bytes.fromhex(key)
+    rest = b"".join(sections.values())
+    return HEAD.pack(magic, raw, _digest(raw, heading, rest), len(heading), len(rest)) + heading + rest
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+class BatchWriter:
+    """A new batch of this process in a folder. The file appears with its first record."""
+
+    def __init__(self, folder: Path) -> None:
+        name = f"{socket.gethostname()}+{os.getpid()}+{secrets.token_hex(4)}{ENDING}"
+        self.path = folder / name
+        self._file = -1
+        self._synced = time.monotonic()
+        self._scenarios: set[str] = set()
+
+    def add_scenario(self, toml: str, key: str) -> None:
+        """Adds a scenario with this key, unless it is there."""
+        if key not in self._scenarios:
+            self._scenarios.add(key)
+            self.append(scenario_record(toml))
+
+    def append(self, record: bytes) -> None:
+        """Adds a record."""
+        if self._file < 0:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        begin = os.fstat(self._file).st_size
+        try:
+            left = memoryview(record)
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:  # the disk is full: no half of a record before the next one
+            os.ftruncate(self._file, begin)
+            raise
+        if time.monotonic() - self._synced > SYNC_EVERY_S:
+            os.fsync(self._file)
+            self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Ends the batch."""
+        if self._file >= 0:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = -1
+
+
+class Batches:
+    """All records of the batches in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs: dict[str, Entry] = {}
+        self._scenarios: dict[str, Entry] = {}
+        self._texts: dict[str, str] = {}
+        self._right: set[Entry] = set()
+        self._open: dict[Path, mmap.mmap] = {}
+        for path in batch_files(folder):
+            for magic, entry in self._entries(path):
+                (self.runs if magic == RUN else self._scenarios).setdefault(entry.key, entry)
+
+    def _map(self, path: Path) -> mmap.mmap | bytes:
+        if path not in self._open:
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size == 0:
+                    return b""
+                self._open[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._open[path]
+
+    def _entries(self, path: Path) -> Iterator[tuple[bytes, Entry]]:
+        content = self._map(path)
+        begin = 0
+        while begin + HEAD.size <= len(content):
+            magic, key, _, heading, rest = HEAD.unpack_from(content, begin)
+            end = begin + HEAD.size + heading + rest
+            if magic not in (RUN, SCENARIO) or end > len(content):
+                return  # what a killed process was in the middle of
+            yield magic, Entry(path, key.hex(), begin, end)
+            begin = end
+
+    def records_of(self, path: Path) -> list[Entry]:
+        """Where the records of a batch are."""
+        return [entry for _, entry in self._entries(path)]
+
+    def flaw(self, key: str) -> str | None:
+        """Why the run of this key cannot be taken from here; None if it can. Reads all of it."""
+        try:
+            record = self.read(key)
+            self.toml(record)
+        except (DamagedResultsError, KeyError) as error:
+            return str(error)
+        return None
+
+    def read(self, key: str) -> Record:
+        """The run of this key, which is here. Raises DamagedResultsError if it is damaged."""
+        return self._read(self.runs[key])
+
+    def _read(self, entry: Entry) -> Record:
+        content = self._map(entry.path)
+        _, raw, digest, length, _ = HEAD.unpack_from(content, entry.begin)
+        begin = entry.begin + HEAD.size
+        heading, rest = content[begin : begin + length], content[begin + length : entry.end]
+        if entry not in self._right and _digest(raw, heading, rest) != digest:
+            what = f"the run {entry.key}" if entry.key in self.runs else "a scenario"
+            raise DamagedResultsError(f"{entry.path}: {what} is not what was written")
+        self._right.add(entry)
+        return Record(entry, heading, rest)
+
+    def toml(self, record: Record) -> str:
+        """The complete scenario of a run, with its seed. Raises DamagedResultsError if it is missing or damaged."""
+        text = self._texts.get(record.scenario)
+        if text is None:
+            entry = self._scenarios.get(record.scenario)
+            if entry is None:
+                raise DamagedResultsError(f"{self.folder}: the scenario of the run {record.key} is missing")
+            text = (self._read(entry).section("scenario") or b"").decode()
+            self._texts[record.scenario] = text
+        return with_seed(text, record.seed)
+
+
+def with_seed(toml: str, seed: int) -> str:
+    """A resolved scenario with another seed."""
+    return toml.replace("\nseed = 0\n", f"\nseed = {seed}\n", 1)
+
+
+def batch_files(folder: Path) -> list[Path]:
+    """The batches in a folder, the oldest names first."""
+    with suppress(OSError):
+        return sorted(path for path in folder.iterdir() if path.suffix == ENDING)
+    return []
+
+
+def finished_in(folder: Path, process: int) -> set[str]:
+    """The keys of the runs in the batches that a process of this machine has written."""
+    begin = f"{socket.gethostname()}+{process}+"
+    return {entry.key for entry in Batches(folder).runs.values() if entry.path.name.startswith(begin)}
+
+
+def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Puts batches of one folder into another as well: as links, or copies where the file system has none."""
+    from pauseframe.sweep.store import link_file
+
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        link_file(source / name, target / name)
+
+
+def remove_runs(batches: Batches, keys: Iterable[str]) -> None:
+    """Writes the batches that have these runs anew, without these."""
+    removed = {batches.runs[key] for key in keys}
+    for path in sorted({entry.path for entry in removed}):
+        writer = BatchWriter(batches.folder)
+        content = path.read_bytes()
+        for entry in batches.records_of(path):
+            if entry not in removed:
+                writer.append(content[entry.begin : entry.end])
+        writer.close()
+        path.unlink()
