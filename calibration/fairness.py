@@ -89,7 +89,7 @@ def least_share(text: str) -> float:
     """The smallest share in percent of the fair one."""
     series = pl.DataFrame(pf.run(text, progress=False).series)
     counted = series.filter((pl.col("metric") == "goodput_gbps") & (pl.col("time_us") > SKIP_US + 1))
-    shares = counted.group_by("entity").agg(pl.col("value").mean())["value"].to_list()
+    shares: list[float] = counted.group_by("entity").agg(pl.col("value").mean())["value"].to_list()
     return 100 * min(shares) * len(shares) / sum(shares)
 
 

@@ -175,7 +175,7 @@ def desk(tmp_path, monkeypatch):
 def answer(*command: str) -> str:
     """What stderr says of a command that must be refused as wrong input."""
     done = CliRunner().invoke(app, list(command))
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
+    if isinstance(done.exception, Exception):
         from pauseframe.cli._errors import complain, exit_code_of
 
         assert exit_code_of(done.exception) == 2, done.exception
