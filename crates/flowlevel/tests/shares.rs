@@ -1,4 +1,5 @@
 //! Rates of flows that come and go against those solved afresh after every change.
+#![expect(clippy::float_cmp, reason = "these values are exact")]
 
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, Shares};
 use pauseframe_units::PortId;

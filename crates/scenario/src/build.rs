@@ -393,12 +393,12 @@ fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
 /// Whether any workload sends in a lossy class: without, the headroom needs no room for automatic jitter.
 fn sends_lossy(scenario: &Scenario) -> bool {
     let Some(pfc) = &scenario.switch.pfc else { return true };
-    let priority = |workload: &WorkloadSpec| match &workload.kind {
-        WorkloadKind::Udp(udp) => udp.priority,
-        _ => {
-            let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
-            named.map_or(&scenario.transport, |(_, spec)| spec).priority
+    let priority = |workload: &WorkloadSpec| {
+        if let WorkloadKind::Udp(udp) = &workload.kind {
+            return udp.priority;
         }
+        let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
+        named.map_or(&scenario.transport, |(_, spec)| spec).priority
     };
     !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
 }

@@ -1,6 +1,10 @@
 //! `clocks`, automatic jitter and the headroom, and warnings about shares and timeouts, from the scenario file on.
 
-#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "what a test unwraps is what it asserts; the values are exact"
+)]
 
 mod common;
 

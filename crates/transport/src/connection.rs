@@ -520,12 +520,16 @@ mod tests {
         ends[0].send(u64::from(MSS), now);
         exchange(&mut ends, &mut now, &[]);
         assert!(ends.iter().all(|end| !end.is_quiescent()), "the ACK is delayed");
-        ends.iter_mut().for_each(|end| end.close(now));
+        for end in &mut ends {
+            end.close(now);
+        }
         exchange(&mut ends, &mut now, &[]);
         assert!(ends.iter().all(Connection::is_quiescent));
         assert_eq!(ends[0].acked(), u64::from(MSS));
         // Nothing is owed now.
-        ends.iter_mut().for_each(|end| end.close(now));
+        for end in &mut ends {
+            end.close(now);
+        }
         assert!(ends.iter_mut().all(|end| end.poll_transmit(now).is_none()));
     }
 

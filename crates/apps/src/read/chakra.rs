@@ -10,7 +10,7 @@
 //!
 //! Point-to-point nodes as in ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and complete when its data has
 //! left (`PacketSent`), a receive takes a message of its source and tag (`PacketReceived`). A collective node without
-//! `comm_type` has its kind in its name ("c10d::broadcast_"); one without `comm_size` is the call on the host whose
+//! `comm_type` has its kind in its name (`c10d::broadcast_`); one without `comm_size` is the call on the host whose
 //! kernel, a node of its own, communicates: it takes its duration.
 
 use super::text::{ReadError, at_file};
@@ -413,7 +413,7 @@ const KINDS_IN_NAMES: [(&str, Kind); 9] = [
     ("scatter", Kind::Scatter),
 ];
 
-/// What "c10d::broadcast_" or "nccl:all_reduce" does.
+/// What `c10d::broadcast_` or `nccl:all_reduce` does.
 fn kind_in_name(name: &str) -> Option<Kind> {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();

@@ -100,8 +100,12 @@ impl Tables {
         let mut order: Vec<usize> = (0..vlans.len()).collect();
         order.sort_by_key(|old| vlans[*old].id);
         let mut place = vec![0; vlans.len()];
-        order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
-        trees.iter_mut().for_each(|tree| tree.vlan = place[tree.vlan]);
+        for (new, old) in order.iter().enumerate() {
+            place[*old] = new;
+        }
+        for tree in &mut *trees {
+            tree.vlan = place[tree.vlan];
+        }
         trees.sort_by(|one, other| {
             (one.vlan, one.row, &one.hosts).cmp(&(other.vlan, other.row, &other.hosts))
         });
