@@ -27,7 +27,7 @@ def _said(run: pf.Run) -> list[str]:
 def test_a_small_network_takes_one_thread_and_says_so() -> None:
     run = pf.run(DUMBBELL, threads=2)
     assert run.summary["threads"] == 1
-    assert _said(run) == ["threads: 2 were asked for, 1 taken: no more pay off in a network of this size"]
+    assert _said(run) == ["threads: 2 were asked for, 1 taken: more would not help in a network of this size"]
     assert _said(pf.run(DUMBBELL)) == _said(pf.run(DUMBBELL, threads=1)) == [], "nobody asked for more"
 
 
@@ -73,7 +73,7 @@ def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -
     one = pf.sweep(DUMBBELL, out=tmp_path / "one").summaries
     assert (one["threads"][0], one["threads_reason"][0]) == (1, "as asked for")
     two = pf.sweep(DUMBBELL, out=tmp_path / "two", store=tmp_path / "store", threads=2)
-    assert two.summaries["threads_reason"][0] == "no more pay off in a network of this size", "two were asked for"
+    assert two.summaries["threads_reason"][0] == "more would not help in a network of this size", "two were asked for"
 
 
 def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ pub struct RunOptions<'a> {
     pub force: bool,
     /// Record whatever is asked for, however large it is ([`Resolved::large`]).
     pub force_large: bool,
-    /// Threads at most, of which no more are taken than pay off; 0: no more than there are idle cores. The results are the same.
+    /// Maximum number of threads; 0: one for each idle core. Uses fewer if more would not help. Results do not depend on it.
     pub threads: usize,
     /// Take so many threads even where they do not pay off.
     pub divide: bool,

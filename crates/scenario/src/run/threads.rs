@@ -34,7 +34,7 @@ pub(super) struct ThreadChoice {
 
 /// What a network makes of cores.
 pub(super) trait Network {
-    /// Threads that pay off on so many cores.
+    /// Threads that shorten a run on so many cores.
     fn paying(&self, cores: usize) -> usize;
     /// The most that it can be divided among.
     fn most(&self) -> usize;
@@ -54,7 +54,7 @@ pub(super) fn usable_cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// As many threads as are asked for and pay off.
+/// The number of threads asked for, or fewer if more would not help.
 pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> ThreadChoice {
     let most = network.most();
     let threads = if divide { asked.min(most) } else { network.paying(asked) };
@@ -64,7 +64,7 @@ pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> Threa
     ThreadChoice { threads, reason, warning }
 }
 
-/// As many threads as pay off on cores that are idle. `load` is only called where several would pay off.
+/// One thread for each idle core, or fewer if more would not help. Calls `load` only if several threads would help.
 pub(super) fn automatic(
     network: &impl Network,
     usable: usize,
@@ -113,7 +113,7 @@ fn fewer(threads: usize, most: usize) -> String {
             if most == 1 { "switch has" } else { "switches have" }
         )
     } else {
-        "no more pay off in a network of this size".to_owned()
+        "more would not help in a network of this size".to_owned()
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
         let choice = automatic(&small, 8, || panic!("looks"));
         assert_eq!(
             (choice.threads, choice.reason.as_str()),
-            (1, "auto: no more pay off in a network of this size")
+            (1, "auto: more would not help in a network of this size")
         );
         let choice = automatic(&LARGE, 1, || panic!("looks"));
         assert_eq!((choice.threads, choice.reason.as_str()), (1, "auto: this process may use one core"));
@@ -221,7 +221,7 @@ mod tests {
         let small = Fabric { pays: 1, most: 4 };
         let choice = asked(&small, 2, false);
         assert_eq!(choice.threads, 1);
-        let text = "threads: 2 were asked for, 1 taken: no more pay off in a network of this size";
+        let text = "threads: 2 were asked for, 1 taken: more would not help in a network of this size";
         assert_eq!(choice.warning.as_deref(), Some(text));
         assert_eq!(asked(&small, 2, true).threads, 2);
         assert_eq!(asked(&small, 9, true).threads, 4);
