@@ -142,11 +142,12 @@ def _while_connected(ask: Callable[[], T]) -> T:
 
 
 def _outcome(future: Any, run: PlannedRun, receiver: _Batch | _Folders) -> Outcome:
-    if future.status in ("cancelled", "lost"):
+    if future.status == "cancelled":
         raise RunError(LOST)
     if future.status == "error":  # a worker died again and again with it
         reason = _while_connected(future.exception)
         return Outcome(run, f"{type(reason).__name__}: {reason}")
+    # "lost": its worker died before the record was fetched, and the scheduler gives the run to another worker
     return Outcome(run, receiver.take(run, _while_connected(future.result)))
 
 
