@@ -1,9 +1,10 @@
 //! A cell: some nodes of the network with everything that they touch, and the one match that dispatches their events.
 //!
 //! An event names a port, a host or the end of a connection; whose that is gets borrowed here, alone, and handles it: its ports
-//! (`wire/own.rs`), its switch or host, and what is near (`near.rs`) are all that it reaches. Frames for a node of another cell leave by the border (`wire/border.rs`), what hosts learn goes to the traffic as a report, and what they are to do
+//! (`wire/own.rs`), its switch or host, and what is near (`context.rs`) are all that it reaches. Frames for a node of another cell leave by the border (`wire/border.rs`), what hosts learn goes to the traffic as a report, and what they are to do
 //! comes as an order (`order.rs`). This is the only place that has both switches and hosts in its hands.
 
+use crate::context::Context;
 use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
 use crate::event::{Event, LimiterId};
@@ -11,7 +12,6 @@ use crate::foresight::{self, Seen};
 use crate::frame::{Content, PacketId};
 use crate::hot::Foresight;
 use crate::ids::{HostId, Node, SlotId};
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::switching::Switching;
 use crate::switching::node::SwitchNode;
@@ -28,7 +28,7 @@ pub(crate) struct Cell {
     pub(crate) ports: Ports,
     pub(crate) switching: Switching,
     pub(crate) endpoints: Endpoints,
-    pub(crate) near: Near,
+    pub(crate) ctx: Context,
     seen: Seen,
 }
 
@@ -41,73 +41,73 @@ impl Cell {
         workloads: usize,
         reaction: Span,
     ) -> Cell {
-        let near = Near::new(plan, reaction);
+        let ctx = Context::new(plan, reaction);
         Cell {
-            ports: Ports::of(plan, near.hot.accounted != 0),
+            ports: Ports::of(plan, ctx.hot.accounted != 0),
             switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
-            near,
+            ctx,
             seen: Seen::NOTHING,
         }
     }
 
     /// Packets that are in queues, on links or in stacks here.
     pub(crate) fn packets_under_way(&self) -> usize {
-        self.near.packets.under_way().count() - self.ports.border.last_frames()
+        self.ctx.packets.under_way().count() - self.ports.border.last_frames()
     }
 
     /// The port may have something to send now.
     pub(crate) fn kick(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near, .. } = self;
-        let (node, port) = sender(ports, port, near);
+        let Cell { ports, switching, endpoints, ctx, .. } = self;
+        let (node, port) = sender(ports, port, ctx);
         match node.node().node() {
-            Node::Switch(_) => SwitchNode::of(node, switching).kick(port, near),
-            Node::Host(_) => HostNode::of(node, port, endpoints).kick(near),
+            Node::Switch(_) => SwitchNode::of(node, switching).kick(port, ctx),
+            Node::Host(_) => HostNode::of(node, port, endpoints).kick(ctx),
         }
     }
 
     /// The link of `port` goes down, at the end that sends.
     pub(crate) fn take_down(&mut self, port: PortId) {
-        let (mut node, port) = sender(&mut self.ports, port, &self.near);
-        node.take_down(port, &mut self.near);
+        let (mut node, port) = sender(&mut self.ports, port, &self.ctx);
+        node.take_down(port, &mut self.ctx);
     }
 
     /// The same at the end that receives.
     pub(crate) fn lose_in_flight(&mut self, port: PortId) {
-        let (mut node, port) = receiver(&mut self.ports, port, &self.near);
-        node.lose_in_flight(port, &mut self.near);
+        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        node.lose_in_flight(port, &mut self.ctx);
     }
 
     /// A switch empties the queues of a port that has lost its link.
     pub(crate) fn discard_queues(&mut self, port: PortId) {
-        let Cell { ports, switching, near, .. } = self;
-        let (node, port) = sender(ports, port, near);
+        let Cell { ports, switching, ctx, .. } = self;
+        let (node, port) = sender(ports, port, ctx);
         if node.node().is_switch() {
-            SwitchNode::of(node, switching).discard_queues(port, near);
+            SwitchNode::of(node, switching).discard_queues(port, ctx);
         }
     }
 
     /// The link of `port` is back, at the end that sends.
     pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
-        let (mut node, port) = sender(&mut self.ports, port, &self.near);
+        let (mut node, port) = sender(&mut self.ports, port, &self.ctx);
         node.bring_up(port, now);
     }
 
     /// The same at the end that receives: what it has asked for still holds.
     pub(crate) fn ask_again(&mut self, port: PortId) {
-        let (mut node, port) = receiver(&mut self.ports, port, &self.near);
-        node.ask_again(port, &mut self.near);
+        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        node.ask_again(port, &mut self.ctx);
     }
 
     /// The port has finished its frame and has more to send.
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near, .. } = self;
-        let (mut node, port) = sender(ports, port, near);
-        if node.has_finished(port, near) {
+        let Cell { ports, switching, endpoints, ctx, .. } = self;
+        let (mut node, port) = sender(ports, port, ctx);
+        if node.has_finished(port, ctx) {
             match node.node().node() {
-                Node::Switch(_) => SwitchNode::of(node, switching).transmit(port, near),
-                Node::Host(_) => HostNode::of(node, port, endpoints).transmit(near),
+                Node::Switch(_) => SwitchNode::of(node, switching).transmit(port, ctx),
+                Node::Host(_) => HostNode::of(node, port, endpoints).transmit(ctx),
             }
         }
     }
@@ -115,118 +115,118 @@ impl Cell {
     /// The first frame on a link has arrived, whole. It is taken off the wire here, so that no node has both ends of one.
     #[inline(always)]
     fn on_arrive(&mut self, port: PortId) {
-        let Cell { ports, switching, endpoints, near, .. } = self;
-        let index = ports.ports[port].take_arrived(port, near);
-        if !near.packets[index].is_data() {
+        let Cell { ports, switching, endpoints, ctx, .. } = self;
+        let index = ports.ports[port].take_arrived(port, ctx);
+        if !ctx.packets[index].is_data() {
             self.on_other_frame(port, index);
             return;
         }
-        near.packet_hops += 1;
-        let (node, port) = receiver(ports, port, near);
+        ctx.packet_hops += 1;
+        let (node, port) = receiver(ports, port, ctx);
         match node.node().node() {
-            Node::Switch(_) => SwitchNode::of(node, switching).forward(port, index, near),
-            Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_nic_receive(index, near),
+            Node::Switch(_) => SwitchNode::of(node, switching).forward(port, index, ctx),
+            Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_nic_receive(index, ctx),
         }
     }
 
     /// A frame that is no packet of a flow has arrived, or would have.
     #[cold]
     fn on_other_frame(&mut self, port: PortId, index: PacketId) {
-        let Cell { ports, switching, endpoints, near, .. } = self;
-        let (mut node, port) = receiver(ports, port, near);
-        match near.packets[index].content {
+        let Cell { ports, switching, endpoints, ctx, .. } = self;
+        let (mut node, port) = receiver(ports, port, ctx);
+        match ctx.packets[index].content {
             Content::Pause { .. } => {
-                if let Some(paused) = node.on_pause_frame(port, index, near).map(OwnPort::id) {
+                if let Some(paused) = node.on_pause_frame(port, index, ctx).map(OwnPort::id) {
                     self.kick(paused);
                 }
             }
             Content::Cnm(_) => {
-                near.packet_hops += 1;
+                ctx.packet_hops += 1;
                 match node.node().node() {
-                    Node::Switch(_) => SwitchNode::of(node, switching).forward_cnm(port, index, near),
-                    Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_cnm(index, near),
+                    Node::Switch(_) => SwitchNode::of(node, switching).forward_cnm(port, index, ctx),
+                    Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_cnm(index, ctx),
                 }
             }
-            _ => node.on_lost_frame(port, index, near),
+            _ => node.on_lost_frame(port, index, ctx),
         }
     }
 
     #[inline(never)]
     fn on_pause_effect(&mut self, port: PortId) {
-        let (mut node, own) = sender(&mut self.ports, port, &self.near);
-        node.on_pause_effect(own, &mut self.near);
+        let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
+        node.on_pause_effect(own, &mut self.ctx);
         self.kick(port);
     }
 
     #[inline(never)]
     fn on_pause_expiry(&mut self, slot: SlotId) {
-        let (port, class) = self.near.hot.port_and_class(slot);
-        let (mut node, own) = sender(&mut self.ports, port, &self.near);
-        if node.has_expired(own, class, &mut self.near) {
+        let (port, class) = self.ctx.hot.port_and_class(slot);
+        let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
+        if node.has_expired(own, class, &mut self.ctx) {
             self.kick(port);
         }
     }
 
     #[inline(never)]
     fn on_pause_refresh(&mut self, slot: SlotId) {
-        let (port, class) = self.near.hot.port_and_class(slot);
-        let (mut node, port) = receiver(&mut self.ports, port, &self.near);
-        node.on_pause_refresh(port.slot(class, &self.near.hot), &mut self.near);
+        let (port, class) = self.ctx.hot.port_and_class(slot);
+        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        node.on_pause_refresh(port.slot(class, &self.ctx.hot), &mut self.ctx);
     }
 
     fn on_watchdog(&mut self, slot: SlotId) {
-        let Cell { ports, switching, near, .. } = self;
-        let (port, class) = near.hot.port_and_class(slot);
-        let (node, port) = sender(ports, port, near);
-        SwitchNode::of(node, switching).on_watchdog(port, class, near);
+        let Cell { ports, switching, ctx, .. } = self;
+        let (port, class) = ctx.hot.port_and_class(slot);
+        let (node, port) = sender(ports, port, ctx);
+        SwitchNode::of(node, switching).on_watchdog(port, class, ctx);
     }
 
     fn on_pause_storm(&mut self, number: u32) {
         let storms = Arc::clone(&self.ports.storms);
         let storm = &storms[number as usize];
-        let (mut node, port) = sender(&mut self.ports, storm.port, &self.near);
-        node.on_pause_storm(number, storm, port, &mut self.near);
+        let (mut node, port) = sender(&mut self.ports, storm.port, &self.ctx);
+        node.on_pause_storm(number, storm, port, &mut self.ctx);
     }
 
     /// A host, whatever happens there.
     #[inline(always)]
-    fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Near) {
-        let Cell { ports, endpoints, near, .. } = self;
-        let (node, port) = sender(ports, endpoints.hosts[host].port, near);
-        (HostNode::of(node, port, endpoints), near)
+    fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
+        let Cell { ports, endpoints, ctx, .. } = self;
+        let (node, port) = sender(ports, endpoints.hosts[host].port, ctx);
+        (HostNode::of(node, port, endpoints), ctx)
     }
 
     #[inline(always)]
     fn on_timer(&mut self, address: u32) {
         if let Some(host) = self.endpoints.host_of_end(address) {
-            let (mut host, near) = self.at_host(host);
-            host.on_timer(address, near);
+            let (mut host, ctx) = self.at_host(host);
+            host.on_timer(address, ctx);
         }
     }
 
     fn on_order(&mut self, address: u32) {
-        if let Some((host, orders)) = self.endpoints.due_orders(address, self.near.now()) {
-            let (mut host, near) = self.at_host(host);
-            host.carry_out(address, orders, near);
+        if let Some((host, orders)) = self.endpoints.due_orders(address, self.ctx.now()) {
+            let (mut host, ctx) = self.at_host(host);
+            host.carry_out(address, orders, ctx);
         }
     }
 
     fn on_datagram_due(&mut self, flow: u32) {
         if let Some(host) = self.endpoints.host_of_source(flow) {
-            let (mut host, near) = self.at_host(host);
-            host.on_datagram_due(flow, near);
+            let (mut host, ctx) = self.at_host(host);
+            host.on_datagram_due(flow, ctx);
         }
     }
 
     /// What names the host where it happens.
     fn handle_at_host(&mut self, host: HostId, event: Event) {
-        let (mut host, near) = self.at_host(host);
+        let (mut host, ctx) = self.at_host(host);
         match event {
-            Event::HostReceive(_) => host.on_host_receive(near),
-            Event::HostSend(_) => host.on_host_send(near),
-            Event::HostDrain(_) => host.on_host_drain(near),
-            Event::RateRelease(limiter) => host.on_rate_release(limiter.nic_queue, near),
-            Event::RateTimer(limiter) => host.on_rate_timer(limiter.nic_queue, near),
+            Event::HostReceive(_) => host.on_host_receive(ctx),
+            Event::HostSend(_) => host.on_host_send(ctx),
+            Event::HostDrain(_) => host.on_host_drain(ctx),
+            Event::RateRelease(limiter) => host.on_rate_release(limiter.nic_queue, ctx),
+            Event::RateTimer(limiter) => host.on_rate_timer(limiter.nic_queue, ctx),
             _ => unreachable!("it names no host"),
         }
     }
@@ -255,46 +255,46 @@ impl Cell {
 
 /// The node that sends by a port, and the port as its own.
 #[inline(always)]
-fn sender<'n>(ports: &'n mut Ports, port: PortId, near: &Near) -> (NodePorts<'n>, OwnPort<'n>) {
+fn sender<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, OwnPort<'n>) {
     let from = ports.ports[port].from;
     let node = NodePorts::of(ports, from);
-    let port = node.own(port, near);
+    let port = node.own(port, ctx);
     (node, port)
 }
 
 /// The node that what a port sends comes to, and the link as one that leads to it.
 #[inline(always)]
-fn receiver<'n>(ports: &'n mut Ports, port: PortId, near: &Near) -> (NodePorts<'n>, InPort<'n>) {
+fn receiver<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, InPort<'n>) {
     let to = ports.ports[port].to;
     let node = NodePorts::of(ports, to);
-    let port = node.incoming(port, near);
+    let port = node.incoming(port, ctx);
     (node, port)
 }
 
 impl Model for Cell {
     #[inline(always)]
     fn end(&self) -> Time {
-        self.near.mail.end
+        self.ctx.mail.end
     }
 
     #[inline(always)]
     fn queue(&mut self) -> &mut EventQueue {
-        &mut self.near.queue
+        &mut self.ctx.queue
     }
 
     fn foresees(&self) -> bool {
-        self.near.hot.foresight != Foresight::None
+        self.ctx.hot.foresight != Foresight::None
     }
 
     #[inline(always)]
     fn foresee(&mut self) {
-        if self.near.hot.foresight == Foresight::Far {
-            self.near.queue.scout::<2>();
-            self.near.queue.line_up(foresight::FAR);
+        if self.ctx.hot.foresight == Foresight::Far {
+            self.ctx.queue.scout::<2>();
+            self.ctx.queue.line_up(foresight::FAR);
             self.look_far();
         } else {
-            self.near.queue.scout::<1>();
-            self.near.queue.line_up(foresight::GLANCE);
+            self.ctx.queue.scout::<1>();
+            self.ctx.queue.line_up(foresight::GLANCE);
             self.seen = self.glance(self.seen).unwrap_or(Seen::NOTHING);
         }
     }

@@ -17,6 +17,7 @@ mod class;
 #[expect(dead_code, reason = "made for the tests outside, which need more of it")]
 mod common;
 mod contention;
+mod context;
 mod crew;
 mod endpoint;
 mod event;
@@ -29,7 +30,6 @@ mod hot;
 mod ideal;
 mod ids;
 mod marker;
-mod near;
 mod network;
 mod order;
 mod partition;

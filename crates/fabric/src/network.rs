@@ -147,8 +147,8 @@ impl Network {
         for port in self.plan.ports() {
             let (from, to) = (self.cell_of[topology.owner(port)], self.cell_of[topology.peer(port)]);
             if from != to {
-                let Cell { ports, near, .. } = &mut self.rooms[usize::from(from)].cell;
-                ports.cut(port, to, near);
+                let Cell { ports, ctx, .. } = &mut self.rooms[usize::from(from)].cell;
+                ports.cut(port, to, ctx);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Network {
 
     /// The simulated time that has been reached.
     pub fn now(&self) -> Time {
-        self.rooms.iter().map(|room| room.cell.near.now()).max().unwrap_or_default()
+        self.rooms.iter().map(|room| room.cell.ctx.now()).max().unwrap_or_default()
     }
 
     fn view(&self) -> View<'_> {
@@ -306,7 +306,7 @@ impl Network {
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
         self.traffic.act(end);
         if self.rooms.len() == 1 {
-            // Nobody else sends, and the first report ends the window where the traffic acts on it (`Near::report`).
+            // Nobody else sends, and the first report ends the window where the traffic acts on it (`Context::report`).
             let calm = start.saturating_add(Span(self.plan.window.0 * self.calm));
             end = end.max(self.traffic.next_time().map_or(calm, |next| next.min(calm)).min(last));
         }
@@ -330,7 +330,7 @@ impl Network {
             for room in rooms.iter_mut() {
                 room.take_in();
             }
-            let pools = || rooms.iter().map(|room| &room.cell.near.packets);
+            let pools = || rooms.iter().map(|room| &room.cell.ctx.packets);
             let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
             self.traffic.rows.reclaim(named, pools().map(PacketPool::places).sum());
         }
@@ -366,13 +366,13 @@ impl Network {
         let Some(change) = failures.next(&self.plan.topology, now) else { return false };
         self.rooms.iter_mut().for_each(|room| room.take_in());
         // It happens now, though it is no event: afterwards the last event is what it was.
-        let last: Vec<Time> = self.rooms.iter_mut().map(|room| room.cell.near.queue.set_now(now)).collect();
+        let last: Vec<Time> = self.rooms.iter_mut().map(|room| room.cell.ctx.queue.set_now(now)).collect();
         match change {
             Change::Links(links) => links.iter().for_each(|(link, down)| self.change_link(*link, *down, now)),
             Change::Reroute(routes) => self.reroute(&routes, now),
         }
         for (room, last) in self.rooms.iter_mut().zip(last) {
-            room.cell.near.queue.set_now(last);
+            room.cell.ctx.queue.set_now(last);
         }
         // What a port has sent as its link came back crosses now: no window might end before it arrives.
         exchange(&mut self.rooms);
@@ -460,7 +460,7 @@ impl Network {
 
     fn read_notes(&mut self) {
         if let Some(detector) = &mut self.detector {
-            let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.near.notes.take_first_pause());
+            let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.ctx.notes.take_first_pause());
             pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.plan.window));
         }
         if self.capture_left > 0 {
@@ -474,7 +474,7 @@ impl Network {
         if self.pause_log.is_none() && self.state_log.is_none() {
             return;
         }
-        let notes = self.rooms.iter_mut().flat_map(|room| room.cell.near.notes.list.drain(..));
+        let notes = self.rooms.iter_mut().flat_map(|room| room.cell.ctx.notes.list.drain(..));
         let mut notes: Vec<Note> = notes.collect();
         notes.sort_by_key(Note::key);
         for note in &notes {

@@ -47,7 +47,7 @@ impl Room {
     pub(crate) fn run(&mut self, end: Time) {
         self.cell.ports.border.bring_room();
         self.take_in();
-        self.cell.near.mail.end = end;
+        self.cell.ctx.mail.end = end;
         run(&mut self.cell, &mut self.tally);
         self.tell();
     }
@@ -56,7 +56,7 @@ impl Room {
     pub(crate) fn tell(&mut self) {
         let first_crossing = self.cell.ports.border.take_first();
         let next = [self.next_time(), first_crossing].into_iter().flatten().min();
-        let mail = &mut self.cell.near.mail;
+        let mail = &mut self.cell.ctx.mail;
         let Told { reports, .. } = &mut self.told;
         reports.append(&mut mail.reports);
         (self.told.next, self.told.events, self.told.end) = (next, self.tally.events, mail.end);
@@ -64,23 +64,23 @@ impl Room {
 
     /// Takes in what has come, so that nothing is between cells, nor between the traffic and this one.
     pub(crate) fn take_in(&mut self) {
-        let Cell { endpoints, switching, near, .. } = &mut self.cell;
+        let Cell { endpoints, switching, ctx, .. } = &mut self.cell;
         for handout in self.handouts.drain(..) {
             handout.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
-            near.hosts_of_flow.extend(&handout.hosts);
-            near.contention.expect(&handout.contention);
+            ctx.hosts_of_flow.extend(&handout.hosts);
+            ctx.contention.expect(&handout.contention);
         }
         for Addressed { at, host, address, order } in self.orders.drain(..) {
-            endpoints.take_order(at, near.plan.host_number(host), address, order, near);
+            endpoints.take_order(at, ctx.plan.host_number(host), address, order, ctx);
         }
         for inbox in &mut self.inboxes {
-            self.cell.ports.take_in(inbox, &mut self.cell.near);
+            self.cell.ports.take_in(inbox, &mut self.cell.ctx);
         }
     }
 
     /// The time of what happens here next.
     pub(crate) fn next_time(&mut self) -> Option<Time> {
-        self.cell.near.queue.next_time()
+        self.cell.ctx.queue.next_time()
     }
 }
 

@@ -60,7 +60,7 @@ fn frames(view: View<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
 }
 
 fn chain(cell: &Cell, packets: Fifo) -> impl Iterator<Item = &Packet> {
-    packets.iter(&cell.near.packets).map(|index| &cell.near.packets[index])
+    packets.iter(&cell.ctx.packets).map(|index| &cell.ctx.packets[index])
 }
 
 /// Who may send by `port` and who keeps what comes by it agree on which classes are paused, but while a pause frame is under way.
@@ -100,9 +100,9 @@ fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
     let asker = view.receiver(port);
     let slot = view.plan.slot(port, class);
     let account = &view.account(port, slot);
-    let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| asker.near.hot.shared);
+    let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| asker.ctx.hot.shared);
     let agrees = if let Some(switch) = pool {
-        let pool = &asker.switching.switches[switch].pools[asker.near.hot.pool_of(class)];
+        let pool = &asker.switching.switches[switch].pools[asker.ctx.hot.pool_of(class)];
         let waits = pool.paused.contains(&slot);
         let may_go_on = view.shared_limits(port, slot).may_go_on(Standing::of(account), pool.free());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }

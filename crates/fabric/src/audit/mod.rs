@@ -38,7 +38,7 @@ impl Audit {
 
     /// After a look at all cells at so many events.
     pub(crate) fn set_next(&mut self, view: View<'_>, events: u64) {
-        let places: usize = view.rooms.iter().map(|room| room.cell.near.packets.places()).sum();
+        let places: usize = view.rooms.iter().map(|room| room.cell.ctx.packets.places()).sum();
         self.due = events + events_apart(view.plan, view.plan.slots() * view.rooms.len() + places);
     }
 }

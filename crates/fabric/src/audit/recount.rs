@@ -25,7 +25,7 @@ impl<'a> Recount<'a> {
             view,
             number,
             cell,
-            seen: cell.near.packets.free_places(),
+            seen: cell.ctx.packets.free_places(),
             accounts: IndexVec::filled(0, view.plan.slots()),
         }
     }
@@ -63,10 +63,10 @@ impl<'a> Recount<'a> {
         mut each: impl FnMut(&Packet),
     ) -> (u64, u64) {
         let (mut count, mut bytes, mut last) = (0, 0, PacketId::NONE);
-        for index in chain.iter(&self.cell.near.packets) {
+        for index in chain.iter(&self.cell.ctx.packets) {
             let twice = std::mem::replace(&mut self.seen[index.0 as usize], true);
             assert!(!twice, "a packet in {whose} at {} is in two places", self.name(port));
-            let packet = &self.cell.near.packets[index];
+            let packet = &self.cell.ctx.packets[index];
             count += 1;
             bytes += u64::from(packet.size);
             last = index;
@@ -88,7 +88,7 @@ impl<'a> Recount<'a> {
         self.same("the bit of pause frames", port, u64::from(state.pauses_wait), u64::from(pauses > 0));
         let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
-            let slot = &cell.ports.slots[cell.near.hot.slot(port, class)];
+            let slot = &cell.ports.slots[cell.ctx.hot.slot(port, class)];
             let mut owed = Vec::new();
             let (count, bytes) = self.follow(slot.queue, port, "a queue", |packet| {
                 owed.extend(at_switch.then(|| account_of(cell, packet)).flatten());
@@ -99,7 +99,7 @@ impl<'a> Recount<'a> {
             if at_switch {
                 self.same("the backlog", port, slot.backlog, bytes);
             }
-            if at_switch && cell.near.hot.watched_arrivals & 1 << class != 0 {
+            if at_switch && cell.ctx.hot.watched_arrivals & 1 << class != 0 {
                 self.same("the packet count", port, u64::from(slot.waiting), count);
             }
         }
@@ -126,9 +126,9 @@ impl<'a> Recount<'a> {
             });
         }
         for class in 0..classes {
-            let slot = &cell.ports.slots[cell.near.hot.slot(port, class)];
+            let slot = &cell.ports.slots[cell.ctx.hot.slot(port, class)];
             let first =
-                slot.queue.iter(&cell.near.packets).map(|index| u64::from(cell.near.packets[index].size));
+                slot.queue.iter(&cell.ctx.packets).map(|index| u64::from(cell.ctx.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
             self.same("the backlog", port, slot.backlog, bytes);
             held += bytes;
@@ -137,9 +137,9 @@ impl<'a> Recount<'a> {
         let Some(Some(receiver)) = cell.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
         self.follow(receiver.waiting, port, "the receive buffer", |packet| {
-            if cell.near.hot.is_lossless(packet.class) {
-                let class = packet.class & cell.near.hot.account_mask;
-                owed.push((cell.near.hot.slot(packet.ingress, class), u64::from(packet.size)));
+            if cell.ctx.hot.is_lossless(packet.class) {
+                let class = packet.class & cell.ctx.hot.account_mask;
+                owed.push((cell.ctx.hot.slot(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
@@ -167,18 +167,18 @@ impl<'a> Recount<'a> {
             .iter()
             .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
-            let backlog = cell.ports.slots[cell.near.hot.slot(egress, class)].backlog;
-            let account = &self.view.account(egress.reverse(), cell.near.hot.slot(egress.reverse(), class));
+            let backlog = cell.ports.slots[cell.ctx.hot.slot(egress, class)].backlog;
+            let account = &self.view.account(egress.reverse(), cell.ctx.hot.slot(egress.reverse(), class));
             let shared =
-                if cell.near.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
+                if cell.ctx.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
             held += backlog;
             headroom += account.in_headroom;
-            pools[cell.near.hot.pool_of(class)] +=
+            pools[cell.ctx.hot.pool_of(class)] +=
                 shared.saturating_sub(cell.switching.policies[usize::from(class)].reserved);
         }
         let counted = cell.ports.by_switch[number].bytes;
         assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);
-        if cell.near.hot.shared {
+        if cell.ctx.hot.shared {
             assert!(
                 switch.headroom.used == headroom,
                 "{} counts {} bytes of headroom, and its accounts have {headroom} of it",
@@ -199,7 +199,7 @@ impl<'a> Recount<'a> {
     /// What is held of what came by each slot.
     fn check_accounts(&self) {
         for (slot, found) in self.accounts.iter_enumerated() {
-            let port = self.cell.near.hot.port_and_class(slot).0;
+            let port = self.cell.ctx.hot.port_and_class(slot).0;
             let here = self.view.cell_of[self.view.plan.topology.peer(port)] == self.number;
             if !here {
                 continue;
@@ -225,11 +225,11 @@ impl<'a> Recount<'a> {
 
 /// The ingress account that a packet in a queue of a switch is in, and its bytes there.
 fn account_of(cell: &Cell, packet: &Packet) -> Option<(SlotId, u64)> {
-    let class = packet.class & cell.near.hot.account_mask;
-    let by_ingress = matches!(cell.near.settings.buffer, BufferPolicy::IdealOutputQueued(_))
-        || cell.near.hot.is_lossless(class);
+    let class = packet.class & cell.ctx.hot.account_mask;
+    let by_ingress = matches!(cell.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
+        || cell.ctx.hot.is_lossless(class);
     // A CNM of this switch came by no port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
-    let slot = || cell.near.hot.slot(packet.ingress, packet.ingress_class & cell.near.hot.account_mask);
+    let slot = || cell.ctx.hot.slot(packet.ingress, packet.ingress_class & cell.ctx.hot.account_mask);
     counts.then(|| (slot(), u64::from(packet.size)))
 }

@@ -75,13 +75,13 @@ fn what_a_link_sends_as_it_is_back_is_in_one_place() {
 }
 
 fn first_of(cell: &Cell, port: PortId) -> PacketId {
-    cell.ports.slots[cell.near.hot.slot(port, 0)].queue.head().expect("packets wait for the slow link")
+    cell.ports.slots[cell.ctx.hot.slot(port, 0)].queue.head().expect("packets wait for the slow link")
 }
 
 #[test]
 fn a_backlog_is_the_sum_of_its_packets() {
     let said = complaint(false, |cell, slow| {
-        let slot = cell.near.hot.slot(slow, 0);
+        let slot = cell.ctx.hot.slot(slow, 0);
         cell.ports.slots[slot].backlog += 1;
     });
     assert!(said.contains("the backlog of s:2 counts"), "{said}");
@@ -108,17 +108,17 @@ fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
 #[test]
 fn a_packet_is_in_one_place() {
     let said = complaint(false, |cell, slow| {
-        cell.endpoints.hosts[HostId(0)].receiving = cell.ports.slots[cell.near.hot.slot(slow, 0)].queue;
+        cell.endpoints.hosts[HostId(0)].receiving = cell.ports.slots[cell.ctx.hot.slot(slow, 0)].queue;
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
     let said = complaint(false, |cell, _| {
-        cell.near.packets.add(Packet::new(Content::Lost, 64, 0));
+        cell.ctx.packets.add(Packet::new(Content::Lost, 64, 0));
     });
     assert!(said.contains("1 packets are in no queue"), "{said}");
     let said = complaint(false, |cell, slow| {
         let index = first_of(cell, slow);
-        cell.near.packets.remove(index);
-        cell.near.packets.remove(index);
+        cell.ctx.packets.remove(index);
+        cell.ctx.packets.remove(index);
     });
     assert!(said.contains("given back twice"), "{said}");
 }
@@ -153,7 +153,7 @@ fn both_ends_of_a_link_agree_on_pauses() {
     assert!(said.contains("is not paused, its peer has asked for a pause"), "{said}");
     for shared in [false, true] {
         let said = complaint(shared, |cell, _| {
-            let slot = cell.near.hot.slot(paused(cell), 0);
+            let slot = cell.ctx.hot.slot(paused(cell), 0);
             cell.ports.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
@@ -183,7 +183,7 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
         let cell = network.last_cell();
-        let rows: Vec<u32> = cell.near.packets.under_way().map(|packet| packet.route).collect();
+        let rows: Vec<u32> = cell.ctx.packets.under_way().map(|packet| packet.route).collect();
         for row in rows {
             cell.switching.paths.copy(row, &[elsewhere, elsewhere]);
         }

@@ -7,10 +7,10 @@
 use super::host::Socket;
 use super::messages::Boundaries;
 use super::node::{HostNode, OwnEnd};
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
 use crate::ids::{EndId, HostId, NicQueueId};
-use crate::near::Near;
 use crate::order::{Exchange, Half, News, Opening, Order};
 use pauseframe_engine::mix;
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
@@ -139,20 +139,20 @@ fn rank(connection: &Connection) -> u32 {
 /// Opening and closing, and what applications do.
 impl<'n> HostNode<'n> {
     /// A connection end comes to be.
-    pub(super) fn open(&mut self, address: u32, opening: Opening, near: &mut Near) {
+    pub(super) fn open(&mut self, address: u32, opening: Opening, ctx: &mut Context) {
         let Opening { spec, route, picked, exchange } = opening;
-        let (flow, side, now) = (address / 2, address & 1, near.now());
-        let iss = |side: u32| mix(near.settings.seed ^ mix(u64::from(flow) * 2 + u64::from(side))) as u32;
+        let (flow, side, now) = (address / 2, address & 1, ctx.now());
+        let iss = |side: u32| mix(ctx.settings.seed ^ mix(u64::from(flow) * 2 + u64::from(side))) as u32;
         let nodes = if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
-        let config = near.config_at(nodes[0], spec.transport);
+        let config = ctx.config_at(nodes[0], spec.transport);
         let mut connection = if side == 0 {
             Connection::open(config, iss(0), iss(1), now)
         } else {
             Connection::accept(config, iss(1), iss(0))
         };
-        if side == 1 && near.settings.refusing.contains(&nodes[0]) {
+        if side == 1 && ctx.settings.refusing.contains(&nodes[0]) {
             connection = connection.refusing();
-        } else if side == 1 && near.settings.silent.contains(&nodes[0]) {
+        } else if side == 1 && ctx.settings.silent.contains(&nodes[0]) {
             connection = connection.silent();
         }
         let at_once = side == 0 && spec.start <= now;
@@ -160,12 +160,12 @@ impl<'n> HostNode<'n> {
             connection.send(exchange.writes, now);
         }
         if side == 0
-            && let Some(metrics) = self.metrics(nodes[1], spec.transport, near)
+            && let Some(metrics) = self.metrics(nodes[1], spec.transport, ctx)
         {
             connection.inherit(metrics);
         }
         let host = self.id();
-        let frame = near.settings.overhead.frame_size(near.settings.mtu, Priority::default()) + near.hot.gap;
+        let frame = ctx.settings.overhead.frame_size(ctx.settings.mtu, Priority::default()) + ctx.hot.gap;
         connection.set_frame_time(self.ports.port(self.port).rate.serialise(frame));
         let nic_queue = self.host().queue_for(nodes[1], picked.class);
         let mut end = End::new(connection, address, host, nodes, nic_queue);
@@ -177,27 +177,27 @@ impl<'n> HostNode<'n> {
         }
         let place = self.add_end(end);
         if side == 0 {
-            self.pump(place, near);
-            self.end(place).arm_timer(near);
+            self.pump(place, ctx);
+            self.end(place).arm_timer(ctx);
         }
     }
 
     /// What the application at an end that is open does. One that has failed meanwhile does nothing.
-    pub(super) fn order_end(&mut self, address: u32, order: &Order, near: &mut Near) {
+    pub(super) fn order_end(&mut self, address: u32, order: &Order, ctx: &mut Context) {
         let Some(place) = self.end_at(address) else { return };
-        let now = near.now();
+        let now = ctx.now();
         match order {
-            Order::Continue(exchange) => self.continue_with(place, exchange, near),
+            Order::Continue(exchange) => self.continue_with(place, exchange, ctx),
             Order::EndExchange => {
-                self.tell_counts(place, near);
+                self.tell_counts(place, ctx);
                 self.end(place).flow = None;
                 return;
             }
             &Order::Write { bytes, token, written } => {
                 // That it has gone is told with what happens next, not now.
                 self.end(place).write_message(bytes, token, written, now);
-                self.pump(place, near);
-                self.end(place).arm_timer(near);
+                self.pump(place, ctx);
+                self.end(place).arm_timer(ctx);
                 return;
             }
             &Order::Await { bytes, token } => {
@@ -214,35 +214,35 @@ impl<'n> HostNode<'n> {
                 end.connection.close(now);
             }
             Order::Free => {
-                self.free_end(place, near);
+                self.free_end(place, ctx);
                 return;
             }
             Order::Open(_) | Order::OpenDatagrams(_) | Order::AwaitDatagrams(_) | Order::FreeDatagrams => {
                 unreachable!("what opens an end or is for datagrams has its own way")
             }
         }
-        self.settle(place, address, near);
+        self.settle(place, address, ctx);
     }
 
     /// The next exchange on a kept connection.
-    fn continue_with(&mut self, place: OwnEnd<'n>, exchange: &Exchange, near: &mut Near) {
-        self.tell_counts(place, near);
+    fn continue_with(&mut self, place: OwnEnd<'n>, exchange: &Exchange, ctx: &mut Context) {
+        self.tell_counts(place, ctx);
         let end = self.end(place);
         let side = end.address() & 1;
         // Probes after a job whose last ACK was delayed are of no flow: the one before was over, and this one begins.
         end.told = end.counts();
         end.begin(exchange);
         if exchange.writes > 0 {
-            end.connection.send(exchange.writes, near.now());
+            end.connection.send(exchange.writes, ctx.now());
         }
         self.list_end(exchange.flow * 2 + side, place);
     }
 
-    fn tell_counts(&mut self, place: OwnEnd<'n>, near: &mut Near) {
+    fn tell_counts(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
         let end = self.end(place);
         let (address, flow) = (end.address(), end.flow);
         if let Some(half) = end.take_half() {
-            near.report(address, News::Counted(half));
+            ctx.report(address, News::Counted(half));
         }
         // Late segments belong to the connection, which goes by the flow that opened it.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
@@ -251,9 +251,9 @@ impl<'n> HostNode<'n> {
     }
 
     /// Gives back the place of an end.
-    fn free_end(&mut self, place: OwnEnd<'n>, near: &mut Near) {
-        self.remember(place, near);
-        self.tell_counts(place, near);
+    fn free_end(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
+        self.remember(place, ctx);
+        self.tell_counts(place, ctx);
         let Some(End { peer, blocked, .. }) = self.take_end(place) else { return };
         self.unlist(peer ^ 1);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
@@ -263,12 +263,12 @@ impl<'n> HostNode<'n> {
     }
 
     /// What the source's end has learnt goes to the next connection between the two.
-    fn remember(&mut self, place: OwnEnd<'n>, near: &Near) {
+    fn remember(&mut self, place: OwnEnd<'n>, ctx: &Context) {
         let end = self.end(place);
-        let caches = near.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
+        let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
         if caches && end.address() & 1 == 0 {
             let (to, transport) = (end.nodes[1], end.transport);
-            let (end, metrics) = self.end_and_metrics(place, to, transport, near);
+            let (end, metrics) = self.end_and_metrics(place, to, transport, ctx);
             end.connection.remember(metrics);
         }
     }
@@ -278,22 +278,22 @@ impl<'n> HostNode<'n> {
 impl<'n> HostNode<'n> {
     /// A packet has come through the stack: to TCP, and on with what TCP makes of it.
     #[inline]
-    pub(super) fn deliver(&mut self, index: PacketId, near: &mut Near) {
-        let carried = match near.packets[index].content {
+    pub(super) fn deliver(&mut self, index: PacketId, ctx: &mut Context) {
+        let carried = match ctx.packets[index].content {
             Content::Segment(carried) => carried,
             Content::Datagram { to, len, ecn } => {
-                near.packets.remove(index);
-                self.deliver_datagram(to, len, ecn, near);
+                ctx.packets.remove(index);
+                self.deliver_datagram(to, len, ecn, ctx);
                 return;
             }
             _ => unreachable!("what is no packet of a flow goes another way"),
         };
-        let (segment, to) = (near.packets.segment(&carried), carried.to);
-        near.packets.remove(index);
+        let (segment, to) = (ctx.packets.segment(&carried), carried.to);
+        ctx.packets.remove(index);
         let Some(place) = self.end_at(to) else {
             return; // A late duplicate of a flow that is over.
         };
-        let now = near.now();
+        let now = ctx.now();
         let end = self.end(place);
         let before = end.connection.received();
         if segment.flags.has(Flags::SYN) && to & 1 == 0 && !end.connection.is_established() {
@@ -303,57 +303,57 @@ impl<'n> HostNode<'n> {
         // A limited reassembly list may give bytes up: they will be received again.
         let (received, workload) = (end.connection.received().saturating_sub(before), end.workload);
         if received > 0 {
-            self.count_received(workload, received, near);
+            self.count_received(workload, received, ctx);
         }
-        self.settle(place, to, near);
+        self.settle(place, to, ctx);
     }
 
     /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
     #[inline(always)]
-    fn settle(&mut self, place: OwnEnd<'n>, address: u32, near: &mut Near) {
+    fn settle(&mut self, place: OwnEnd<'n>, address: u32, ctx: &mut Context) {
         let end = self.end(place);
         if end.connection.delivered() >= end.expects {
-            end.on_expected(address, near);
+            end.on_expected(address, ctx);
         }
         if end.sent() >= end.tells {
-            end.on_sent(near);
+            end.on_sent(ctx);
         }
-        self.pump(place, near);
+        self.pump(place, ctx);
         let end = self.end(place);
-        end.arm_timer(near);
+        end.arm_timer(ctx);
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
                 end.quiet = true;
-                near.report(address, News::Quiet);
+                ctx.report(address, News::Quiet);
             }
         } else if let Some(failure) = end.connection.failure() {
-            near.report(address, News::Failed(failure));
-            self.free_end(place, near);
+            ctx.report(address, News::Failed(failure));
+            self.free_end(place, ctx);
         }
     }
 
     /// Hands segments to the host while TCP has some and the host has room.
     #[inline(always)]
-    fn pump(&mut self, place: OwnEnd<'n>, near: &mut Near) {
+    fn pump(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
         if self.end(place).blocked {
             return;
         }
         loop {
             let (end, host) = self.end_and_host(place);
-            if !host.has_room(near) && !end.connection.is_in_super_packet() {
+            if !host.has_room(ctx) && !end.connection.is_in_super_packet() {
                 end.blocked = true;
                 host.wait_for_room(Socket::Connection(place.place()));
                 return;
             }
             // Looked at where it is: to take it apart would be to copy it.
-            let Some(sent) = &end.connection.poll_transmit(near.now()) else { return };
-            self.send_segment(place, sent, near);
+            let Some(sent) = &end.connection.poll_transmit(ctx.now()) else { return };
+            self.send_segment(place, sent, ctx);
         }
     }
 
     /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
-    pub(super) fn send_one_blocked(&mut self, place: EndId, near: &mut Near) -> bool {
-        let now = near.now();
+    pub(super) fn send_one_blocked(&mut self, place: EndId, ctx: &mut Context) -> bool {
+        let now = ctx.now();
         let Some(place) = self.end_in(place) else {
             // It was closed in the line; now nothing names its place any more.
             self.give_back_place(place);
@@ -362,67 +362,67 @@ impl<'n> HostNode<'n> {
         let end = self.end(place);
         let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
-            end.arm_timer(near);
+            end.arm_timer(ctx);
             return false;
         };
-        self.send_segment(place, sent, near);
+        self.send_segment(place, sent, ctx);
         while self.end(place).connection.is_in_super_packet() {
             let Some(sent) = &self.end(place).connection.poll_transmit(now) else { break };
-            self.send_segment(place, sent, near);
+            self.send_segment(place, sent, ctx);
         }
-        self.end(place).arm_timer(near);
+        self.end(place).arm_timer(ctx);
         true
     }
 
     /// The next packet of a connection end takes another VLAN.
     #[cold]
-    fn change_vlan(&mut self, place: OwnEnd<'n>, near: &Near) {
+    fn change_vlan(&mut self, place: OwnEnd<'n>, ctx: &Context) {
         let end = self.end(place);
         let (among, class) = (std::mem::take(&mut end.vlans), end.class);
         let Some((draws, id)) = self.vlan_draws() else { return };
-        let (vlan, class) = draws.pick(id, &among, class, near);
+        let (vlan, class) = draws.pick(id, &among, class, ctx);
         let (end, host) = self.end_and_host(place);
         (end.vlan, end.class, end.vlans) = (vlan, class, among);
         end.nic_queue = host.queue_for(NodeId(end.route), class);
     }
 
     #[inline(always)]
-    fn send_segment(&mut self, place: OwnEnd<'n>, (segment, ecn): &(Segment, Ecn), near: &mut Near) {
-        if near.hot.vlan_per_packet {
-            self.change_vlan(place, near);
+    fn send_segment(&mut self, place: OwnEnd<'n>, (segment, ecn): &(Segment, Ecn), ctx: &mut Context) {
+        if ctx.hot.vlan_per_packet {
+            self.change_vlan(place, ctx);
         }
         let end = self.end(place);
-        let transport = &near.settings.transports[usize::from(end.transport)];
+        let transport = &ctx.settings.transports[usize::from(end.transport)];
         let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
         let nic_queue = end.nic_queue;
         // A packet without data (SYN, ACK) has nothing behind it: it goes before all others.
-        let ranked = near.hot.ranked != 0 && segment.len > 0;
+        let ranked = ctx.hot.ranked != 0 && segment.len > 0;
         let carried = Carried {
             to: end.peer,
             seq: segment.seq,
             ack: segment.ack,
             window: segment.window,
             remaining: if ranked { rank(&end.connection) } else { 0 },
-            options: near.packets.add_options(segment.options),
+            options: ctx.packets.add_options(segment.options),
             stamps: segment.stamps,
             len: segment.len as u16,
             ecn: *ecn,
             flags: segment.flags,
         };
-        let size = near.settings.overhead.frame_size(ip, transport.priority) as u16;
+        let size = ctx.settings.overhead.frame_size(ip, transport.priority) as u16;
         let packet = Packet {
-            at: near.now(),
+            at: ctx.now(),
             route: end.route,
             vlan: end.vlan,
             ..Packet::new(Content::Segment(carried), size, end.class)
         };
-        let index = near.packets.add(packet);
-        self.send_from(nic_queue, index, near);
+        let index = ctx.packets.add(packet);
+        self.send_from(nic_queue, index, ctx);
     }
 
     /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
-    pub(crate) fn on_timer(&mut self, address: u32, near: &mut Near) {
-        let now = near.now();
+    pub(crate) fn on_timer(&mut self, address: u32, ctx: &mut Context) {
+        let now = ctx.now();
         let Some(place) = self.end_at(address) else { return };
         let end = self.end(place);
         if end.timer_at != now {
@@ -436,7 +436,7 @@ impl<'n> HostNode<'n> {
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
-        self.settle(place, address, near);
+        self.settle(place, address, ctx);
     }
 }
 
@@ -480,22 +480,22 @@ impl End {
 
     /// Keeps a `Timer` event pending that is not later than the deadline.
     #[inline]
-    fn arm_timer(&mut self, near: &mut Near) {
+    fn arm_timer(&mut self, ctx: &mut Context) {
         let deadline = self.connection.deadline().unwrap_or(Time::MAX).min(self.write_at);
         if deadline < self.timer_at {
-            let at = deadline.max(near.now());
+            let at = deadline.max(ctx.now());
             self.timer_at = at;
-            near.schedule(at, Event::Timer(self.address()));
+            ctx.schedule(at, Event::Timer(self.address()));
         }
     }
 
     /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
-    fn on_expected(&mut self, address: u32, near: &mut Near) {
-        let now = near.now();
+    fn on_expected(&mut self, address: u32, ctx: &mut Context) {
+        let now = ctx.now();
         if let Some(messages) = &mut self.messages {
             let delivered = self.connection.delivered();
             let to = self.peer ^ 1;
-            self.expects = messages.on_delivered(delivered, |token| near.report(to, News::Delivered(token)));
+            self.expects = messages.on_delivered(delivered, |token| ctx.report(to, News::Delivered(token)));
             return;
         }
         self.expects = u64::MAX;
@@ -505,16 +505,16 @@ impl End {
         } else if reply > 0 {
             self.connection.send(reply, now);
         } else {
-            near.report(address, News::Complete);
+            ctx.report(address, News::Complete);
         }
     }
 
     /// Messages of this end have been sent.
     #[cold]
-    fn on_sent(&mut self, near: &mut Near) {
+    fn on_sent(&mut self, ctx: &mut Context) {
         let (address, sent) = (self.peer ^ 1, self.sent());
         if let Some(messages) = &mut self.messages {
-            self.tells = messages.on_sent(sent, |token| near.report(address, News::Sent(token)));
+            self.tells = messages.on_sent(sent, |token| ctx.report(address, News::Sent(token)));
         }
     }
 

@@ -5,10 +5,10 @@
 
 use super::limiter::LimiterNumber;
 use super::node::HostNode;
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, Content, Fifo, PacketId, PacketPool};
 use crate::ids::{EndId, NicQueueId};
-use crate::near::Near;
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
 use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
@@ -142,16 +142,14 @@ impl Host {
 
     /// Whether it may take another segment from its sockets.
     #[inline]
-    pub(super) fn has_room(&self, near: &Near) -> bool {
-        self.held < near.settings.nic_buffer
+    pub(super) fn has_room(&self, ctx: &Context) -> bool {
+        self.held < ctx.settings.nic_buffer
     }
 
     /// Bytes have gone to the wire.
     #[inline]
-    fn give_room(&mut self, size: u32, near: &Near) {
-        let Some(held) = self.held.checked_sub(u64::from(size)) else {
-            near.plan.overdrawn("NIC", self.port)
-        };
+    fn give_room(&mut self, size: u32, ctx: &Context) {
+        let Some(held) = self.held.checked_sub(u64::from(size)) else { ctx.plan.overdrawn("NIC", self.port) };
         self.held = held;
     }
 }
@@ -160,133 +158,130 @@ impl Host {
 impl HostNode<'_> {
     /// A segment leaves its socket: through the stack to the NIC.
     #[inline(always)]
-    pub(super) fn send_from(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
+    pub(super) fn send_from(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         let state = self.host();
-        state.held += u64::from(near.packets[index].size);
-        if near.hot.stackless {
-            self.enter_nic(nic_queue, index, near);
+        state.held += u64::from(ctx.packets[index].size);
+        if ctx.hot.stackless {
+            self.enter_nic(nic_queue, index, ctx);
             return;
         }
-        let jitter = self.stack_jitter(index, near);
+        let jitter = self.stack_jitter(index, ctx);
         let is_empty = self.host().sending.is_empty();
-        if near.settings.tx_jitter.is_auto() && near.settings.tx_delay + jitter == Span::ZERO && is_empty {
-            self.enter_nic(nic_queue, index, near);
+        if ctx.settings.tx_jitter.is_auto() && ctx.settings.tx_delay + jitter == Span::ZERO && is_empty {
+            self.enter_nic(nic_queue, index, ctx);
             return;
         }
-        let earliest = near.now() + near.settings.tx_delay;
+        let earliest = ctx.now() + ctx.settings.tx_delay;
         let (id, state) = (self.id(), self.host());
         let through = state.through_stack(earliest, jitter);
-        near.packets[index].at = through;
+        ctx.packets[index].at = through;
         state.bound_for.push_back(nic_queue);
-        if state.sending.push(&mut near.packets, index) {
-            near.schedule(through, Event::HostSend(id));
+        if state.sending.push(&mut ctx.packets, index) {
+            ctx.schedule(through, Event::HostSend(id));
         }
     }
 
     /// The most by which a segment is late in the stack. Automatic jitter is for segments of lossless classes that find others in stack or
     /// NIC, while flows contend.
-    fn stack_jitter(&mut self, index: PacketId, near: &mut Near) -> Span {
-        let (now, jitter) = (near.now(), near.plan.tx_jitter);
-        if !near.settings.tx_jitter.is_auto() {
+    fn stack_jitter(&mut self, index: PacketId, ctx: &mut Context) -> Span {
+        let (now, jitter) = (ctx.now(), ctx.plan.tx_jitter);
+        if !ctx.settings.tx_jitter.is_auto() {
             return jitter;
         }
         let is_behind = !self.host().sending.is_empty() || !self.ports.port(self.port).is_idle(now);
-        let is_lossless = near.hot.is_lossless(near.packets[index].class);
-        if is_behind && is_lossless && near.contention.is_on(now) { jitter } else { Span::ZERO }
+        let is_lossless = ctx.hot.is_lossless(ctx.packets[index].class);
+        if is_behind && is_lossless && ctx.contention.is_on(now) { jitter } else { Span::ZERO }
     }
 
     /// The send side of the stack is through with its first packet.
-    pub(crate) fn on_host_send(&mut self, near: &mut Near) {
+    pub(crate) fn on_host_send(&mut self, ctx: &mut Context) {
         let (id, state) = (self.id(), self.host());
-        let index = state.sending.pop(&near.packets).expect("the stack has a packet to send");
+        let index = state.sending.pop(&ctx.packets).expect("the stack has a packet to send");
         if let Some(next) = state.sending.head() {
-            near.schedule(near.packets[next].at, Event::HostSend(id));
+            ctx.schedule(ctx.packets[next].at, Event::HostSend(id));
         }
         let nic_queue = state.bound_for.pop_front().expect("every packet is bound for a queue");
-        self.enter_nic(nic_queue, index, near);
+        self.enter_nic(nic_queue, index, ctx);
         // An idle NIC has put it on the wire at once, which makes room too.
-        self.unblock(near);
+        self.unblock(ctx);
     }
 
     /// The NIC gets a packet: a limiter may keep it back.
     #[inline(always)]
-    fn enter_nic(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
-        if near.hot.qcn
+    fn enter_nic(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+        if ctx.hot.qcn
             && let Some((limiter, _)) = self.limiter(nic_queue)
-            && limiter.holds(index, near)
+            && limiter.holds(index, ctx)
         {
             return;
         }
-        self.pass_to_port(nic_queue, index, near);
+        self.pass_to_port(nic_queue, index, ctx);
     }
 
     /// A packet goes on in the NIC: to the port if nothing of its class waits, else to its destination's queue.
     #[inline(always)]
-    fn pass_to_port(&mut self, nic_queue: NicQueueId, index: PacketId, near: &mut Near) {
-        let (now, packet, port) = (near.now(), &near.packets[index], self.port);
+    fn pass_to_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+        let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
         if self.ports.port(port).is_idle(now) {
-            self.host().give_room(u32::from(size), near);
-            self.ports.send_at_once(port, index, class, near);
+            self.host().give_room(u32::from(size), ctx);
+            self.ports.send_at_once(port, index, class, ctx);
             return;
         }
-        let slot = port.slot(class, &near.hot);
-        if near.settings.nic_fifo || self.ports.slot(slot).queue.is_empty() {
-            if self.ports.enqueue(port, slot, index, near) {
-                self.kick(near);
+        let slot = port.slot(class, &ctx.hot);
+        if ctx.settings.nic_fifo || self.ports.slot(slot).queue.is_empty() {
+            if self.ports.enqueue(port, slot, index, ctx) {
+                self.kick(ctx);
             }
             return;
         }
-        near.packets[index].at = now;
+        ctx.packets[index].at = now;
         self.ports.slot_mut(slot).join(u64::from(size), now);
-        self.host().wait_for_turn(nic_queue, class, index, &mut near.packets);
+        self.host().wait_for_turn(nic_queue, class, index, &mut ctx.packets);
     }
 
     /// Starts the NIC, at once or when its frame in service ends, unless it is already bound to go on.
-    pub(crate) fn kick(&mut self, near: &mut Near) {
-        if self.ports.is_due(self.port, near) {
-            self.transmit(near);
+    pub(crate) fn kick(&mut self, ctx: &mut Context) {
+        if self.ports.is_due(self.port, ctx) {
+            self.transmit(ctx);
         }
     }
 
     /// Puts the next frame on the wire: a pause frame, else the first packet of the class whose turn it is. The next destination's
     /// first packet takes its place, and who waits for room gets it.
     #[inline]
-    pub(crate) fn transmit(&mut self, near: &mut Near) {
+    pub(crate) fn transmit(&mut self, ctx: &mut Context) {
         let port = self.port;
-        if self.ports.transmit_control(port, near) {
+        if self.ports.transmit_control(port, ctx) {
             return;
         }
         let eligible = self.ports.port(port).eligible();
-        let class = if near.hot.ets {
-            self.ports.class_in_turn(port, eligible, near)
-        } else {
-            eligible.ilog2() as u8
-        };
-        let index = self.ports.dequeue(port, class, near);
+        let class =
+            if ctx.hot.ets { self.ports.class_in_turn(port, eligible, ctx) } else { eligible.ilog2() as u8 };
+        let index = self.ports.dequeue(port, class, ctx);
         let state = self.host();
-        state.give_room(u32::from(near.packets[index].size), near);
-        if let Some(next) = state.next_in_turn(class, &near.packets) {
-            let (state, slot) = self.ports.port_and_slot(port, port.slot(class, &near.hot));
-            slot.queue.push(&mut near.packets, next);
+        state.give_room(u32::from(ctx.packets[index].size), ctx);
+        if let Some(next) = state.next_in_turn(class, &ctx.packets) {
+            let (state, slot) = self.ports.port_and_slot(port, port.slot(class, &ctx.hot));
+            slot.queue.push(&mut ctx.packets, next);
             state.ready |= 1 << class;
         }
-        self.ports.put_on_wire(port, index, near);
-        self.unblock(near);
+        self.ports.put_on_wire(port, index, ctx);
+        self.unblock(ctx);
     }
 
     /// Sockets that wait for room in the NIC get it, one segment each in turn.
     #[inline]
-    fn unblock(&mut self, near: &mut Near) {
-        while self.host().has_room(near) {
+    fn unblock(&mut self, ctx: &mut Context) {
+        while self.host().has_room(ctx) {
             let Some(socket) = self.host().blocked.pop_front() else { return };
             match socket {
                 Socket::Connection(place) => {
-                    if self.send_one_blocked(place, near) {
+                    if self.send_one_blocked(place, ctx) {
                         self.host().blocked.push_back(socket);
                     }
                 }
-                Socket::Datagrams(place) => self.send_waiting_datagram(self.source_in(place), near),
+                Socket::Datagrams(place) => self.send_waiting_datagram(self.source_in(place), ctx),
             }
         }
     }
@@ -296,78 +291,78 @@ impl HostNode<'_> {
 impl HostNode<'_> {
     /// A packet is in at the NIC, whole.
     #[inline(always)]
-    pub(crate) fn on_nic_receive(&mut self, index: PacketId, near: &mut Near) {
-        if near.hot.slow_receivers && self.is_buffered(index, near) {
+    pub(crate) fn on_nic_receive(&mut self, index: PacketId, ctx: &mut Context) {
+        if ctx.hot.slow_receivers && self.is_buffered(index, ctx) {
             return;
         }
-        self.receive_in_stack(index, near);
+        self.receive_in_stack(index, ctx);
     }
 
     /// Whether a slow receiver has put a frame into its buffer, or dropped it.
     #[cold]
-    fn is_buffered(&mut self, index: PacketId, near: &mut Near) -> bool {
+    fn is_buffered(&mut self, index: PacketId, ctx: &mut Context) -> bool {
         let (id, came_by) = (self.id(), self.port.reverse().id());
         let Some(receiver) = self.receiver() else { return false };
-        let packet = &mut near.packets[index];
+        let packet = &mut ctx.packets[index];
         (packet.ingress, packet.ingress_class) = (came_by, packet.class);
         let (class, size) = (packet.class, packet.size);
-        let admitted = if near.hot.is_lossless(class) {
-            self.ports.admit(index, near)
+        let admitted = if ctx.hot.is_lossless(class) {
+            self.ports.admit(index, ctx)
         } else if receiver.admit(u64::from(size)) {
             Ok(())
         } else {
             Err(DropReason::BufferFull)
         };
         match (admitted, self.receiver()) {
-            (Ok(()), Some(receiver)) => receiver.take(id, index, near.plan.rate_from(came_by), near),
-            (Err(reason), _) => self.ports.drop_packet(index, self.port, reason, near),
+            (Ok(()), Some(receiver)) => receiver.take(id, index, ctx.plan.rate_from(came_by), ctx),
+            (Err(reason), _) => self.ports.drop_packet(index, self.port, reason, ctx),
             (Ok(()), None) => unreachable!("a receiver stays slow"),
         }
         true
     }
 
     /// A slow receiver is through with the first frame of its buffer: it goes on up the stack.
-    pub(crate) fn on_host_drain(&mut self, near: &mut Near) {
-        let (id, line) = (self.id(), near.plan.rate_from(self.port.reverse().id()));
+    pub(crate) fn on_host_drain(&mut self, ctx: &mut Context) {
+        let (id, line) = (self.id(), ctx.plan.rate_from(self.port.reverse().id()));
         let Some(receiver) = self.receiver() else { return };
-        let index = receiver.drain(id, line, near);
-        let packet = near.packets[index];
+        let index = receiver.drain(id, line, ctx);
+        let packet = ctx.packets[index];
         let size = u64::from(packet.size);
-        if near.hot.is_lossless(packet.class) {
-            let class = packet.class & near.hot.account_mask;
-            let slot = self.port.reverse().slot(class, &near.hot);
-            self.ports.give_back(slot, size, near);
+        if ctx.hot.is_lossless(packet.class) {
+            let class = packet.class & ctx.hot.account_mask;
+            let slot = self.port.reverse().slot(class, &ctx.hot);
+            self.ports.give_back(slot, size, ctx);
             if self.ports.account(slot).is_low() {
-                self.ports.send_resume(slot, near);
+                self.ports.send_resume(slot, ctx);
             }
         } else if !receiver.release(size) {
-            near.plan.overdrawn("receive buffer", packet.ingress.reverse());
+            ctx.plan.overdrawn("receive buffer", packet.ingress.reverse());
         }
-        self.receive_in_stack(index, near);
+        self.receive_in_stack(index, ctx);
     }
 
     /// A packet enters the receive side of the stack.
     #[inline(always)]
-    fn receive_in_stack(&mut self, index: PacketId, near: &mut Near) {
-        if near.settings.rx_delay == Span::ZERO {
-            self.deliver(index, near);
+    fn receive_in_stack(&mut self, index: PacketId, ctx: &mut Context) {
+        if ctx.settings.rx_delay == Span::ZERO {
+            self.deliver(index, ctx);
             return;
         }
-        let through = near.now() + near.settings.rx_delay;
-        near.packets[index].at = through;
-        if self.host().receiving.push(&mut near.packets, index) {
-            near.schedule(through, Event::HostReceive(self.id()));
+        let through = ctx.now() + ctx.settings.rx_delay;
+        ctx.packets[index].at = through;
+        if self.host().receiving.push(&mut ctx.packets, index) {
+            ctx.schedule(through, Event::HostReceive(self.id()));
         }
     }
 
     /// The receive side of the stack is through with its first packet.
-    pub(crate) fn on_host_receive(&mut self, near: &mut Near) {
+    pub(crate) fn on_host_receive(&mut self, ctx: &mut Context) {
         let (id, state) = (self.id(), self.host());
-        let index = state.receiving.pop(&near.packets).expect("the stack has received a packet");
+        let index = state.receiving.pop(&ctx.packets).expect("the stack has received a packet");
         if let Some(next) = state.receiving.head() {
-            near.schedule(near.packets[next].at, Event::HostReceive(id));
+            ctx.schedule(ctx.packets[next].at, Event::HostReceive(id));
         }
-        self.deliver(index, near);
+        self.deliver(index, ctx);
     }
 }
 
@@ -375,35 +370,35 @@ impl HostNode<'_> {
 impl HostNode<'_> {
     /// A CNM has come to the NIC of the source, or ends on the way there.
     #[cold]
-    pub(crate) fn on_cnm(&mut self, index: PacketId, near: &mut Near) {
-        let Content::Cnm(cnm) = near.packets[index].content else { return };
-        near.packets.remove(index);
+    pub(crate) fn on_cnm(&mut self, index: PacketId, ctx: &mut Context) {
+        let Content::Cnm(cnm) = ctx.packets[index].content else { return };
+        ctx.packets.remove(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
-        self.ports.counters(self.port.slot(class, &near.hot)).cnms_received += 1;
-        if !near.hot.qcn {
+        self.ports.counters(self.port.slot(class, &ctx.hot)).cnms_received += 1;
+        if !ctx.hot.qcn {
             return;
         }
         // It is about what goes to the other host of the flow.
-        let nic_queue = self.host().queue_for(near.host_at(to ^ 1), class);
+        let nic_queue = self.host().queue_for(ctx.host_at(to ^ 1), class);
         let line = self.ports.port(self.port).rate.rate();
-        if let Some((limiter, settings)) = self.limiter_for(nic_queue, line, near) {
-            limiter.on_cnm(&cnm, settings, near);
+        if let Some((limiter, settings)) = self.limiter_for(nic_queue, line, ctx) {
+            limiter.on_cnm(&cnm, settings, ctx);
         }
     }
 
     /// The first packet of a limited flow queue may go on into the NIC.
-    pub(crate) fn on_rate_release(&mut self, nic_queue: NicQueueId, near: &mut Near) {
+    pub(crate) fn on_rate_release(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
         let Some((limiter, settings)) = self.limiter(nic_queue) else { return };
-        if let Some(index) = limiter.release(settings, near) {
-            self.pass_to_port(nic_queue, index, near);
-            self.unblock(near);
+        if let Some(index) = limiter.release(settings, ctx) {
+            self.pass_to_port(nic_queue, index, ctx);
+            self.unblock(ctx);
         }
     }
 
     /// A cycle of a limiter's timer is over.
-    pub(crate) fn on_rate_timer(&mut self, nic_queue: NicQueueId, near: &mut Near) {
+    pub(crate) fn on_rate_timer(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
         if let Some((limiter, settings)) = self.limiter(nic_queue) {
-            limiter.on_timer(settings, near);
+            limiter.on_timer(settings, ctx);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The rate limiters of NICs: a reaction point (`reaction_point.rs`) and the packets that wait for their turn.
 
 use super::reaction_point::ReactionPoint;
+use crate::context::Context;
 use crate::event::{Event, LimiterId};
 use crate::frame::{Cnm, Fifo, PacketId};
 use crate::ids::HostId;
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
 use pauseframe_engine::{Rng, stream};
@@ -79,44 +79,44 @@ impl Limiter {
     }
 
     /// A CNM has come for a flow queue.
-    pub(super) fn on_cnm(&mut self, cnm: &Cnm, settings: &QcnSettings, near: &mut Near) {
+    pub(super) fn on_cnm(&mut self, cnm: &Cnm, settings: &QcnSettings, ctx: &mut Context) {
         self.point.on_cnm(cnm.fb, settings);
-        self.timer_at = near.now() + self.point.timer_cycle(settings, &mut self.rng);
-        near.schedule(self.timer_at, Event::RateTimer(self.id));
-        self.set_release(near);
+        self.timer_at = ctx.now() + self.point.timer_cycle(settings, &mut self.rng);
+        ctx.schedule(self.timer_at, Event::RateTimer(self.id));
+        self.set_release(ctx);
     }
 
     /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.
     #[cold]
-    pub(super) fn holds(&mut self, index: PacketId, near: &mut Near) -> bool {
+    pub(super) fn holds(&mut self, index: PacketId, ctx: &mut Context) -> bool {
         if !self.point.is_limiting() && self.waiting.is_empty() {
             return false;
         }
-        self.waiting.push(&mut near.packets, index);
-        self.set_release(near);
+        self.waiting.push(&mut ctx.packets, index);
+        self.set_release(ctx);
         true
     }
 
     /// The first packet of a limited flow queue may go on into the NIC, if this is still its time.
-    pub(super) fn release(&mut self, settings: &QcnSettings, near: &mut Near) -> Option<PacketId> {
-        let now = near.now();
+    pub(super) fn release(&mut self, settings: &QcnSettings, ctx: &mut Context) -> Option<PacketId> {
+        let now = ctx.now();
         if self.release_at != now {
             return None;
         }
         self.release_at = Time::MAX;
-        let index = self.waiting.pop(&near.packets).expect("a release has a packet");
-        let size = u32::from(near.packets[index].size);
-        self.last = (now, size + near.hot.gap);
+        let index = self.waiting.pop(&ctx.packets).expect("a release has a packet");
+        let size = u32::from(ctx.packets[index].size);
+        self.last = (now, size + ctx.hot.gap);
         if self.point.is_limiting() {
             self.point.on_sent(size, settings, &mut self.rng);
         }
-        self.set_release(near);
+        self.set_release(ctx);
         Some(index)
     }
 
     /// A cycle of a limiter's timer is over.
-    pub(super) fn on_timer(&mut self, settings: &QcnSettings, near: &mut Near) {
-        let now = near.now();
+    pub(super) fn on_timer(&mut self, settings: &QcnSettings, ctx: &mut Context) {
+        let now = ctx.now();
         if self.timer_at != now {
             return;
         }
@@ -126,21 +126,21 @@ impl Limiter {
         }
         if self.point.is_limiting() {
             self.timer_at = now + self.point.timer_cycle(settings, &mut self.rng);
-            near.schedule(self.timer_at, Event::RateTimer(self.id));
+            ctx.schedule(self.timer_at, Event::RateTimer(self.id));
         }
-        self.set_release(near);
+        self.set_release(ctx);
     }
 
     /// Keeps a `RateRelease` event pending for the first packet that waits.
-    fn set_release(&mut self, near: &mut Near) {
+    fn set_release(&mut self, ctx: &mut Context) {
         if self.waiting.is_empty() {
             return;
         }
         let (last, bytes) = self.last;
-        let at = near.now().max(last + self.point.current_rate.serialise(Bytes(u64::from(bytes))));
+        let at = ctx.now().max(last + self.point.current_rate.serialise(Bytes(u64::from(bytes))));
         if at != self.release_at {
             self.release_at = at;
-            near.schedule(at, Event::RateRelease(self.id));
+            ctx.schedule(at, Event::RateRelease(self.id));
         }
     }
 }

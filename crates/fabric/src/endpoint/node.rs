@@ -9,9 +9,9 @@ use super::limiter::Limiter;
 use super::receiver::Receiver;
 use super::udp::{Sink, Source};
 use super::{Endpoints, vlan::VlanDraws};
+use crate::context::Context;
 use crate::event::LimiterId;
 use crate::ids::{EndId, HostId, NicQueueId, Node};
-use crate::near::Near;
 use crate::settings::QcnSettings;
 use crate::wire::own::{NodePorts, OwnPort};
 use pauseframe_transport::Metrics;
@@ -62,8 +62,8 @@ impl<'n> HostNode<'n> {
     }
 
     /// Its name in the topology.
-    pub(super) fn node(&self, near: &Near) -> NodeId {
-        near.plan.hosts[self.id.0 as usize]
+    pub(super) fn node(&self, ctx: &Context) -> NodeId {
+        ctx.plan.hosts[self.id.0 as usize]
     }
 
     #[inline(always)]
@@ -79,8 +79,8 @@ impl<'n> HostNode<'n> {
 
     /// Bytes for an application of a workload have come for the first time.
     #[inline(always)]
-    pub(super) fn count_received(&mut self, workload: u16, bytes: u64, near: &Near) {
-        self.all.throughput.add(workload, bytes, near.now());
+    pub(super) fn count_received(&mut self, workload: u16, bytes: u64, ctx: &Context) {
+        self.all.throughput.add(workload, bytes, ctx.now());
     }
 
     /// The draws of its VLANs, where each packet has its own.
@@ -156,8 +156,8 @@ impl<'n> HostNode<'n> {
     }
 
     /// What connections of this host to another have learnt before.
-    pub(super) fn metrics(&self, to: NodeId, transport: u16, near: &Near) -> Option<&Metrics> {
-        self.all.metrics.get(&(self.node(near), to, transport))
+    pub(super) fn metrics(&self, to: NodeId, transport: u16, ctx: &Context) -> Option<&Metrics> {
+        self.all.metrics.get(&(self.node(ctx), to, transport))
     }
 
     /// An end, and where what it has learnt is kept.
@@ -166,9 +166,9 @@ impl<'n> HostNode<'n> {
         end: OwnEnd<'n>,
         to: NodeId,
         transport: u16,
-        near: &Near,
+        ctx: &Context,
     ) -> (&End, &mut Metrics) {
-        let whose = (self.node(near), to, transport);
+        let whose = (self.node(ctx), to, transport);
         let end = self.all.ends[end.0].as_ref().expect("the place of an open flow holds a connection end");
         (end, self.all.metrics.entry(whose).or_default())
     }
@@ -243,11 +243,11 @@ impl HostNode<'_> {
         &mut self,
         queue: NicQueueId,
         line: BitRate,
-        near: &Near,
+        ctx: &Context,
     ) -> Option<(&mut Limiter, &QcnSettings)> {
         let (limiters, host) = (self.all.limiters.as_deref_mut()?, &mut self.all.hosts[self.id]);
         let id = LimiterId { host: self.id, nic_queue: queue };
-        host.limit(queue, || limiters.add(id, line, near.now()));
+        host.limit(queue, || limiters.add(id, line, ctx.now()));
         self.limiter(queue)
     }
 }

@@ -2,19 +2,26 @@
 
 use super::Endpoints;
 use super::node::HostNode;
+use crate::context::Context;
 use crate::event::Event;
 use crate::ids::HostId;
-use crate::near::Near;
 use crate::order::Order;
 use pauseframe_units::Time;
 
 impl Endpoints {
     /// An order for a host of this cell, to be carried out at `at`.
-    pub(crate) fn take_order(&mut self, at: Time, host: HostId, address: u32, order: Order, near: &mut Near) {
+    pub(crate) fn take_order(
+        &mut self,
+        at: Time,
+        host: HostId,
+        address: u32,
+        order: Order,
+        ctx: &mut Context,
+    ) {
         let (_, orders) = self.orders.entry((at, address)).or_insert_with(|| (host, Vec::new()));
         orders.push(order);
         if orders.len() == 1 {
-            near.schedule(at, Event::Order(address));
+            ctx.schedule(at, Event::Order(address));
         }
     }
 
@@ -26,14 +33,14 @@ impl Endpoints {
 
 impl HostNode<'_> {
     /// The application at an end does what is due now.
-    pub(crate) fn carry_out(&mut self, address: u32, orders: Vec<Order>, near: &mut Near) {
+    pub(crate) fn carry_out(&mut self, address: u32, orders: Vec<Order>, ctx: &mut Context) {
         for order in orders {
             match order {
-                Order::Open(opening) => self.open(address, *opening, near),
-                Order::OpenDatagrams(opening) => self.open_datagrams(address, *opening, near),
-                Order::AwaitDatagrams(count) => self.await_datagrams(address, count, near),
-                Order::FreeDatagrams => self.free_datagrams(address, near),
-                order => self.order_end(address, &order, near),
+                Order::Open(opening) => self.open(address, *opening, ctx),
+                Order::OpenDatagrams(opening) => self.open_datagrams(address, *opening, ctx),
+                Order::AwaitDatagrams(count) => self.await_datagrams(address, count, ctx),
+                Order::FreeDatagrams => self.free_datagrams(address, ctx),
+                order => self.order_end(address, &order, ctx),
             }
         }
     }

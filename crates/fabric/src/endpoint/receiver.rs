@@ -7,10 +7,10 @@
 //! host's row of the ports table. Left out: a buffer for each class; the buffer is shared by all, so each lossless
 //! class owns the whole of it (give it more, or one class).
 
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Fifo, PacketId};
 use crate::ids::HostId;
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::ReceiverSettings;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, Time};
@@ -62,26 +62,26 @@ impl Receiver {
     }
 
     /// A frame waits to be drained.
-    pub(super) fn take(&mut self, host: HostId, index: PacketId, line: BitRate, near: &mut Near) {
-        if self.waiting.push(&mut near.packets, index) {
-            self.plan_drain(host, index, line, near);
+    pub(super) fn take(&mut self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
+        if self.waiting.push(&mut ctx.packets, index) {
+            self.plan_drain(host, index, line, ctx);
         }
     }
 
     /// The first frame has been drained; the next one will be.
-    pub(super) fn drain(&mut self, host: HostId, line: BitRate, near: &mut Near) -> PacketId {
-        let index = self.waiting.pop(&near.packets).expect("a drained frame was in the buffer");
+    pub(super) fn drain(&mut self, host: HostId, line: BitRate, ctx: &mut Context) -> PacketId {
+        let index = self.waiting.pop(&ctx.packets).expect("a drained frame was in the buffer");
         if let Some(next) = self.waiting.head() {
-            self.plan_drain(host, next, line, near);
+            self.plan_drain(host, next, line, ctx);
         }
         index
     }
 
     /// A frame is the first now: the host takes it out at its own rate, or at that of its link (`line`) once it is slow no more.
-    fn plan_drain(&self, host: HostId, index: PacketId, line: BitRate, near: &mut Near) {
-        let is_slow = self.stop.is_none_or(|stop| near.now() < stop);
+    fn plan_drain(&self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
+        let is_slow = self.stop.is_none_or(|stop| ctx.now() < stop);
         let rate = if is_slow { self.rate } else { self.rate.max(line) };
-        let size = Bytes(u64::from(near.packets[index].size));
-        near.schedule(near.now() + rate.serialise(size), Event::HostDrain(host));
+        let size = Bytes(u64::from(ctx.packets[index].size));
+        ctx.schedule(ctx.now() + rate.serialise(size), Event::HostDrain(host));
     }
 }

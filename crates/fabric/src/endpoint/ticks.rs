@@ -2,13 +2,13 @@
 //! of its own. Were they the same for all, the retransmissions of all hosts of an incast would leave together, to be dropped
 //! together. Left out: drift; cubic's clock and timestamps count from zero everywhere.
 
-use crate::near::Near;
+use crate::context::Context;
 use pauseframe_engine::stream;
 use pauseframe_transport::{CLOCK_PERIOD, Config, RtoConfig};
 use pauseframe_units::{NodeId, Span};
 use std::sync::Arc;
 
-impl Near {
+impl Context {
     /// The settings of a connection of `transport` at `host`.
     pub(super) fn config_at(&self, host: NodeId, transport: u16) -> Arc<Config> {
         let config = &self.settings.transports[usize::from(transport)].config;

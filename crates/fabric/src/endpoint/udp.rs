@@ -8,11 +8,11 @@
 use super::Endpoints;
 use super::host::Socket;
 use super::node::{HostNode, OwnSource};
+use crate::context::Context;
 use crate::event::Event;
 use crate::flow::Datagrams;
 use crate::frame::{Content, Packet};
 use crate::ids::{HostId, NicQueueId};
-use crate::near::Near;
 use crate::order::{Half, News, Opening};
 use crate::settings::DatagramSettings;
 use crate::wire::counters::DropReason;
@@ -78,12 +78,12 @@ impl Sink {
 
 impl<'n> HostNode<'n> {
     /// Begins to send datagrams, or to receive them.
-    pub(super) fn open_datagrams(&mut self, address: u32, opening: Opening, near: &mut Near) {
+    pub(super) fn open_datagrams(&mut self, address: u32, opening: Opening, ctx: &mut Context) {
         let Opening { spec, route, picked, .. } = opening;
         let (flow, side) = (address / 2, address & 1);
         if side == 1 {
             let workload = spec.workload;
-            let (host, last) = (self.id(), near.now());
+            let (host, last) = (self.id(), ctx.now());
             let sink =
                 Sink { flow, host, workload, received: 0, last, awaited: u64::MAX, counted: (0, 0), ce: 0 };
             self.add_sink(address, sink);
@@ -104,57 +104,57 @@ impl<'n> HostNode<'n> {
             counted: Datagrams::default(),
         };
         self.add_source(address, source);
-        self.on_datagram_due(flow, near);
+        self.on_datagram_due(flow, ctx);
     }
 
     /// A source's next datagram is due.
-    pub(crate) fn on_datagram_due(&mut self, flow: u32, near: &mut Near) {
+    pub(crate) fn on_datagram_due(&mut self, flow: u32, ctx: &mut Context) {
         let Some(place) = self.source_at(flow * 2) else { return };
         let source = *self.source(place);
-        if source.stop.is_some_and(|stop| stop <= near.now()) {
-            self.end_datagrams(place, near);
+        if source.stop.is_some_and(|stop| stop <= ctx.now()) {
+            self.end_datagrams(place, ctx);
             return;
         }
-        let transport = &near.settings.transports[usize::from(source.transport)];
+        let transport = &ctx.settings.transports[usize::from(source.transport)];
         let Some(DatagramSettings { rate, payload, .. }) = transport.datagrams else { return };
         let len = source.remaining.min(u64::from(payload)) as u32;
-        let wire = near.settings.overhead.frame_size(len + HEADERS, transport.priority) + near.hot.gap;
+        let wire = ctx.settings.overhead.frame_size(len + HEADERS, transport.priority) + ctx.hot.gap;
         let state = self.source(place);
         if state.remaining != u64::MAX {
             state.remaining -= u64::from(len);
         }
         let is_last = state.remaining == 0;
         if !is_last {
-            near.schedule(near.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
+            ctx.schedule(ctx.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
         }
-        self.offer_datagram(place, len, near);
+        self.offer_datagram(place, len, ctx);
         if is_last {
-            self.end_datagrams(place, near);
+            self.end_datagrams(place, ctx);
         }
     }
 
-    fn end_datagrams(&mut self, place: OwnSource<'n>, near: &mut Near) {
+    fn end_datagrams(&mut self, place: OwnSource<'n>, ctx: &mut Context) {
         let source = self.source(place);
         let (address, left, half) = (source.flow * 2, source.left, source.take_half());
-        near.report(address, News::Counted(half));
-        near.report(address, News::DatagramsOver(left));
+        ctx.report(address, News::Counted(half));
+        ctx.report(address, News::DatagramsOver(left));
     }
 
     /// A datagram leaves the application: to the NIC, or into the line for it, or it is lost here.
-    fn offer_datagram(&mut self, place: OwnSource<'n>, len: u32, near: &mut Near) {
+    fn offer_datagram(&mut self, place: OwnSource<'n>, len: u32, ctx: &mut Context) {
         let source = self.source(place);
         source.counted.sent += 1;
         source.counted.sent_bytes += u64::from(len);
         if source.waiting > 0 {
             source.counted.lose(len);
             let class = source.class;
-            let slot = self.port.slot(class, &near.hot);
+            let slot = self.port.slot(class, &ctx.hot);
             self.ports.counters(slot).drops[DropReason::BufferFull as usize] += 1;
             return;
         }
         source.left += 1;
-        if self.host().has_room(near) {
-            self.send_datagram(place, len, near);
+        if self.host().has_room(ctx) {
+            self.send_datagram(place, len, ctx);
         } else {
             self.source(place).waiting = len;
             self.host().wait_for_room(Socket::Datagrams(place.place()));
@@ -162,51 +162,50 @@ impl<'n> HostNode<'n> {
     }
 
     /// A source in the line for the NIC has its turn.
-    pub(super) fn send_waiting_datagram(&mut self, place: OwnSource<'n>, near: &mut Near) {
+    pub(super) fn send_waiting_datagram(&mut self, place: OwnSource<'n>, ctx: &mut Context) {
         let len = std::mem::take(&mut self.source(place).waiting);
-        self.send_datagram(place, len, near);
+        self.send_datagram(place, len, ctx);
     }
 
-    fn send_datagram(&mut self, place: OwnSource<'n>, len: u32, near: &mut Near) {
+    fn send_datagram(&mut self, place: OwnSource<'n>, len: u32, ctx: &mut Context) {
         let Source { flow, nic_queue, route, class, vlan, transport, .. } = *self.source(place);
-        let priority = near.settings.transports[usize::from(transport)].priority;
-        let size = near.settings.overhead.frame_size(len + HEADERS, priority) as u16;
-        let is_capable =
-            near.settings.transports[usize::from(transport)].datagrams.is_some_and(|udp| udp.ecn);
+        let priority = ctx.settings.transports[usize::from(transport)].priority;
+        let size = ctx.settings.overhead.frame_size(len + HEADERS, priority) as u16;
+        let is_capable = ctx.settings.transports[usize::from(transport)].datagrams.is_some_and(|udp| udp.ecn);
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
         let content = Content::Datagram { to: flow * 2 + 1, len: len as u16, ecn };
-        let packet = Packet { at: near.now(), route, vlan, ..Packet::new(content, size, class) };
-        let index = near.packets.add(packet);
-        self.send_from(nic_queue, index, near);
+        let packet = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, class) };
+        let index = ctx.packets.add(packet);
+        self.send_from(nic_queue, index, ctx);
     }
 
     /// A datagram for an address, with so many bytes and this ECN field, has come through the stack of its destination.
     #[inline(never)]
-    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: Ecn, near: &mut Near) {
+    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: Ecn, ctx: &mut Context) {
         let Some(sink) = self.sink_at(to | 1) else { return };
-        let (now, bytes) = (near.now(), u64::from(len));
+        let (now, bytes) = (ctx.now(), u64::from(len));
         sink.received += 1;
         sink.ce += u64::from(ecn == Ecn::Ce);
         sink.last = now;
         sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
         let (workload, is_last) = (sink.workload, sink.received == sink.awaited);
-        self.count_received(workload, bytes, near);
+        self.count_received(workload, bytes, ctx);
         if is_last {
-            near.report(to, News::DatagramsReceived(now));
+            ctx.report(to, News::DatagramsReceived(now));
         }
     }
 
     /// The source sends no more: so many of its datagrams have come or will.
-    pub(super) fn await_datagrams(&mut self, address: u32, count: u64, near: &mut Near) {
+    pub(super) fn await_datagrams(&mut self, address: u32, count: u64, ctx: &mut Context) {
         let Some(sink) = self.sink_at(address | 1) else { return };
         sink.awaited = count;
         if sink.received == count {
-            near.report(address, News::DatagramsReceived(sink.last));
+            ctx.report(address, News::DatagramsReceived(sink.last));
         }
     }
 
     /// A flow of datagrams is over at this side, and none of them under way.
-    pub(super) fn free_datagrams(&mut self, address: u32, near: &mut Near) {
+    pub(super) fn free_datagrams(&mut self, address: u32, ctx: &mut Context) {
         let half = if address & 1 == 0 {
             self.source_at(address).map(|source| self.source(source).take_half())
         } else {
@@ -214,7 +213,7 @@ impl<'n> HostNode<'n> {
         };
         let Some(half) = half else { return };
         self.free_datagrams_at(address);
-        near.report(address, News::Counted(half));
+        ctx.report(address, News::Counted(half));
     }
 }
 

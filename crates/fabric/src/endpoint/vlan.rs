@@ -1,7 +1,7 @@
 //! Hosts that pick a VLAN for each packet anew.
 
+use crate::context::Context;
 use crate::ids::HostId;
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::vlan::one_of;
 use pauseframe_engine::{Rng, stream};
@@ -26,8 +26,8 @@ impl VlanDraws {
     }
 
     /// Another VLAN of `among` for the next packet of a host, and the class of the packet, which was `class` before.
-    pub(super) fn pick(&mut self, host: HostId, among: &[u16], class: u8, near: &Near) -> (u16, u8) {
+    pub(super) fn pick(&mut self, host: HostId, among: &[u16], class: u8, ctx: &Context) -> (u16, u8) {
         let vlan = one_of(among, &mut self.rng[host]);
-        (vlan, if near.hot.is_lossless(class) { self.class_of[usize::from(vlan)] } else { class })
+        (vlan, if ctx.hot.is_lossless(class) { self.class_of[usize::from(vlan)] } else { class })
     }
 }

@@ -16,7 +16,7 @@ impl Cell {
     /// A step for each of five events.
     #[inline(always)]
     pub(crate) fn look_far(&self) {
-        let Some([place, packet, way, next_place, last]) = self.near.queue.coming(STEPS) else { return };
+        let Some([place, packet, way, next_place, last]) = self.ctx.queue.coming(STEPS) else { return };
         self.bring_place(place);
         self.bring_packet(packet);
         self.bring_way(way);
@@ -43,7 +43,7 @@ impl Cell {
                 self.bring_port_at(port);
                 let accounts = self.ports.ingress.accounts.as_slice();
                 if !accounts.is_empty() {
-                    bring_at(accounts, self.near.hot.slot(port, 0).index());
+                    bring_at(accounts, self.ctx.hot.slot(port, 0).index());
                 }
             }
             _ => self.bring_other_place(code),
@@ -66,7 +66,7 @@ impl Cell {
             Some(Event::TxDone(port)) => {
                 let Some(state) = self.ports.ports.get(port) else { return };
                 let class = (state.ready | 1).ilog2() as u8;
-                if let Some(slot) = self.ports.slots.get(self.near.hot.slot(port, class)) {
+                if let Some(slot) = self.ports.slots.get(self.ctx.hot.slot(port, class)) {
                     self.bring_packet_at(slot.queue.first());
                 }
                 if let Some(host) = state.from.host() {
@@ -136,13 +136,13 @@ impl Cell {
 
     #[inline(always)]
     fn bring_slot_at(&self, port: PortId, class: u8) {
-        bring_at(self.ports.slots.as_slice(), self.near.hot.slot(port, class).index());
+        bring_at(self.ports.slots.as_slice(), self.ctx.hot.slot(port, class).index());
     }
 
     #[inline(always)]
     fn bring_packet_at(&self, packet: PacketId) {
         if packet != PacketId::NONE {
-            bring_at(self.near.packets.as_slice(), packet.index());
+            bring_at(self.ctx.packets.as_slice(), packet.index());
         }
     }
 
@@ -156,12 +156,12 @@ impl Cell {
     #[inline(always)]
     fn first_on_wire(&self, port: PortId) -> Option<(&Port, &Packet)> {
         let state = self.ports.ports.get(port)?;
-        Some((state, self.near.packets.at(state.in_flight.first())?))
+        Some((state, self.ctx.packets.at(state.in_flight.first())?))
     }
 
     /// The port by which a packet leaves the switch that it comes to, where packets know their path.
     #[inline(always)]
     fn way(&self, packet: &Packet) -> Option<PortId> {
-        if self.near.hot.look_up { None } else { self.switching.paths.guess(packet.route, packet.hop) }
+        if self.ctx.hot.look_up { None } else { self.switching.paths.guess(packet.route, packet.hop) }
     }
 }

@@ -53,7 +53,7 @@ impl Cell {
     /// The port of one event, the first packet of another, and where a frame goes that was seen some events ago.
     #[inline(always)]
     pub(crate) fn glance(&self, seen: Seen) -> Option<Seen> {
-        let [first, second] = self.near.queue.coming(STEPS)?;
+        let [first, second] = self.ctx.queue.coming(STEPS)?;
         self.bring_port(first);
         let frame = self.bring_frame(second)?;
         if let Some(end) = seen.end {
@@ -69,7 +69,7 @@ impl Cell {
     #[inline(always)]
     fn bring_port(&self, code: u64) {
         let (departs, _, port) = Event::guess(code);
-        let slot = self.near.hot.slot(port, 0).index();
+        let slot = self.ctx.hot.slot(port, 0).index();
         bring_guess(self.ports.ports.as_slice(), port.index());
         bring_guess(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0));
         let accounts = self.ports.ingress.accounts.as_slice();
@@ -84,24 +84,23 @@ impl Cell {
         let (departs, arrives, port) = Event::guess(code);
         let state = guess(self.ports.ports.as_slice(), port.index())?;
         let class = (state.ready | 1).ilog2() as u8;
-        let slot = self.near.hot.slot(port, class).index();
+        let slot = self.ctx.hot.slot(port, class).index();
         let slot = guess(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0))?;
         let (waits, comes) = (slot.queue.first(), state.in_flight.first());
-        bring_guess(self.near.packets.as_slice(), select_unpredictable(departs, waits, comes).index());
+        bring_guess(self.ctx.packets.as_slice(), select_unpredictable(departs, waits, comes).index());
         Some(Frame { port, packet: select_unpredictable(arrives, comes, PacketId::NONE) })
     }
 
     /// Where a frame goes.
     #[inline(always)]
     fn onward(&self, frame: Frame) -> Option<Onward<'_>> {
-        let packets = self.near.packets.as_slice();
+        let packets = self.ctx.packets.as_slice();
         let is_known = frame.packet.index() < packets.len();
         let to_switch = guess(self.ports.ports.as_slice(), frame.port.index())?.to.is_switch();
         let packet = guess(packets, frame.packet.index())?;
         let (route, hop) = (packet.route, packet.hop);
         // Where each switch looks the way up, packets don't know it.
-        let onward =
-            if self.near.hot.look_up { PortId(0) } else { self.switching.paths.guess(route, hop)? };
+        let onward = if self.ctx.hot.look_up { PortId(0) } else { self.switching.paths.guess(route, hop)? };
         let egress = select_unpredictable(to_switch, onward, frame.port.reverse());
         let egress = select_unpredictable(is_known, egress, PortId(0));
         Some(Onward { packet, egress, to_host: select_unpredictable(to_switch, false, is_known) })
@@ -112,7 +111,7 @@ impl Cell {
     fn bring_onward(&self, onward: &Onward<'_>) -> Option<u32> {
         let Onward { packet, egress, to_host } = *onward;
         bring_guess(self.ports.ports.as_slice(), egress.index());
-        bring_guess(self.ports.slots.as_slice(), self.near.hot.slot(egress, packet.class).index());
+        bring_guess(self.ports.slots.as_slice(), self.ctx.hot.slot(egress, packet.class).index());
         let end = if to_host { packet.to()? } else { return None };
         self.endpoints.bring_end(end);
         Some(end)

@@ -29,7 +29,7 @@ mod tests {
             assert!(plain.events > 10_000, "{} events", plain.events);
             for foresight in [Foresight::Glance, Foresight::Far] {
                 let mut network = build(&topology, &settings, &flows);
-                network.last_cell().near.hot.foresight = foresight;
+                network.last_cell().ctx.hot.foresight = foresight;
                 let ahead = proceed(&mut network, Time::MAX);
                 let seen = (ahead.fingerprint, ahead.events, ahead.now);
                 assert_eq!(seen, (plain.fingerprint, plain.events, plain.now), "{foresight:?}");

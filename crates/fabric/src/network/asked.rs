@@ -32,7 +32,7 @@ impl Network {
         self.capture_left = limit;
         for room in &mut self.rooms {
             room.cell.ports.capture = Capture::new(wanted.clone(), limit);
-            room.cell.ports.tap(&mut room.cell.near);
+            room.cell.ports.tap(&mut room.cell.ctx);
         }
     }
 
@@ -45,14 +45,14 @@ impl Network {
     /// Records up to `limit` changes, looking at queues and links once in `every`.
     pub fn record_states(&mut self, every: Span, limit: usize) {
         self.state_log = Some(StateLog::new(every, limit, self.plan.slots()));
-        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.find_fullest());
+        self.rooms.iter_mut().for_each(|room| room.cell.ctx.notes.find_fullest());
     }
 
     /// Records up to `limit` pause intervals.
     pub fn record_pauses(&mut self, limit: usize) {
         let slots = self.plan.slots();
         self.pause_log = Some(PauseLog::new(limit, slots));
-        self.rooms.iter_mut().for_each(|room| room.cell.near.notes.name_pauses(slots));
+        self.rooms.iter_mut().for_each(|room| room.cell.ctx.notes.name_pauses(slots));
     }
 
     /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
@@ -67,7 +67,7 @@ impl Network {
         }
         let links = self.plan.topology.links().len();
         self.failures = Some(Failures::new(plan, convergence, links, Arc::clone(&self.routes)));
-        self.each_cell(|Cell { ports, near, .. }| ports.expect_failures(near));
+        self.each_cell(|Cell { ports, ctx, .. }| ports.expect_failures(ctx));
     }
 
     /// Damages what these ports send, before `stop` if there is one.
@@ -78,9 +78,9 @@ impl Network {
         let stop = stop.unwrap_or(Time::MAX);
         self.each_cell(|cell| {
             for (port, model) in ports {
-                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.near);
+                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.ctx);
             }
-            cell.ports.tap(&mut cell.near);
+            cell.ports.tap(&mut cell.ctx);
         });
     }
 
@@ -93,10 +93,10 @@ impl Network {
         self.each_cell(|cell| {
             cell.ports.storms = Arc::clone(&storms);
             // A frame can end a pause, or shorten it.
-            cell.near.expect_losses();
+            cell.ctx.expect_losses();
         });
         for (number, storm) in (0..).zip(storms.iter()) {
-            self.sender(storm.port).near.schedule(storm.start, Event::PauseStorm(number));
+            self.sender(storm.port).ctx.schedule(storm.start, Event::PauseStorm(number));
         }
         self.rooms.iter_mut().for_each(|room| room.tell());
     }
@@ -107,8 +107,8 @@ impl Network {
         let slots = self.plan.slots();
         self.each_cell(|cell| {
             cell.ports.watchdogs = Watchdogs::new(watchdog, slots);
-            cell.near.hot.can_refuse = true;
-            cell.near.expect_losses();
+            cell.ctx.hot.can_refuse = true;
+            cell.ctx.expect_losses();
         });
     }
 }

@@ -107,7 +107,7 @@ impl Network {
 
     /// Packets that crossed a link, ACKs included, pause frames not.
     pub fn packet_hops(&self) -> u64 {
-        self.rooms.iter().map(|room| room.cell.near.packet_hops).sum()
+        self.rooms.iter().map(|room| room.cell.ctx.packet_hops).sum()
     }
 
     /// Packets that are in queues, on links or in stacks.

@@ -2,9 +2,9 @@
 
 use super::congestion_point::{CongestionPoint, Feedback};
 use super::node::SwitchNode;
+use crate::context::Context;
 use crate::frame::{Cnm, Content, Packet, PacketId};
 use crate::ids::SlotId;
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
 use crate::wire::counters::DropReason;
@@ -62,9 +62,9 @@ impl CongestionPoints {
 impl<'n> SwitchNode<'n> {
     /// A frame has joined an egress queue of a switch: its congestion point may answer the source.
     #[cold]
-    pub(super) fn on_congestion_point(&mut self, port: OwnPort<'n>, index: PacketId, near: &mut Near) {
-        let packet = near.packets[index];
-        let slot = port.slot(packet.class, &near.hot);
+    pub(super) fn on_congestion_point(&mut self, port: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
+        let packet = ctx.packets[index];
+        let slot = port.slot(packet.class, &ctx.hot);
         let backlog = self.ports.slot(slot).backlog + u64::from(packet.size);
         let Some(PointOfQueue { settings, point, classes, cnm_class }) = self.congestion_point(slot) else {
             return;
@@ -79,67 +79,67 @@ impl<'n> SwitchNode<'n> {
             self.ports.counters(slot).cnms_sent += 1;
             // It is for the end that the frame came from.
             let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port.id(), fb, sampled_class: packet.class };
-            self.send_cnm(cnm, cnm_class, near);
+            self.send_cnm(cnm, cnm_class, ctx);
         }
     }
 
     /// A CNM sets out from the switch of its congestion point to the source of the sampled frame.
-    fn send_cnm(&mut self, cnm: Cnm, class: u8, near: &mut Near) {
-        let from = near.host_at(cnm.to);
-        let egress = self.way_of_cnm(self.switch().node, from, cnm.to / 2, near);
-        let egress = self.ports.own(egress, near);
+    fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) {
+        let from = ctx.host_at(cnm.to);
+        let egress = self.way_of_cnm(self.switch().node, from, cnm.to / 2, ctx);
+        let egress = self.ports.own(egress, ctx);
         let packet =
-            Packet { at: near.now(), route: from.0, ..Packet::new(Content::Cnm(cnm), CNM_FRAME, class) };
-        let index = near.packets.add(packet);
+            Packet { at: ctx.now(), route: from.0, ..Packet::new(Content::Cnm(cnm), CNM_FRAME, class) };
+        let index = ctx.packets.add(packet);
         // It has no ingress: as lossless packet it is in no account here ([`SwitchNode::release`]).
-        if !near.hot.is_lossless(class) && !self.has_lossy_room(index, egress, near) {
-            self.ports.drop_packet(index, egress, DropReason::BufferFull, near);
+        if !ctx.hot.is_lossless(class) && !self.has_lossy_room(index, egress, ctx) {
+            self.ports.drop_packet(index, egress, DropReason::BufferFull, ctx);
             return;
         }
-        if near.hot.watched_arrivals & 1 << class != 0 {
-            self.ports.slot_mut(egress.slot(class, &near.hot)).waiting += 1;
+        if ctx.hot.watched_arrivals & 1 << class != 0 {
+            self.ports.slot_mut(egress.slot(class, &ctx.hot)).waiting += 1;
         }
-        self.enqueue(egress, egress.slot(class, &near.hot), index, near);
+        self.enqueue(egress, egress.slot(class, &ctx.hot), index, ctx);
     }
 
     /// Whether a lossy packet of the switch's own fits in its egress queue, taking the space.
-    fn has_lossy_room(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) -> bool {
-        if near.hot.shared {
-            return self.admit(index, egress, near).is_ok();
+    fn has_lossy_room(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
+        if ctx.hot.shared {
+            return self.admit(index, egress, ctx).is_ok();
         }
         // No limit where inputs own the buffer: it came by none.
-        let packet = &near.packets[index];
-        let backlog = self.ports.slot(egress.slot(packet.class, &near.hot)).backlog;
+        let packet = &ctx.packets[index];
+        let backlog = self.ports.slot(egress.slot(packet.class, &ctx.hot)).backlog;
         backlog + u64::from(packet.size) <= self.policy(packet.class).limit
     }
 
     /// The way back from the switch `origin` as ECMP would choose it, hop by hop: the port that this one takes. Where packets are
     /// sprayed it is the first.
-    fn way_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, near: &Near) -> PortId {
+    fn way_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
         let here = self.switch().node;
         let among = self.routes().ports(here, to);
-        if near.settings.spray || among.len() == 1 {
+        if ctx.settings.spray || among.len() == 1 {
             return among[0];
         }
         let tuple = mix(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix(u64::from(flow));
-        let salt = mix(near.settings.seed ^ mix(u64::from(here.0)));
+        let salt = mix(ctx.settings.seed ^ mix(u64::from(here.0)));
         among[ecmp_index(mix(tuple), salt, among.len())]
     }
 
     /// A CNM has come into a switch by `ingress`.
     #[inline(never)]
-    pub(crate) fn forward_cnm(&mut self, ingress: InPort<'n>, index: PacketId, near: &mut Near) {
-        let Packet { route, class, content: Content::Cnm(Cnm { to, point, .. }), .. } = near.packets[index]
+    pub(crate) fn forward_cnm(&mut self, ingress: InPort<'n>, index: PacketId, ctx: &mut Context) {
+        let Packet { route, class, content: Content::Cnm(Cnm { to, point, .. }), .. } = ctx.packets[index]
         else {
             return;
         };
-        let origin = near.plan.topology.owner(point);
-        let egress = if near.settings.spray {
+        let origin = ctx.plan.topology.owner(point);
+        let egress = if ctx.settings.spray {
             self.spray_to(NodeId(route))
         } else {
-            self.way_of_cnm(origin, NodeId(route), to / 2, near)
+            self.way_of_cnm(origin, NodeId(route), to / 2, ctx)
         };
-        let egress = self.ports.own(egress, near);
-        self.pass_on(ingress, index, (egress, class), near);
+        let egress = self.ports.own(egress, ctx);
+        self.pass_on(ingress, index, (egress, class), ctx);
     }
 }

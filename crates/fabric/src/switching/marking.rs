@@ -2,10 +2,10 @@
 //! Fig. 12), unless its class is lossless or told to queue it.
 
 use super::node::SwitchNode;
+use crate::context::Context;
 use crate::frame::{Carried, Content, PacketId};
 use crate::ids::SlotId;
 use crate::marker::{Arrival, Departure, Marker, Memory, Queue};
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::wire::own::{OwnPort, OwnSlot};
 use pauseframe_transport::Ecn;
@@ -40,20 +40,20 @@ pub(super) fn memories(plan: &Plan) -> IndexVec<SlotId, Memory> {
 impl<'n> SwitchNode<'n> {
     /// Whether the marker of the class wants a packet marked that comes to `port`. A marker learns from being asked.
     #[inline(never)]
-    pub(super) fn marks_arrival(&mut self, port: OwnPort<'n>, class: u8, near: &Near) -> bool {
-        let slot = port.slot(class, &near.hot);
+    pub(super) fn marks_arrival(&mut self, port: OwnPort<'n>, class: u8, ctx: &Context) -> bool {
+        let slot = port.slot(class, &ctx.hot);
         let (state, rate) = (self.ports.slot(slot), self.ports.port(port).rate);
-        let arrival = Arrival { backlog: state.backlog, waiting: state.waiting, rate, now: near.now() };
+        let arrival = Arrival { backlog: state.backlog, waiting: state.waiting, rate, now: ctx.now() };
         let (marker, memory) = self.marker(class, slot);
         marker.on_arrival(memory, &arrival)
     }
 
     /// A packet that was picked cannot be marked and is not worth a lossless promise: it is dropped, as a RED
     /// queue does with what is not ECT.
-    pub(super) fn drops_not_ect(&self, index: PacketId, near: &Near) -> bool {
-        let packet = &near.packets[index];
+    pub(super) fn drops_not_ect(&self, index: PacketId, ctx: &Context) -> bool {
+        let packet = &ctx.packets[index];
         let drops = self.policy(packet.class).marker.drops_not_ect();
-        drops && packet.ecn() == Ecn::NotEct && !near.hot.is_lossless(packet.class)
+        drops && packet.ecn() == Ecn::NotEct && !ctx.hot.is_lossless(packet.class)
     }
 
     /// What the marker does when a packet has left a queue of `backlog` bytes and `waiting` packets, itself included.
@@ -63,22 +63,22 @@ impl<'n> SwitchNode<'n> {
         index: PacketId,
         port: OwnPort<'n>,
         (backlog, waiting): (u64, u32),
-        near: &mut Near,
+        ctx: &mut Context,
     ) {
-        let (class, size) = (near.packets[index].class, u32::from(near.packets[index].size));
-        let (slot, rate) = (port.slot(class, &near.hot), self.ports.port(port).rate);
-        let departure = Departure { backlog, waiting, size, gap: near.hot.gap, rate, now: near.now() };
+        let (class, size) = (ctx.packets[index].class, u32::from(ctx.packets[index].size));
+        let (slot, rate) = (port.slot(class, &ctx.hot), self.ports.port(port).rate);
+        let departure = Departure { backlog, waiting, size, gap: ctx.hot.gap, rate, now: ctx.now() };
         let (marker, memory) = self.marker(class, slot);
         if marker.on_departure(memory, &departure) {
-            self.mark(index, slot, near);
+            self.mark(index, slot, ctx);
         }
     }
 
     /// Marks a packet if it is ECN-capable.
     #[inline]
-    pub(super) fn mark(&mut self, index: PacketId, slot: OwnSlot<'n>, near: &mut Near) {
+    pub(super) fn mark(&mut self, index: PacketId, slot: OwnSlot<'n>, ctx: &mut Context) {
         if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. })
-        | Content::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. } = &mut near.packets[index].content
+        | Content::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. } = &mut ctx.packets[index].content
         {
             *ecn = Ecn::Ce;
             self.ports.count_mark(slot);

@@ -22,10 +22,10 @@ use self::paths::Paths;
 use self::pool::{Pool, SharedHeadroom};
 use self::vlan::VlanTables;
 use crate::class::ClassPolicy;
+use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, Memory};
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::wire::counters::{DropReason, LossReason};
 use crate::wire::own::{InPort, OwnPort, OwnSlot};
@@ -95,11 +95,11 @@ impl Switching {
 impl<'n> SwitchNode<'n> {
     /// A packet has come into a switch by `ingress` (named by the port that sent it).
     #[inline(always)]
-    pub(crate) fn forward(&mut self, ingress: InPort<'n>, index: PacketId, near: &mut Near) {
-        let packet = &mut near.packets[index];
+    pub(crate) fn forward(&mut self, ingress: InPort<'n>, index: PacketId, ctx: &mut Context) {
+        let packet = &mut ctx.packets[index];
         let mut class = packet.class;
-        let egress = if near.hot.look_up {
-            let (egress, sent_in) = self.again().look_up(index, near);
+        let egress = if ctx.hot.look_up {
+            let (egress, sent_in) = self.again().look_up(index, ctx);
             class = sent_in;
             egress
         } else {
@@ -107,8 +107,8 @@ impl<'n> SwitchNode<'n> {
             packet.hop += 1;
             egress
         };
-        let egress = self.ports.own(egress, near);
-        self.pass_on(ingress, index, (egress, class), near);
+        let egress = self.ports.own(egress, ctx);
+        self.pass_on(ingress, index, (egress, class), ctx);
     }
 
     /// A packet goes on to `egress`, where it is sent in `class`: at once, or it waits, or it is dropped.
@@ -118,72 +118,72 @@ impl<'n> SwitchNode<'n> {
         ingress: InPort<'n>,
         index: PacketId,
         (egress, class): (OwnPort<'n>, u8),
-        near: &mut Near,
+        ctx: &mut Context,
     ) {
-        if self.ports.port(egress).is_idle(near.now()) && near.hot.direct & 1 << class != 0 {
-            self.ports.send_at_once(egress, index, class, near);
+        if self.ports.port(egress).is_idle(ctx.now()) && ctx.hot.direct & 1 << class != 0 {
+            self.ports.send_at_once(egress, index, class, ctx);
             return;
         }
-        if near.hot.can_refuse && self.again().refuses(index, egress, near) {
+        if ctx.hot.can_refuse && self.again().refuses(index, egress, ctx) {
             return;
         }
-        let packet = &mut near.packets[index];
+        let packet = &mut ctx.packets[index];
         packet.ingress = ingress.id();
         // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
         // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
-        let slot = egress.slot(class, &near.hot);
+        let slot = egress.slot(class, &ctx.hot);
         let (backlog, number) = (self.ports.slot(slot).backlog, usize::from(class & 7));
-        if backlog + u64::from(packet.size) > near.hot.calm[number] {
-            let taken_in = if near.hot.fixed_lossless & 1 << class != 0 {
-                let over = backlog > near.hot.mark_above[number];
-                let admitted = self.ports.admit(index, near);
+        if backlog + u64::from(packet.size) > ctx.hot.calm[number] {
+            let taken_in = if ctx.hot.fixed_lossless & 1 << class != 0 {
+                let over = backlog > ctx.hot.mark_above[number];
+                let admitted = self.ports.admit(index, ctx);
                 if over && admitted.is_ok() {
-                    self.mark(index, slot, near);
+                    self.mark(index, slot, ctx);
                 }
                 admitted
             } else {
-                self.again().take_in(index, egress, near)
+                self.again().take_in(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
-                self.ports.again().drop_packet(index, egress, reason, near);
+                self.ports.again().drop_packet(index, egress, reason, ctx);
                 return;
             }
         }
-        if near.hot.qcn {
-            self.again().on_congestion_point(egress, index, near);
+        if ctx.hot.qcn {
+            self.again().on_congestion_point(egress, index, ctx);
         }
-        self.enqueue(egress, slot, index, near);
+        self.enqueue(egress, slot, index, ctx);
     }
 
     /// Appends a packet to its slot at `port` and starts the port if it is idle.
     #[inline(always)]
-    fn enqueue(&mut self, port: OwnPort<'n>, slot: OwnSlot<'n>, index: PacketId, near: &mut Near) {
-        if self.ports.enqueue(port, slot, index, near) {
-            self.kick(port, near);
+    fn enqueue(&mut self, port: OwnPort<'n>, slot: OwnSlot<'n>, index: PacketId, ctx: &mut Context) {
+        if self.ports.enqueue(port, slot, index, ctx) {
+            self.kick(port, ctx);
         }
     }
 
     /// Marker, buffer and queue discipline have their say on a packet that is to wait.
     #[inline(never)]
-    fn take_in(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) -> Result<(), DropReason> {
-        let class = near.packets[index].class & 7;
-        let slot = egress.slot(class, &near.hot);
-        let watched = near.hot.watched_arrivals & 1 << class != 0;
+    fn take_in(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> Result<(), DropReason> {
+        let class = ctx.packets[index].class & 7;
+        let slot = egress.slot(class, &ctx.hot);
+        let watched = ctx.hot.watched_arrivals & 1 << class != 0;
         let over = if watched {
-            self.marks_arrival(egress, class, near)
+            self.marks_arrival(egress, class, ctx)
         } else {
-            self.ports.slot(slot).backlog > near.hot.mark_above[usize::from(class)]
+            self.ports.slot(slot).backlog > ctx.hot.mark_above[usize::from(class)]
         };
-        if over && self.drops_not_ect(index, near) {
+        if over && self.drops_not_ect(index, ctx) {
             return Err(DropReason::NotEct);
         }
-        while let Err(reason) = self.admit(index, egress, near) {
-            if reason != DropReason::BufferFull || !self.displace(index, egress, near) {
+        while let Err(reason) = self.admit(index, egress, ctx) {
+            if reason != DropReason::BufferFull || !self.displace(index, egress, ctx) {
                 return Err(reason);
             }
         }
         if over {
-            self.mark(index, slot, near);
+            self.mark(index, slot, ctx);
         }
         if watched {
             self.ports.slot_mut(slot).waiting += 1;
@@ -193,11 +193,11 @@ impl<'n> SwitchNode<'n> {
 
     /// The next hop of a packet that does not know its path, and the class in which it goes there.
     #[inline(never)]
-    fn look_up(&mut self, index: PacketId, near: &mut Near) -> (PortId, u8) {
+    fn look_up(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
         if let Some(vlans) = self.vlans() {
-            return vlans.forward(self.id(), index, near);
+            return vlans.forward(self.id(), index, ctx);
         }
-        let Packet { route, class, .. } = near.packets[index];
+        let Packet { route, class, .. } = ctx.packets[index];
         (self.spray_to(NodeId(route)), class)
     }
 
@@ -214,19 +214,19 @@ impl<'n> SwitchNode<'n> {
     /// Loses a packet that cannot even be queued at `egress`; false if it can.
     #[cold]
     #[inline(never)]
-    fn refuses(&mut self, index: PacketId, egress: OwnPort<'n>, near: &mut Near) -> bool {
-        let class = near.packets[index].class;
+    fn refuses(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
+        let class = ctx.packets[index].class;
         let reason = if self.ports.port(egress).is_down() {
             LossReason::LinkDown
-        } else if self.ports.drops_in_storm(egress.slot(class, &near.hot)) {
+        } else if self.ports.drops_in_storm(egress.slot(class, &ctx.hot)) {
             LossReason::Watchdog
         } else {
             return false;
         };
-        self.ports.count_loss(egress, class, reason, near);
-        self.ports.count_gone(index, near);
-        near.give_up(index);
-        near.packets.remove(index);
+        self.ports.count_loss(egress, class, reason, ctx);
+        self.ports.count_gone(index, ctx);
+        ctx.give_up(index);
+        ctx.packets.remove(index);
         true
     }
 }

@@ -7,9 +7,9 @@ use super::pool::{Pool, SharedHeadroom};
 use super::vlan::VlanTables;
 use super::{Switch, Switching};
 use crate::class::ClassPolicy;
+use crate::context::Context;
 use crate::ids::SwitchId;
 use crate::marker::{Marker, Memory};
-use crate::near::Near;
 use crate::wire::own::{NodePorts, OwnSlot};
 use pauseframe_topology::routing::NextHops;
 
@@ -43,9 +43,9 @@ impl<'n> SwitchNode<'n> {
     }
 
     /// The part of its buffer that a class shares in.
-    pub(super) fn pool(&mut self, class: u8, near: &Near) -> &mut Pool {
+    pub(super) fn pool(&mut self, class: u8, ctx: &Context) -> &mut Pool {
         let id = self.id();
-        &mut self.all.switches[id].pools[near.hot.pool_of(class)]
+        &mut self.all.switches[id].pools[ctx.hot.pool_of(class)]
     }
 
     /// The headroom of its lossless ingresses.

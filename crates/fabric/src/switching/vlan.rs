@@ -1,8 +1,8 @@
 //! What a switch knows of VLANs: where each leads, and the class in which it goes there.
 
+use crate::context::Context;
 use crate::frame::PacketId;
 use crate::ids::SwitchId;
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::VlanRoutes;
 use pauseframe_units::{IndexVec, NodeId, PortId};
@@ -33,13 +33,13 @@ impl VlanTables {
     }
 
     /// Where a switch sends a packet by its tables, and in which class.
-    pub(super) fn forward(&self, switch: SwitchId, index: PacketId, near: &mut Near) -> (PortId, u8) {
-        let packet = &mut near.packets[index];
+    pub(super) fn forward(&self, switch: SwitchId, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
+        let packet = &mut ctx.packets[index];
         let (vlan, at) = (usize::from(packet.vlan), self.table_number[switch]);
         let egress = self.routes.tables.look_up(vlan, at, NodeId(packet.route));
         assert!(egress != PortId::NONE, "a packet is where its VLAN does not lead");
         packet.ingress_class = packet.class;
-        if near.hot.lossless & 1 << packet.class != 0 {
+        if ctx.hot.lossless & 1 << packet.class != 0 {
             packet.class = self.class_at[vlan * self.routes.tables.graph().len() + at as usize];
         }
         (egress, packet.class)

@@ -7,7 +7,7 @@
 //! `Drop` works on the stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
 use super::node::SwitchNode;
-use crate::near::Near;
+use crate::context::Context;
 use crate::settings::WatchdogAction;
 use crate::wire::counters::LossReason;
 use crate::wire::own::OwnPort;
@@ -16,36 +16,36 @@ use crate::wire::watched::Verdict;
 impl<'n> SwitchNode<'n> {
     /// The detection or the restoration time may be over.
     #[cold]
-    pub(crate) fn on_watchdog(&mut self, port: OwnPort<'n>, class: u8, near: &mut Near) {
-        let slot = port.slot(class, &near.hot);
+    pub(crate) fn on_watchdog(&mut self, port: OwnPort<'n>, class: u8, ctx: &mut Context) {
+        let slot = port.slot(class, &ctx.hot);
         let is_paused = self.ports.port(port).paused & 1 << class != 0;
         let since = is_paused.then(|| self.ports.pause(slot).since);
         let waits = self.ports.port(port).ready & 1 << class != 0;
         let Some((settings, watched)) = self.ports.watchdog(slot) else { return };
-        match watched.look(slot.id(), settings, since, waits, near) {
-            Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, near),
+        match watched.look(slot.id(), settings, since, waits, ctx) {
+            Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, ctx),
             Some(Verdict::StormOver) => {
                 self.ports.forget_storm(slot);
                 if settings.action != WatchdogAction::Alert {
-                    self.ports.end_pause(port, class, near);
-                    self.kick(port, near);
+                    self.ports.end_pause(port, class, ctx);
+                    self.kick(port, ctx);
                 }
             }
             None => {}
         }
     }
 
-    fn begin_storm(&mut self, port: OwnPort<'n>, class: u8, action: WatchdogAction, near: &mut Near) {
+    fn begin_storm(&mut self, port: OwnPort<'n>, class: u8, action: WatchdogAction, ctx: &mut Context) {
         if action == WatchdogAction::Forward {
-            self.ports.end_pause(port, class, near);
+            self.ports.end_pause(port, class, ctx);
         }
-        if let Some((_, watched)) = self.ports.watchdog(port.slot(class, &near.hot)) {
+        if let Some((_, watched)) = self.ports.watchdog(port.slot(class, &ctx.hot)) {
             watched.begin_storm();
         }
         match action {
             // The class stays paused, so that every packet for it comes the long way and is refused.
-            WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, near),
-            WatchdogAction::Forward => self.kick(port, near),
+            WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, ctx),
+            WatchdogAction::Forward => self.kick(port, ctx),
             WatchdogAction::Alert => {}
         }
     }

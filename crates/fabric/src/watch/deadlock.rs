@@ -182,12 +182,12 @@ impl View<'_> {
         let mut held = Holdings::new();
         for slot in slots {
             let (port, _) = self.plan.port_and_class(*slot);
-            let Cell { ports, near, .. } = self.sender(port);
+            let Cell { ports, ctx, .. } = self.sender(port);
             if !ports.ports[port].from.is_switch() {
                 continue;
             }
-            for index in ports.slots[*slot].queue.iter(&near.packets) {
-                let packet = &near.packets[index];
+            for index in ports.slots[*slot].queue.iter(&ctx.packets) {
+                let packet = &ctx.packets[index];
                 if packet.ingress == PortId::NONE {
                     continue; // A CNM of this switch is in no account.
                 }
@@ -225,7 +225,7 @@ impl View<'_> {
         let account = self.account_of(port, class);
         let left = |account: &SlotId| bytes.get(account).copied().unwrap_or(0);
         let cell = self.receiver(port);
-        if !cell.near.hot.shared {
+        if !cell.ctx.hot.shared {
             return left(&account) > self.account_of_slot(account).limits.xon;
         }
         // The headroom empties first.
@@ -267,9 +267,9 @@ impl View<'_> {
 
     fn deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
         let (port, class) = self.plan.port_and_class(slot);
-        let Cell { ports, near, .. } = self.sender(port);
-        let waiting = ports.slots[slot].queue.iter(&near.packets);
-        let packets: Vec<&Packet> = waiting.map(|index| &near.packets[index]).collect();
+        let Cell { ports, ctx, .. } = self.sender(port);
+        let waiting = ports.slots[slot].queue.iter(&ctx.packets);
+        let packets: Vec<&Packet> = waiting.map(|index| &ctx.packets[index]).collect();
         let flow = |packet: &&Packet| match packet.content {
             Content::Segment(Carried { to, .. }) => Some(to / 2),
             _ => None,

@@ -59,9 +59,9 @@ impl View<'_> {
         now: Time,
     ) -> Option<PortReport> {
         let index = self.plan.slot(port, class);
-        let Cell { ports, near, .. } = self.sender(port);
+        let Cell { ports, ctx, .. } = self.sender(port);
         let (slot, counters) = (&ports.slots[index], self.counters(port, index));
-        let sent = ports.sent(port, class, &near.hot);
+        let sent = ports.sent(port, class, &ctx.hot);
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
@@ -78,7 +78,7 @@ impl View<'_> {
             priority: self.plan.priorities[usize::from(class)],
             tx_packets: sent.packets,
             tx_bytes: sent.bytes,
-            busy: ports.busy_time(port, class, near, now),
+            busy: ports.busy_time(port, class, ctx, now),
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,

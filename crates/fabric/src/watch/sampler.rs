@@ -102,13 +102,13 @@ impl Sampler {
     fn sample_ports(&mut self, view: View, now: Time) {
         let (interval, plan) = (self.plan.every, view.plan);
         for (number, &port) in self.plan.ports.iter().enumerate() {
-            let Cell { ports, near, .. } = view.sender(port);
-            let in_service = ports.ports[port].left_in_service(near, now);
+            let Cell { ports, ctx, .. } = view.sender(port);
+            let in_service = ports.ports[port].left_in_service(ctx, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
                 let index = plan.slot(port, class as u8);
                 let (slot, account) = (&ports.slots[index], view.account(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = ports.sent(port, class as u8, &near.hot).bytes as f64
+                let sent = ports.sent(port, class as u8, &ctx.hot).bytes as f64
                     - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
                 let (paused, _) = ports.paused_time(index, is_paused, now);

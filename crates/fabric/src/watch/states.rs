@@ -136,8 +136,8 @@ impl StateLog {
             seen.backlog_max = seen.backlog_max.max(peaks[slot]);
             let peak = peaks[slot];
             let peak = if peak < QUEUE_LEAST { 0 } else { peak };
-            let Cell { ports, near, .. } = view.sender(port);
-            let (sent, counters) = (ports.sent(port, class, &near.hot), view.counters(port, slot));
+            let Cell { ports, ctx, .. } = view.sender(port);
+            let (sent, counters) = (ports.sent(port, class, &ctx.hot), view.counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0;
             let same = (losses, counters.ecn_marks) == (seen.losses, seen.marks);
@@ -174,13 +174,13 @@ impl StateLog {
 /// The share of the interval in which a port was sending a class: what was begun, less what is still to be sent of it.
 /// As `busy_time`, without a division of large integers for every interval.
 fn share_since(cell: &Cell, seen: &mut Seen, (port, class): (PortId, u8), interval: Span, now: Time) -> f64 {
-    let Cell { ports, near, .. } = cell;
-    let sent = ports.sent(port, class, &near.hot);
+    let Cell { ports, ctx, .. } = cell;
+    let sent = ports.sent(port, class, &ctx.hot);
     let new = sent - seen.sent;
-    let gaps = new.packets * u64::from(near.hot.gap);
+    let gaps = new.packets * u64::from(ctx.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();
     let begun = (new.bytes + gaps) as f64 * ps_per_byte;
-    let in_service = ports.ports[port].left_in_service(near, now).filter(|service| service.class == class);
+    let in_service = ports.ports[port].left_in_service(ctx, now).filter(|service| service.class == class);
     let left = in_service.map_or(0.0, |service| service.left.0 as f64);
     let share = (begun + seen.left - left) / interval.0 as f64;
     *seen = Seen { sent, left, ..*seen };

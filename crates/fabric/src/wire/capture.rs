@@ -1,8 +1,8 @@
 //! Frames that are captured on their wires. Nothing in the network reads them back.
 
+use crate::context::Context;
 use crate::flow::FlowRecord;
 use crate::frame::{Carried, Content, Packet, PacketId};
-use crate::near::Near;
 use crate::plan::Plan;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
@@ -135,26 +135,26 @@ impl Capture {
     }
 
     /// Keeps a copy of a frame that goes on the wire of `port`, if that is wanted.
-    pub(super) fn take(&mut self, port: PortId, at_host: bool, index: PacketId, near: &Near) {
+    pub(super) fn take(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
         if !self.is_on() || self.left == 0 {
             return;
         }
-        let first = self.is_first(port, at_host, index, near);
+        let first = self.is_first(port, at_host, index, ctx);
         if !self.wanted[port.0 as usize] || (!first && self.once) {
             return;
         }
         self.left -= 1;
-        let packet = near.packets[index];
+        let packet = ctx.packets[index];
         let segment = match &packet.content {
-            Content::Segment(carried) => near.packets.segment(carried),
+            Content::Segment(carried) => ctx.packets.segment(carried),
             _ => Segment::default(),
         };
-        self.frames.push(Captured { time: near.now(), port, packet, segment });
+        self.frames.push(Captured { time: ctx.now(), port, packet, segment });
     }
 
     /// Whether a packet crosses its first captured port here.
-    fn is_first(&mut self, port: PortId, at_host: bool, index: PacketId, near: &Near) -> bool {
-        let packet = &near.packets[index];
+    fn is_first(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) -> bool {
+        let packet = &ctx.packets[index];
         // A packet begins at a NIC; a CNM at the switch that sends it, into which it came by no port.
         let begins = match packet.content {
             Content::Cnm(_) => packet.ingress == PortId::NONE,

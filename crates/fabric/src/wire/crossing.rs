@@ -2,8 +2,8 @@
 
 use super::Ports;
 use super::border::Crossings;
+use crate::context::Context;
 use crate::frame::{Content, Packet};
-use crate::near::Near;
 use pauseframe_engine::memory::{bring, bring_at};
 use pauseframe_units::PortId;
 
@@ -12,33 +12,33 @@ const AHEAD: [usize; 2] = [24, 12];
 
 impl Ports {
     /// Cuts the wire from `port`, which ends in cell `to`.
-    pub(crate) fn cut(&mut self, port: PortId, to: u16, near: &mut Near) {
-        let stays = near.packets.add(Packet::new(Content::Lost, 64, 0));
+    pub(crate) fn cut(&mut self, port: PortId, to: u16, ctx: &mut Context) {
+        let stays = ctx.packets.add(Packet::new(Content::Lost, 64, 0));
         let state = &mut self.ports[port];
-        state.in_flight.push(&mut near.packets, stays);
+        state.in_flight.push(&mut ctx.packets, stays);
         (state.beyond, state.special) = (to, true);
         self.border.cut += 1;
     }
 
     /// Takes in what others have sent, and empties the box that it came in.
-    pub(crate) fn take_in(&mut self, inbox: &mut Crossings, near: &mut Near) {
+    pub(crate) fn take_in(&mut self, inbox: &mut Crossings, ctx: &mut Context) {
         for turn in 0..inbox.ports.len() {
-            self.bring_coming(inbox, turn, near);
-            near.packets.bring_free(AHEAD[1]);
+            self.bring_coming(inbox, turn, ctx);
+            ctx.packets.bring_free(AHEAD[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
-            let index = near.packets.adopt(packet, &inbox.options);
+            let index = ctx.packets.adopt(packet, &inbox.options);
             self.capture.set_written(index, inbox.written.get(turn).copied().unwrap_or(false));
-            self.ports[port].follow(port, index, packet.at, near);
+            self.ports[port].follow(port, index, packet.at, ctx);
         }
         inbox.clear();
     }
 
     /// Brings near what the frames behind the one whose turn it is will need: the wire, then what is last on it.
     #[inline(always)]
-    fn bring_coming(&self, inbox: &Crossings, turn: usize, near: &Near) {
+    fn bring_coming(&self, inbox: &Crossings, turn: usize, ctx: &Context) {
         bring_at(&inbox.packets, turn + AHEAD[1]);
         bring(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
-        bring(chain(AHEAD[1]).and_then(|chain| near.packets.at(chain.tail()?)));
+        bring(chain(AHEAD[1]).and_then(|chain| ctx.packets.at(chain.tail()?)));
     }
 }

@@ -1,8 +1,8 @@
 //! Wires that damage frames.
 
 use super::counters::Amount;
+use crate::context::Context;
 use crate::frame::{Content, PacketId};
-use crate::near::Near;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_units::{PortId, Time};
 
@@ -60,14 +60,14 @@ impl Errors {
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel, stop: Time, near: &mut Near) {
+    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel, stop: Time, ctx: &mut Context) {
         let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
         assert!((0.0..=1.0).contains(&p), "{p} is no probability");
-        self.of_port.resize(near.plan.topology.port_count(), None);
-        self.lost_on_wire.resize(near.plan.topology.port_count(), Amount::default());
-        let rng = stream(near.settings.seed, "corruption", u64::from(port.0));
+        self.of_port.resize(ctx.plan.topology.port_count(), None);
+        self.lost_on_wire.resize(ctx.plan.topology.port_count(), Amount::default());
+        let rng = stream(ctx.settings.seed, "corruption", u64::from(port.0));
         self.of_port[port.0 as usize] = Some(BadWire { model, stop, rng });
-        near.expect_losses();
+        ctx.expect_losses();
     }
 }
 
@@ -79,16 +79,16 @@ impl BadWire {
 }
 
 /// A frame arrives damaged.
-pub(super) fn damage(index: PacketId, near: &mut Near) {
-    let packet = near.packets[index];
-    near.give_up(index);
+pub(super) fn damage(index: PacketId, ctx: &mut Context) {
+    let packet = ctx.packets[index];
+    ctx.give_up(index);
     let was_pause = if let Content::Pause { classes, .. } = packet.content {
-        near.packets[index].class = classes.trailing_zeros() as u8;
+        ctx.packets[index].class = classes.trailing_zeros() as u8;
         true
     } else {
         false
     };
-    near.packets.spoil(index, Content::Damaged { was_pause });
+    ctx.packets.spoil(index, Content::Damaged { was_pause });
 }
 
 #[cfg(test)]

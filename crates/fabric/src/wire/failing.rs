@@ -3,43 +3,43 @@
 use super::Ports;
 use super::counters::{Amount, LossReason};
 use super::own::{InPort, NodePorts, OwnPort};
+use crate::context::Context;
 use crate::frame::{Content, Packet, PacketId};
-use crate::near::Near;
 use pauseframe_units::Time;
 
 impl Ports {
     /// Links can go down.
-    pub(crate) fn expect_failures(&mut self, near: &mut Near) {
+    pub(crate) fn expect_failures(&mut self, ctx: &mut Context) {
         self.errors.cut = vec![Time::ZERO; self.ports.len()];
         self.errors.lost_on_wire.resize(self.ports.len(), Amount::default());
-        near.hot.can_refuse = true;
-        near.expect_losses();
+        ctx.hot.can_refuse = true;
+        ctx.expect_losses();
     }
 }
 
 impl NodePorts<'_> {
     /// A frame that was lost on the wire would have arrived now.
     #[cold]
-    pub(crate) fn on_lost_frame(&mut self, port: InPort, index: PacketId, near: &mut Near) {
-        let packet = near.packets[index];
+    pub(crate) fn on_lost_frame(&mut self, port: InPort, index: PacketId, ctx: &mut Context) {
+        let packet = ctx.packets[index];
         if matches!(packet.content, Content::Damaged { .. }) {
-            self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
+            self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
         }
-        near.packets.remove(index);
+        ctx.packets.remove(index);
     }
 
-    fn count_loss_on_wire(&mut self, port: InPort, packet: &Packet, reason: LossReason, near: &Near) {
-        self.received(port.slot(packet.class, &near.hot)).lost[reason as usize] += 1;
+    fn count_loss_on_wire(&mut self, port: InPort, packet: &Packet, reason: LossReason, ctx: &Context) {
+        self.received(port.slot(packet.class, &ctx.hot)).lost[reason as usize] += 1;
         if packet.is_counted() {
             *self.lost_on_wire(port) += Amount::sum(std::iter::once(packet));
         }
     }
 
     /// The link of `port` goes down: at the end that sends, which knows nothing of the other one.
-    pub(crate) fn take_down(&mut self, port: OwnPort, near: &mut Near) {
-        self.cut_service(port, near);
-        self.mark_last_frame_lost(port, near);
-        self.reset_pauses(port, near);
+    pub(crate) fn take_down(&mut self, port: OwnPort, ctx: &mut Context) {
+        self.cut_service(port, ctx);
+        self.mark_last_frame_lost(port, ctx);
+        self.reset_pauses(port, ctx);
         *self.cut(port) = self.port(port).busy_until;
         let state = self.port_mut(port);
         // Busy for ever and bound to go on: nothing starts this port, and no hop pays for the question.
@@ -58,19 +58,19 @@ impl NodePorts<'_> {
     }
 
     /// All frames on the wire are lost; each keeps its place until it would have arrived.
-    pub(crate) fn lose_in_flight(&mut self, port: InPort, near: &mut Near) {
+    pub(crate) fn lose_in_flight(&mut self, port: InPort, ctx: &mut Context) {
         let mut next = self.on_wire(port).head();
         while let Some(index) = next {
-            let packet = near.packets[index];
-            near.give_up(index);
-            near.packets.spoil(index, Content::Lost);
-            next = near.packets.behind(index);
+            let packet = ctx.packets[index];
+            ctx.give_up(index);
+            ctx.packets.spoil(index, Content::Lost);
+            next = ctx.packets.behind(index);
             match packet.content {
                 Content::Segment(_) | Content::Datagram { .. } | Content::Cnm(_) => {
-                    self.count_loss_on_wire(port, &packet, LossReason::LinkDown, near);
+                    self.count_loss_on_wire(port, &packet, LossReason::LinkDown, ctx);
                 }
                 Content::Damaged { .. } => {
-                    self.count_loss_on_wire(port, &packet, LossReason::Corrupted, near);
+                    self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
                 }
                 Content::Pause { .. } | Content::Lost => {}
             }
@@ -78,11 +78,11 @@ impl NodePorts<'_> {
     }
 
     /// Where the wire ends in another cell, the last frame that has left says what is in service: it is lost there.
-    fn mark_last_frame_lost(&mut self, port: OwnPort, near: &mut Near) {
+    fn mark_last_frame_lost(&mut self, port: OwnPort, ctx: &mut Context) {
         if self.leaves_cell(port)
             && let Some(last) = self.port(port).in_flight.head()
         {
-            near.packets.spoil(last, Content::Lost);
+            ctx.packets.spoil(last, Content::Lost);
         }
     }
 }

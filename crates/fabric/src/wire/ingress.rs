@@ -3,11 +3,11 @@
 
 use super::counters::DropReason;
 use super::own::{InPort, InSlot, NodePorts, OwnPort};
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId};
 use crate::headroom::{Thresholds, pause_time};
 use crate::ids::{Owner, SlotId};
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::Overhead;
 use pauseframe_units::{IndexVec, PortId};
@@ -69,88 +69,88 @@ impl Ingress {
 impl NodePorts<'_> {
     /// Fixed thresholds: everything up to XOFF plus headroom is held.
     #[inline(always)]
-    pub(crate) fn admit(&mut self, index: PacketId, near: &mut Near) -> Result<(), DropReason> {
-        let packet = Accounted::of(&near.packets[index], near.hot.account_mask);
-        let slot = self.account_of(packet.ingress, packet.ingress_class, near);
+    pub(crate) fn admit(&mut self, index: PacketId, ctx: &mut Context) -> Result<(), DropReason> {
+        let packet = Accounted::of(&ctx.packets[index], ctx.hot.account_mask);
+        let slot = self.account_of(packet.ingress, packet.ingress_class, ctx);
         let account = self.account_mut(slot);
         let bytes = account.bytes + u64::from(packet.size);
         if bytes > account.limits.xoff + account.limits.headroom {
-            let lossless = near.hot.is_lossless(packet.class);
+            let lossless = ctx.hot.is_lossless(packet.class);
             return Err(if lossless { DropReason::HeadroomExceeded } else { DropReason::BufferFull });
         }
         account.bytes = bytes;
         account.most = account.most.max(bytes);
         if bytes > account.limits.xoff && !account.pause_sent {
-            self.again().send_pause(slot, near);
+            self.again().send_pause(slot, ctx);
         }
         Ok(())
     }
 
     /// Lowers an account.
     #[inline(always)]
-    pub(crate) fn give_back(&mut self, slot: InSlot, size: u64, near: &Near) {
+    pub(crate) fn give_back(&mut self, slot: InSlot, size: u64, ctx: &Context) {
         let account = self.account_mut(slot);
         let Some(left) = account.bytes.checked_sub(size) else {
-            near.plan.overdrawn("ingress account", slot.port_and_class(&near.hot).0.reverse().id());
+            ctx.plan.overdrawn("ingress account", slot.port_and_class(&ctx.hot).0.reverse().id());
         };
         account.bytes = left;
     }
 
     /// Asks the port that sent by `slot` to pause, if this one sends pause frames; true if it has not been asked yet.
     #[cold]
-    pub(crate) fn send_pause(&mut self, slot: InSlot, near: &mut Near) -> bool {
-        let quanta = near.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
-        let (ingress, class) = slot.port_and_class(&near.hot);
-        if !near.plan.sends_pauses(ingress.reverse().id()) {
+    pub(crate) fn send_pause(&mut self, slot: InSlot, ctx: &mut Context) -> bool {
+        let quanta = ctx.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
+        let (ingress, class) = slot.port_and_class(&ctx.hot);
+        if !ctx.plan.sends_pauses(ingress.reverse().id()) {
             return false;
         }
         let is_new = !std::mem::replace(&mut self.account_mut(slot).pause_sent, true);
         if is_new {
-            self.note_request(ingress, class, near);
+            self.note_request(ingress, class, ctx);
         }
-        self.send_pause_frame(ingress.reverse(), class, quanta, near);
+        self.send_pause_frame(ingress.reverse(), class, quanta, ctx);
         if !std::mem::replace(&mut self.asker(slot).is_renewing, true) {
-            let half = pause_time(near.plan.rate_from(ingress.id()), quanta) / 2;
-            near.schedule(near.now() + half, Event::PauseRefresh(slot.id()));
+            let half = pause_time(ctx.plan.rate_from(ingress.id()), quanta) / 2;
+            ctx.schedule(ctx.now() + half, Event::PauseRefresh(slot.id()));
         }
         is_new
     }
 
     /// Tells it to go on.
     #[cold]
-    pub(crate) fn send_resume(&mut self, slot: InSlot, near: &mut Near) {
+    pub(crate) fn send_resume(&mut self, slot: InSlot, ctx: &mut Context) {
         self.account_mut(slot).pause_sent = false;
-        let (ingress, class) = slot.port_and_class(&near.hot);
-        self.send_pause_frame(ingress.reverse(), class, 0, near);
+        let (ingress, class) = slot.port_and_class(&ctx.hot);
+        self.send_pause_frame(ingress.reverse(), class, 0, ctx);
     }
 
     /// Renews a pause that is still wanted.
-    pub(crate) fn on_pause_refresh(&mut self, slot: InSlot, near: &mut Near) {
+    pub(crate) fn on_pause_refresh(&mut self, slot: InSlot, ctx: &mut Context) {
         self.asker(slot).is_renewing = false;
         if self.account(slot).pause_sent {
-            self.send_pause(slot, near);
+            self.send_pause(slot, ctx);
         }
     }
 
     /// The link of `port` is back: what has been asked for still holds.
-    pub(crate) fn ask_again(&mut self, port: InPort, near: &mut Near) {
-        for class in 0..near.plan.priorities.len() as u8 {
-            let slot = port.slot(class, &near.hot);
+    pub(crate) fn ask_again(&mut self, port: InPort, ctx: &mut Context) {
+        for class in 0..ctx.plan.priorities.len() as u8 {
+            let slot = port.slot(class, &ctx.hot);
             if self.has_accounts() && self.account(slot).pause_sent {
-                self.send_pause(slot, near);
+                self.send_pause(slot, ctx);
             }
         }
     }
 
-    pub(super) fn send_pause_frame(&mut self, port: OwnPort, class: u8, quanta: u16, near: &mut Near) {
+    pub(super) fn send_pause_frame(&mut self, port: OwnPort, class: u8, quanta: u16, ctx: &mut Context) {
         if self.port(port).is_down() {
             return;
         }
-        let stopped = if near.hot.account_mask == 0 { u8::MAX } else { 1 << class };
+        let stopped = if ctx.hot.account_mask == 0 { u8::MAX } else { 1 << class };
         // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
         let mut waiting = self.waiting_pauses(port).head();
         while let Some(index) = waiting {
-            let frame = &mut near.packets[index];
+            let frame = &mut ctx.packets[index];
             if let Content::Pause { classes, quanta: its } = &mut frame.content
                 && *classes == stopped
             {
@@ -160,9 +160,9 @@ impl NodePorts<'_> {
             waiting = frame.next.known();
         }
         let pause = Content::Pause { classes: stopped, quanta };
-        let frame = Packet { at: near.now(), ..Packet::new(pause, Overhead::PAUSE_FRAME as u16, 0) };
-        let index = near.packets.add(frame);
-        self.send_control(port, index, near);
+        let frame = Packet { at: ctx.now(), ..Packet::new(pause, Overhead::PAUSE_FRAME as u16, 0) };
+        let index = ctx.packets.add(frame);
+        self.send_control(port, index, ctx);
     }
 }
 

@@ -9,9 +9,9 @@
 //! jitter of links between switches.
 
 use super::own::{NodePorts, OwnPort};
+use crate::context::Context;
 use crate::frame::{Content, PacketId};
 use crate::ids::{HostId, Node, Owner};
-use crate::near::Near;
 use crate::plan::Plan;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_units::{IndexVec, NodeId, Span, Time};
@@ -77,39 +77,39 @@ fn direction(from: Owner, to: Owner) -> Option<(HostId, usize)> {
 
 impl NodePorts<'_> {
     /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
-    pub(super) fn unsteady_delay(&mut self, port: OwnPort, index: PacketId, near: &mut Near) -> Span {
+    pub(super) fn unsteady_delay(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) -> Span {
         let state = *self.port(port);
         if state.from.is_switch() && state.to.is_switch() {
             return state.delay;
         }
-        let (now, burst) = (near.now(), near.settings.wire_burst);
+        let (now, burst) = (ctx.now(), ctx.settings.wire_burst);
         let wire = self.unsteady(port).filter(|wire| wire.jitter > Span::ZERO);
         if wire.is_none() && burst == 0 {
             return state.delay;
         }
-        let packet = &near.packets[index];
-        let over = now + state.rate.serialise(u32::from(packet.size) + near.hot.gap);
+        let packet = &ctx.packets[index];
+        let over = now + state.rate.serialise(u32::from(packet.size) + ctx.hot.gap);
         let mut late = Span::ZERO;
         if burst > 0 {
             // A token bucket has let a frame pass once the line could have sent it and the bucket's fill before it: with all frames
             // later by that fill, none passes in less.
             late = (packet.at + state.rate.serialise(burst)).saturating_since(over);
         }
-        let contends = |near: &mut Near| {
-            let packet = &near.packets[index];
+        let contends = |ctx: &mut Context| {
+            let packet = &ctx.packets[index];
             // It began as the frame before it ended.
             let is_behind = state.busy_until == now && now > Time::ZERO;
             // A source below the line rate never has two frames in a row, and its datagrams are evenly spaced for ever.
             let is_paced = matches!(packet.content, Content::Datagram { .. });
-            let is_lossy = packet.is_data() && !near.hot.is_lossless(packet.class);
-            (is_behind || is_paced) && is_lossy && near.contention.is_on(now)
+            let is_lossy = packet.is_data() && !ctx.hot.is_lossless(packet.class);
+            (is_behind || is_paced) && is_lossy && ctx.contention.is_on(now)
         };
         if let Some(wire) = wire
-            && (!wire.is_auto || contends(near))
+            && (!wire.is_auto || contends(ctx))
         {
             late += Span(wire.draws.below(wire.jitter.0 + 1));
         }
-        let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| near.packets[last].at + Span(1));
+        let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| ctx.packets[last].at + Span(1));
         (state.delay + late).max(after_last.saturating_since(over))
     }
 }

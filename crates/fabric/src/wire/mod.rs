@@ -37,10 +37,10 @@ use self::port::{HERE, Port};
 use self::scheduler::{Ets, Turns};
 use self::slot::Slot;
 use self::watched::Watchdogs;
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Content, Fifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
-use crate::near::Near;
 use crate::plan::Plan;
 use crate::settings::PauseStorm;
 use pauseframe_engine::memory::arena;
@@ -110,13 +110,19 @@ impl Ports {
 impl NodePorts<'_> {
     /// Appends a packet to its slot at `port`; true if the port has to be looked after, as it is not bound to go on.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, port: OwnPort, slot: OwnSlot, index: PacketId, near: &mut Near) -> bool {
-        let now = near.now();
+    pub(crate) fn enqueue(
+        &mut self,
+        port: OwnPort,
+        slot: OwnSlot,
+        index: PacketId,
+        ctx: &mut Context,
+    ) -> bool {
+        let now = ctx.now();
         // Looked up before anything is written, and so once.
-        let ((state, slot), packet) = (self.port_and_slot(port, slot), &mut near.packets[index]);
+        let ((state, slot), packet) = (self.port_and_slot(port, slot), &mut ctx.packets[index]);
         let (class, size) = (packet.class, u64::from(packet.size));
         packet.at = now;
-        slot.queue.push(&mut near.packets, index);
+        slot.queue.push(&mut ctx.packets, index);
         slot.join(size, now);
         state.ready |= 1 << class;
         let is_free = !state.tx_pending;
@@ -128,14 +134,14 @@ impl NodePorts<'_> {
 
     /// Whether the port's next frame is due now; if it comes when the frame in service is over, that is planned.
     #[inline]
-    pub(crate) fn is_due(&mut self, port: OwnPort, near: &mut Near) -> bool {
+    pub(crate) fn is_due(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
         let state = self.port_mut(port);
         if state.tx_pending || !state.has_work() {
             return false;
         }
-        if state.busy_until > near.now() {
+        if state.busy_until > ctx.now() {
             state.tx_pending = true;
-            near.schedule(state.busy_until, Event::TxDone(port.id()));
+            ctx.schedule(state.busy_until, Event::TxDone(port.id()));
             return false;
         }
         true
@@ -143,12 +149,12 @@ impl NodePorts<'_> {
 
     /// The port has finished its frame, or a packet is out of the pipeline: whether the next frame is due.
     #[inline(always)]
-    pub(crate) fn has_finished(&mut self, port: OwnPort, near: &mut Near) -> bool {
+    pub(crate) fn has_finished(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
         let state = self.port_mut(port);
-        if state.busy_until > near.now() {
+        if state.busy_until > ctx.now() {
             // A packet is out of the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.again().is_due(port, near);
+            return self.again().is_due(port, ctx);
         }
         if state.tx_pending {
             state.tx_pending = false;
@@ -160,60 +166,60 @@ impl NodePorts<'_> {
 
     /// Puts a pause frame that waits on the wire: it goes before all packets.
     #[inline(always)]
-    pub(crate) fn transmit_control(&mut self, port: OwnPort, near: &mut Near) -> bool {
+    pub(crate) fn transmit_control(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
         let waits = self.port(port).pauses_wait;
         if waits {
-            self.again().transmit_pause(port, near);
+            self.again().transmit_pause(port, ctx);
         }
         waits
     }
 
     #[inline(never)]
-    fn transmit_pause(&mut self, port: OwnPort, near: &mut Near) {
+    fn transmit_pause(&mut self, port: OwnPort, ctx: &mut Context) {
         let waiting = self.waiting_pauses(port);
-        let index = waiting.pop(&near.packets).expect("a pause frame waits");
+        let index = waiting.pop(&ctx.packets).expect("a pause frame waits");
         let more = !waiting.is_empty();
         self.port_mut(port).pauses_wait = more;
-        if let Content::Pause { classes, quanta: 1.. } = near.packets[index].content {
+        if let Content::Pause { classes, quanta: 1.. } = ctx.packets[index].content {
             // Of a whole link class 0 alone counts frames.
-            let asked = port.reverse().slot(classes.trailing_zeros() as u8, &near.hot);
+            let asked = port.reverse().slot(classes.trailing_zeros() as u8, &ctx.hot);
             self.received(asked).pauses_sent += 1;
         }
-        self.put_on_wire(port, index, near);
+        self.put_on_wire(port, index, ctx);
     }
 
     /// A pause frame is to leave by `port`, as soon as the frame in service is over.
-    pub(crate) fn send_control(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        self.waiting_pauses(port).push(&mut near.packets, index);
+    pub(crate) fn send_control(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+        self.waiting_pauses(port).push(&mut ctx.packets, index);
         self.port_mut(port).pauses_wait = true;
-        if self.is_due(port, near) {
-            self.transmit_pause(port, near);
+        if self.is_due(port, ctx) {
+            self.transmit_pause(port, ctx);
         }
     }
 
     /// Takes the first packet of a class, and counts it.
     #[inline(always)]
-    pub(crate) fn dequeue(&mut self, port: OwnPort, class: u8, near: &Near) -> PacketId {
-        self.take_first(port, class, near).0
+    pub(crate) fn dequeue(&mut self, port: OwnPort, class: u8, ctx: &Context) -> PacketId {
+        self.take_first(port, class, ctx).0
     }
 
     /// The same, and puts it on the wire.
     #[inline(always)]
-    pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, near: &mut Near) {
-        let (index, state) = self.take_first(port, class, near);
+    pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
+        let (index, state) = self.take_first(port, class, ctx);
         if state.special {
-            self.again().put_on_special_wire(port, index, near);
+            self.again().put_on_special_wire(port, index, ctx);
         } else {
-            state.serve(port.id(), index, state.delay, near);
+            state.serve(port.id(), index, state.delay, ctx);
         }
     }
 
     /// Takes the first packet of a class from its port, and counts it.
     #[inline(always)]
-    fn take_first(&mut self, port: OwnPort, class: u8, near: &Near) -> (PacketId, &mut Port) {
-        let (state, slot, switch) = self.queue(port, port.slot(class, &near.hot));
+    fn take_first(&mut self, port: OwnPort, class: u8, ctx: &Context) -> (PacketId, &mut Port) {
+        let (state, slot, switch) = self.queue(port, port.slot(class, &ctx.hot));
         let index = slot.queue.head().expect("a ready class has a packet");
-        let packet = &near.packets[index];
+        let packet = &ctx.packets[index];
         slot.queue.advance(packet.next);
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
@@ -223,22 +229,22 @@ impl NodePorts<'_> {
         if class > 0 {
             slot.sent += Amount::packet(size);
         }
-        let waited = slot.leave(u64::from(size), near.now());
+        let waited = slot.leave(u64::from(size), ctx.now());
         if let Some(switch) = switch {
             switch.leave(u64::from(size));
         }
         if !waited {
-            near.plan.overdrawn("backlog", port.id());
+            ctx.plan.overdrawn("backlog", port.id());
         }
         (index, state)
     }
 
     /// A packet that waited is taken out from amid its queue.
-    pub(crate) fn leave_queue(&mut self, port: OwnPort, index: PacketId, near: &Near) {
-        let (class, size) = (near.packets[index].class, u64::from(near.packets[index].size));
-        let (state, slot) = self.port_and_slot(port, port.slot(class, &near.hot));
-        if !slot.leave(size, near.now()) {
-            near.plan.overdrawn("backlog", port.id());
+    pub(crate) fn leave_queue(&mut self, port: OwnPort, index: PacketId, ctx: &Context) {
+        let (class, size) = (ctx.packets[index].class, u64::from(ctx.packets[index].size));
+        let (state, slot) = self.port_and_slot(port, port.slot(class, &ctx.hot));
+        if !slot.leave(size, ctx.now()) {
+            ctx.plan.overdrawn("backlog", port.id());
         }
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
@@ -246,15 +252,15 @@ impl NodePorts<'_> {
         if let Some(switch) = self.of_switch() {
             switch.leave(size);
         }
-        self.forget_waiting(port, class, near);
+        self.forget_waiting(port, class, ctx);
     }
 
     /// A packet has left a queue; where the marker counts packets, one waits less.
-    pub(crate) fn forget_waiting(&mut self, port: OwnPort, class: u8, near: &Near) {
-        if near.hot.watched_arrivals & 1 << class != 0 {
-            let slot = self.slot_mut(port.slot(class, &near.hot));
+    pub(crate) fn forget_waiting(&mut self, port: OwnPort, class: u8, ctx: &Context) {
+        if ctx.hot.watched_arrivals & 1 << class != 0 {
+            let slot = self.slot_mut(port.slot(class, &ctx.hot));
             let Some(waiting) = slot.waiting.checked_sub(1) else {
-                near.plan.overdrawn("packet count", port.id())
+                ctx.plan.overdrawn("packet count", port.id())
             };
             slot.waiting = waiting;
         }
@@ -262,32 +268,32 @@ impl NodePorts<'_> {
 
     /// Puts a frame on the wire.
     #[inline(always)]
-    pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
+    pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let state = self.port_mut(port);
         if state.special {
-            self.again().put_on_special_wire(port, index, near);
+            self.again().put_on_special_wire(port, index, ctx);
         } else {
-            state.serve(port.id(), index, state.delay, near);
+            state.serve(port.id(), index, state.delay, ctx);
         }
     }
 
     /// A packet that meets an idle port goes straight to the wire: it never waits and is in no backlog.
     #[inline(always)]
-    pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, near: &mut Near) {
-        let size = u32::from(near.packets[index].size);
+    pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, ctx: &mut Context) {
+        let size = u32::from(ctx.packets[index].size);
         if class > 0 {
-            self.slot_mut(port.slot(class, &near.hot)).sent += Amount::packet(size);
+            self.slot_mut(port.slot(class, &ctx.hot)).sent += Amount::packet(size);
         }
         let state = self.port_mut(port);
         state.count_sent(size);
         if state.special {
             // A token bucket asks since when it waits.
-            near.packets[index].at = near.now();
-            self.again().put_on_special_wire(port, index, near);
+            ctx.packets[index].at = ctx.now();
+            self.again().put_on_special_wire(port, index, ctx);
             return;
         }
         debug_assert!(!state.has_work(), "an idle port has nothing to send");
-        state.serve_last(port.id(), index, state.delay, near);
+        state.serve_last(port.id(), index, state.delay, ctx);
     }
 
     /// A packet ends here; the reason is counted at the egress that it was bound for.
@@ -297,31 +303,31 @@ impl NodePorts<'_> {
         index: PacketId,
         egress: OwnPort,
         reason: DropReason,
-        near: &mut Near,
+        ctx: &mut Context,
     ) {
-        let packet = near.packets[index];
-        self.counters(egress.slot(packet.class, &near.hot)).drops[reason as usize] += 1;
-        self.count_gone(index, near);
+        let packet = ctx.packets[index];
+        self.counters(egress.slot(packet.class, &ctx.hot)).drops[reason as usize] += 1;
+        self.count_gone(index, ctx);
         if reason == DropReason::NotEct && packet.is_syn() {
             self.count_syn_drop();
         }
         if reason == DropReason::HeadroomExceeded {
-            near.check_headroom_drop(&packet);
+            ctx.check_headroom_drop(&packet);
         }
-        near.give_up(index);
-        near.packets.remove(index);
+        ctx.give_up(index);
+        ctx.packets.remove(index);
     }
 
     /// A packet ends in this node, if it is a switch.
-    pub(crate) fn count_gone(&mut self, index: PacketId, near: &Near) {
+    pub(crate) fn count_gone(&mut self, index: PacketId, ctx: &Context) {
         if let Some(switch) = self.of_switch() {
-            switch.gone += Amount::sum(std::iter::once(&near.packets[index]));
+            switch.gone += Amount::sum(std::iter::once(&ctx.packets[index]));
         }
     }
 
     /// A packet is lost at `port`, which it was to leave by.
-    pub(crate) fn count_loss(&mut self, port: OwnPort, class: u8, reason: LossReason, near: &Near) {
-        self.counters(port.slot(class, &near.hot)).lost[reason as usize] += 1;
+    pub(crate) fn count_loss(&mut self, port: OwnPort, class: u8, reason: LossReason, ctx: &Context) {
+        self.counters(port.slot(class, &ctx.hot)).lost[reason as usize] += 1;
     }
 }
 

@@ -17,10 +17,10 @@ use super::scheduler::{Ets, Turns};
 use super::slot::Slot;
 use super::watched::{Watchdogs, Watched};
 use super::{Ports, counters::Amount};
+use crate::context::Context;
 use crate::frame::{Fifo, PacketId};
 use crate::hot::Hot;
 use crate::ids::{Owner, SlotId};
-use crate::near::Near;
 use crate::settings::Watchdog;
 use pauseframe_units::{PortId, Time};
 use std::collections::VecDeque;
@@ -132,9 +132,9 @@ impl<'n> NodePorts<'n> {
     /// # Panics
     /// If it is another's.
     #[inline(always)]
-    pub(crate) fn own(&self, port: PortId, near: &Near) -> OwnPort<'n> {
+    pub(crate) fn own(&self, port: PortId, ctx: &Context) -> OwnPort<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.from != self.node) {
-            near.plan.trespass(self.node, port);
+            ctx.plan.trespass(self.node, port);
         }
         OwnPort(port, PhantomData)
     }
@@ -144,9 +144,9 @@ impl<'n> NodePorts<'n> {
     /// # Panics
     /// If it ends elsewhere.
     #[inline(always)]
-    pub(crate) fn incoming(&self, port: PortId, near: &Near) -> InPort<'n> {
+    pub(crate) fn incoming(&self, port: PortId, ctx: &Context) -> InPort<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.to != self.node) {
-            near.plan.trespass(self.node, port);
+            ctx.plan.trespass(self.node, port);
         }
         InPort(port, PhantomData)
     }
@@ -156,10 +156,10 @@ impl<'n> NodePorts<'n> {
     /// # Panics
     /// If it is another's.
     #[inline(always)]
-    pub(crate) fn account_of(&self, port: PortId, class: u8, near: &Near) -> InSlot<'n> {
-        let slot = near.hot.slot_within(port, class);
+    pub(crate) fn account_of(&self, port: PortId, class: u8, ctx: &Context) -> InSlot<'n> {
+        let slot = ctx.hot.slot_within(port, class);
         if self.all.ingress.accounts.get(slot).is_none_or(|account| account.node != self.node) {
-            near.plan.trespass(self.node, port.reverse());
+            ctx.plan.trespass(self.node, port.reverse());
         }
         InSlot(slot, PhantomData)
     }
@@ -302,11 +302,11 @@ impl NodePorts<'_> {
     }
 
     /// A copy of a frame that goes on the wire leaves for the cell where that ends, with its options.
-    pub(super) fn hand_over(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
+    pub(super) fn hand_over(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let to = self.port(port).beyond;
         let Ports { border, capture, .. } = &mut *self.all;
-        let outbox = border.send(to, near.packets[index].at);
-        let packet = near.packets.part_with(index, &mut outbox.options);
+        let outbox = border.send(to, ctx.packets[index].at);
+        let packet = ctx.packets.part_with(index, &mut outbox.options);
         outbox.push(port.0, packet);
         if capture.is_on() {
             outbox.written.push(capture.has_written(index));
@@ -325,7 +325,7 @@ impl NodePorts<'_> {
     }
 
     /// Shows a frame that goes on the wire to who captures.
-    pub(super) fn capture(&mut self, port: OwnPort, index: PacketId, near: &Near) {
-        self.all.capture.take(port.0, !self.node.is_switch(), index, near);
+    pub(super) fn capture(&mut self, port: OwnPort, index: PacketId, ctx: &Context) {
+        self.all.capture.take(port.0, !self.node.is_switch(), index, ctx);
     }
 }

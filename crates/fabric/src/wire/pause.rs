@@ -13,11 +13,11 @@ use super::Ports;
 use super::own::{InPort, NodePorts, OwnPort, OwnSlot};
 use super::paused::PendingPause;
 use super::watched::Watched;
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Content, PacketId};
 use crate::headroom::pause_time;
 use crate::ids::SlotId;
-use crate::near::Near;
 use crate::settings::{Watchdog, WatchdogAction};
 use pauseframe_units::{Span, Time};
 
@@ -28,54 +28,54 @@ impl<'n> NodePorts<'n> {
         &mut self,
         port: InPort<'n>,
         index: PacketId,
-        near: &mut Near,
+        ctx: &mut Context,
     ) -> Option<OwnPort<'n>> {
-        let Content::Pause { classes, quanta } = near.packets[index].content else { return None };
-        near.packets.remove(index);
-        let reaction = near.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
-        let pause = PendingPause { effect_at: near.now() + reaction, classes, quanta };
+        let Content::Pause { classes, quanta } = ctx.packets[index].content else { return None };
+        ctx.packets.remove(index);
+        let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
+        let pause = PendingPause { effect_at: ctx.now() + reaction, classes, quanta };
         let port = port.reverse();
         if reaction == Span::ZERO {
-            self.apply_pause(port, pause, near);
+            self.apply_pause(port, pause, ctx);
             return Some(port);
         }
         let waiting = self.pending_pauses(port);
         waiting.push_back(pause);
         if waiting.len() == 1 {
-            near.schedule(pause.effect_at, Event::PauseEffect(port.id()));
+            ctx.schedule(pause.effect_at, Event::PauseEffect(port.id()));
         }
         None
     }
 
     /// The reaction time of the first pause frame at `port` is over.
-    pub(crate) fn on_pause_effect(&mut self, port: OwnPort, near: &mut Near) {
+    pub(crate) fn on_pause_effect(&mut self, port: OwnPort, ctx: &mut Context) {
         let pause = self.pending_pauses(port).pop_front().expect("a pause effect has a pause frame");
         if let Some(next) = self.pending_pauses(port).front() {
-            near.schedule(next.effect_at, Event::PauseEffect(port.id()));
+            ctx.schedule(next.effect_at, Event::PauseEffect(port.id()));
         }
-        self.apply_pause(port, pause, near);
+        self.apply_pause(port, pause, ctx);
     }
 
-    fn apply_pause(&mut self, port: OwnPort, pause: PendingPause, near: &mut Near) {
-        let in_use = near.plan.priorities.len() as u8;
-        let classes = pause.classes & near.plan.obeyed(port.id());
+    fn apply_pause(&mut self, port: OwnPort, pause: PendingPause, ctx: &mut Context) {
+        let in_use = ctx.plan.priorities.len() as u8;
+        let classes = pause.classes & ctx.plan.obeyed(port.id());
         for class in (0..in_use).filter(|class| classes & 1 << class != 0) {
             if pause.quanta == 0 {
-                let slot = port.slot(class, &near.hot);
-                self.pause(slot).resumes_received += u64::from(class & near.hot.account_mask == class);
-                self.end_pause(port, class, near);
+                let slot = port.slot(class, &ctx.hot);
+                self.pause(slot).resumes_received += u64::from(class & ctx.hot.account_mask == class);
+                self.end_pause(port, class, ctx);
             } else {
-                let until = near.now() + pause_time(self.port(port).rate.rate(), pause.quanta);
-                self.begin_pause(port, class, until, near);
+                let until = ctx.now() + pause_time(self.port(port).rate.rate(), pause.quanta);
+                self.begin_pause(port, class, until, ctx);
             }
         }
     }
 
-    fn begin_pause(&mut self, port: OwnPort, class: u8, until: Time, near: &mut Near) {
-        let (slot, now) = (port.slot(class, &near.hot), near.now());
+    fn begin_pause(&mut self, port: OwnPort, class: u8, until: Time, ctx: &mut Context) {
+        let (slot, now) = (port.slot(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        self.pause(slot).pauses_received += u64::from(class & near.hot.account_mask == class);
-        if self.watchdog_ignores(port, class, near) {
+        self.pause(slot).pauses_received += u64::from(class & ctx.hot.account_mask == class);
+        if self.watchdog_ignores(port, class, ctx) {
             return;
         }
         let is_new = self.port(port).paused & bit == 0;
@@ -83,22 +83,22 @@ impl<'n> NodePorts<'n> {
         let state = self.pause(slot);
         if is_new {
             state.since = now;
-            near.notes.note_pause(slot.id(), now);
+            ctx.notes.note_pause(slot.id(), now);
         }
         state.until = until;
         if state.expiry_at.is_none() {
             state.expiry_at = Some(until);
-            near.schedule(until, Event::PauseExpiry(slot.id()));
+            ctx.schedule(until, Event::PauseExpiry(slot.id()));
         }
     }
 
     /// The class may send again, if it might not, and unless a watchdog keeps it out of service.
-    pub(crate) fn end_pause(&mut self, port: OwnPort, class: u8, near: &mut Near) {
-        let (slot, now) = (port.slot(class, &near.hot), near.now());
+    pub(crate) fn end_pause(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
+        let (slot, now) = (port.slot(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
         if self.port(port).paused & bit != 0 && !self.is_taken_out(slot) {
             self.port_mut(port).paused &= !bit;
-            near.notes.note_resume(slot.id(), now);
+            ctx.notes.note_resume(slot.id(), now);
             let state = self.pause(slot);
             let length = now - state.since;
             state.total += length;
@@ -107,53 +107,53 @@ impl<'n> NodePorts<'n> {
     }
 
     /// The link of `port` has gone: no pause holds any longer, none is on its way, none waits to be sent.
-    pub(super) fn reset_pauses(&mut self, port: OwnPort, near: &mut Near) {
+    pub(super) fn reset_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
         if self.can_pause() {
-            self.discard_waiting_pauses(port, near);
+            self.discard_waiting_pauses(port, ctx);
             // What waits for the reaction time has its event pending; it will do nothing.
             for pause in self.pending_pauses(port) {
                 pause.classes = 0;
             }
-            for class in 0..near.plan.priorities.len() as u8 {
-                self.forget_storm(port.slot(class, &near.hot));
-                self.end_pause(port, class, near);
+            for class in 0..ctx.plan.priorities.len() as u8 {
+                self.forget_storm(port.slot(class, &ctx.hot));
+                self.end_pause(port, class, ctx);
             }
         }
     }
 
     /// None of the pause frames that wait is sent.
-    fn discard_waiting_pauses(&mut self, port: OwnPort, near: &mut Near) {
-        while let Some(index) = self.waiting_pauses(port).pop(&near.packets) {
-            near.packets.remove(index);
+    fn discard_waiting_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
+        while let Some(index) = self.waiting_pauses(port).pop(&ctx.packets) {
+            ctx.packets.remove(index);
         }
         self.port_mut(port).pauses_wait = false;
     }
 
     /// A pause timer may have run out, which is true if so; if the pause was renewed meanwhile, look again later.
-    pub(crate) fn has_expired(&mut self, port: OwnPort, class: u8, near: &mut Near) -> bool {
-        let slot = port.slot(class, &near.hot);
+    pub(crate) fn has_expired(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
+        let slot = port.slot(class, &ctx.hot);
         let is_paused = self.port(port).paused & 1 << class != 0;
         let state = self.pause(slot);
         state.expiry_at = None;
         if !is_paused {
             return false;
         }
-        if state.until > near.now() {
+        if state.until > ctx.now() {
             state.expiry_at = Some(state.until);
-            near.schedule(state.until, Event::PauseExpiry(slot.id()));
+            ctx.schedule(state.until, Event::PauseExpiry(slot.id()));
             return false;
         }
-        self.end_pause(port, class, near);
+        self.end_pause(port, class, ctx);
         true
     }
 
     /// A pause frame takes effect; true if the watchdog of a switch has it ignored.
-    fn watchdog_ignores(&mut self, port: OwnPort, class: u8, near: &mut Near) -> bool {
-        let slot = port.slot(class, &near.hot);
+    fn watchdog_ignores(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
+        let slot = port.slot(class, &ctx.hot);
         if !self.node().is_switch() {
             return false;
         }
-        self.watchdog(slot).is_some_and(|(settings, watched)| watched.see_pause(slot.id(), settings, near))
+        self.watchdog(slot).is_some_and(|(settings, watched)| watched.see_pause(slot.id(), settings, ctx))
     }
 
     /// Whether the watchdog has taken the queue out of flow control, so that the end of a pause changes nothing.

@@ -3,10 +3,10 @@
 //! Frames on a link arrive in order, so only the first has an event; an idle port needs no "transmission done", it remembers until when it
 //! is busy.
 
+use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Fifo, Packet, PacketId};
 use crate::ids::Owner;
-use crate::near::Near;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
 /// The wire ends in the same cell.
@@ -80,51 +80,51 @@ impl Port {
 
     /// The frame in service: it is over at `busy_until` and reaches the other end `delay` later. If more waits, it is sent then.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
-        self.serve_last(port, index, delay, near);
-        self.expect_next(port, near);
+    pub(crate) fn serve(&mut self, port: PortId, index: PacketId, delay: Span, ctx: &mut Context) {
+        self.serve_last(port, index, delay, ctx);
+        self.expect_next(port, ctx);
     }
 
     /// If more waits, it is sent when the frame in service is over.
     #[inline(always)]
-    fn expect_next(&mut self, port: PortId, near: &mut Near) {
+    fn expect_next(&mut self, port: PortId, ctx: &mut Context) {
         if self.has_work() {
             self.tx_pending = true;
-            near.schedule(self.busy_until, Event::TxDone(port));
+            ctx.schedule(self.busy_until, Event::TxDone(port));
         }
     }
 
     /// The same where nothing waits behind it.
     #[inline(always)]
-    pub(crate) fn serve_last(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
-        let arrival = self.occupy(index, delay, near);
-        self.follow(port, index, arrival, near);
+    pub(crate) fn serve_last(&mut self, port: PortId, index: PacketId, delay: Span, ctx: &mut Context) {
+        let arrival = self.occupy(index, delay, ctx);
+        self.follow(port, index, arrival, ctx);
     }
 
     /// A frame follows those on the wire: the first has an event, each tells when the one behind it arrives.
     #[inline(always)]
-    pub(super) fn follow(&mut self, port: PortId, index: PacketId, arrival: Time, near: &mut Near) {
-        if self.in_flight.push_and_tell(&mut near.packets, index, |last| last.at = arrival) {
-            near.schedule_arrival(arrival, port);
+    pub(super) fn follow(&mut self, port: PortId, index: PacketId, arrival: Time, ctx: &mut Context) {
+        if self.in_flight.push_and_tell(&mut ctx.packets, index, |last| last.at = arrival) {
+            ctx.schedule_arrival(arrival, port);
         }
     }
 
     /// The same on a wire that ends in another cell: the frame is alone on it here, and makes no event.
-    pub(super) fn serve_beyond(&mut self, port: PortId, index: PacketId, delay: Span, near: &mut Near) {
-        self.occupy(index, delay, near);
+    pub(super) fn serve_beyond(&mut self, port: PortId, index: PacketId, delay: Span, ctx: &mut Context) {
+        self.occupy(index, delay, ctx);
         let before = std::mem::replace(&mut self.in_flight, Fifo::EMPTY);
-        self.in_flight.push(&mut near.packets, index);
-        near.packets.remove_parted(before.head().expect("the last frame that left has stayed"));
-        self.expect_next(port, near);
+        self.in_flight.push(&mut ctx.packets, index);
+        ctx.packets.remove_parted(before.head().expect("the last frame that left has stayed"));
+        self.expect_next(port, ctx);
     }
 
     /// Begins to send a frame; when it arrives.
     #[inline(always)]
-    fn occupy(&mut self, index: PacketId, delay: Span, near: &mut Near) -> Time {
-        let now = near.now();
+    fn occupy(&mut self, index: PacketId, delay: Span, ctx: &mut Context) -> Time {
+        let now = ctx.now();
         debug_assert!(self.busy_until <= now, "two frames on one wire");
-        let packet = &mut near.packets[index];
-        let over = now + self.rate.serialise(u32::from(packet.size) + near.hot.gap);
+        let packet = &mut ctx.packets[index];
+        let over = now + self.rate.serialise(u32::from(packet.size) + ctx.hot.gap);
         let arrival = over + delay;
         packet.at = arrival;
         self.busy_until = over;
@@ -133,12 +133,12 @@ impl Port {
 
     /// Takes the first frame off the wire, where it has arrived whole; the next one will.
     #[inline(always)]
-    pub(crate) fn take_arrived(&mut self, port: PortId, near: &mut Near) -> PacketId {
+    pub(crate) fn take_arrived(&mut self, port: PortId, ctx: &mut Context) -> PacketId {
         let index = self.in_flight.head().expect("an arrival has a frame");
-        let &Packet { next, at, .. } = &near.packets[index];
+        let &Packet { next, at, .. } = &ctx.packets[index];
         self.in_flight.advance(next);
         if next != PacketId::NONE {
-            near.schedule_arrival(at, port);
+            ctx.schedule_arrival(at, port);
         }
         index
     }

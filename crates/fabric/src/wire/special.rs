@@ -4,13 +4,13 @@
 use super::Ports;
 use super::damage::damage;
 use super::own::{NodePorts, OwnPort};
+use crate::context::Context;
 use crate::frame::PacketId;
-use crate::near::Near;
 
 impl Ports {
     /// Somebody looks at what goes on some wire, or it is bad.
-    pub(crate) fn tap(&mut self, near: &mut Near) {
-        near.hot.tapped = true;
+    pub(crate) fn tap(&mut self, ctx: &mut Context) {
+        ctx.hot.tapped = true;
         self.ports.iter_mut().for_each(|port| port.special = true);
     }
 }
@@ -19,28 +19,28 @@ impl NodePorts<'_> {
     /// Puts a frame on a wire that is cut, looked at, bad or unsteady.
     #[cold]
     #[inline(never)]
-    pub(super) fn put_on_special_wire(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        let tapped = near.hot.tapped;
-        let delay = self.unsteady_delay(port, index, near);
+    pub(super) fn put_on_special_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+        let tapped = ctx.hot.tapped;
+        let delay = self.unsteady_delay(port, index, ctx);
         if self.leaves_cell(port) {
-            self.port_mut(port).serve_beyond(port.id(), index, delay, near);
+            self.port_mut(port).serve_beyond(port.id(), index, delay, ctx);
         } else {
-            self.port_mut(port).serve(port.id(), index, delay, near);
+            self.port_mut(port).serve(port.id(), index, delay, ctx);
         }
         if tapped {
-            self.tap(port, index, near);
+            self.tap(port, index, ctx);
         }
         if self.leaves_cell(port) {
-            self.hand_over(port, index, near);
+            self.hand_over(port, index, ctx);
         }
     }
 
     /// Who captures keeps a copy of a frame, and a bad wire may damage it.
-    fn tap(&mut self, port: OwnPort, index: PacketId, near: &mut Near) {
-        self.capture(port, index, near);
-        let (size, now) = (u32::from(near.packets[index].size), near.now());
+    fn tap(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+        self.capture(port, index, ctx);
+        let (size, now) = (u32::from(ctx.packets[index].size), ctx.now());
         if self.bad_wire(port).is_some_and(|wire| wire.damages(size, now)) {
-            damage(index, near);
+            damage(index, ctx);
         }
     }
 }

@@ -5,37 +5,43 @@
 
 use super::Ports;
 use super::own::{NodePorts, OwnPort};
+use crate::context::Context;
 use crate::event::Event;
 use crate::headroom::pause_time;
-use crate::near::Near;
 use crate::settings::PauseStorm;
 use crate::watch::notes::{Note, Noted};
 use pauseframe_units::PortId;
 
 impl NodePorts<'_> {
     /// A port of the node sends the next frames of its storm.
-    pub(crate) fn on_pause_storm(&mut self, number: u32, storm: &PauseStorm, port: OwnPort, near: &mut Near) {
-        let now = near.now();
+    pub(crate) fn on_pause_storm(
+        &mut self,
+        number: u32,
+        storm: &PauseStorm,
+        port: OwnPort,
+        ctx: &mut Context,
+    ) {
+        let now = ctx.now();
         if storm.stop.is_some_and(|stop| stop <= now) {
             return;
         }
-        let in_use = near.plan.priorities.len() as u8;
-        let obeyed = near.plan.obeyed(port.reverse().id());
-        let mask = near.hot.account_mask;
+        let in_use = ctx.plan.priorities.len() as u8;
+        let obeyed = ctx.plan.obeyed(port.reverse().id());
+        let mask = ctx.hot.account_mask;
         for class in (0..in_use).filter(|class| class & mask == *class) {
-            let is_named = storm.priorities.contains(&near.plan.priorities[usize::from(class)]);
+            let is_named = storm.priorities.contains(&ctx.plan.priorities[usize::from(class)]);
             if (is_named || mask == 0) && obeyed & 1 << class != 0 {
-                if now == storm.start && storm.quanta > 0 && near.notes.is_on() {
-                    let slot = port.reverse().slot(class, &near.hot).id();
+                if now == storm.start && storm.quanta > 0 && ctx.notes.is_on() {
+                    let slot = port.reverse().slot(class, &ctx.hot).id();
                     let what = Noted::Asked { fullest: None, parents: Vec::new() };
-                    near.notes.list.push(Note { at: now, slot, what });
+                    ctx.notes.list.push(Note { at: now, slot, what });
                 }
-                self.send_pause_frame(port, class, storm.quanta, near);
+                self.send_pause_frame(port, class, storm.quanta, ctx);
             }
         }
-        let rate = near.plan.rate_from(port.reverse().id());
+        let rate = ctx.plan.rate_from(port.reverse().id());
         let every = storm.every.unwrap_or_else(|| pause_time(rate, storm.quanta.max(2)) / 2);
-        near.schedule(now + every, Event::PauseStorm(number));
+        ctx.schedule(now + every, Event::PauseStorm(number));
     }
 }
 

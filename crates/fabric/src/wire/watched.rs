@@ -1,8 +1,8 @@
 //! What the PFC watchdog of a switch knows of each queue; what it does is in `switching/watchdog.rs`.
 
+use crate::context::Context;
 use crate::event::Event;
 use crate::ids::SlotId;
-use crate::near::Near;
 use crate::settings::{Watchdog, WatchdogAction};
 use pauseframe_units::{IndexVec, Time};
 
@@ -65,9 +65,9 @@ impl Watched {
         settings: Watchdog,
         paused_since: Option<Time>,
         waits: bool,
-        near: &mut Near,
+        ctx: &mut Context,
     ) -> Option<Verdict> {
-        let now = near.now();
+        let now = ctx.now();
         self.armed = false;
         let (look_again, verdict) = if self.in_storm {
             let over = self.last_pause + settings.restoration;
@@ -86,7 +86,7 @@ impl Watched {
             }
         };
         self.armed = true;
-        near.schedule(settings.next_poll(look_again), Event::Watchdog(slot));
+        ctx.schedule(settings.next_poll(look_again), Event::Watchdog(slot));
         verdict
     }
 
@@ -97,12 +97,12 @@ impl Watched {
     }
 
     /// A pause frame takes effect; true if the watchdog has it ignored.
-    pub(super) fn see_pause(&mut self, slot: SlotId, settings: Watchdog, near: &mut Near) -> bool {
-        let now = near.now();
+    pub(super) fn see_pause(&mut self, slot: SlotId, settings: Watchdog, ctx: &mut Context) -> bool {
+        let now = ctx.now();
         self.last_pause = now;
         if !self.armed {
             self.armed = true;
-            near.schedule(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
+            ctx.schedule(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
         }
         self.is_taken_out(settings)
     }

@@ -111,13 +111,13 @@ fn jitter_keeps_flows_from_locking_in_phase() {
 fn head_of_line(uplink: u64, settings: &Settings) -> [Vec<f64>; 2] {
     let mut topology = Topology::new();
     let hosts = ["a", "h1", "h2", "h3", "c", "d"].map(|name| topology.add_node(name, NodeKind::Host, None));
-    let [near, far] = ["near", "far"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    let [ctx, far] = ["near", "far"].map(|name| topology.add_node(name, NodeKind::Switch, None));
     let wire = |gbps| link(gbps, Span::from_us(1));
-    topology.add_link(hosts[0], near, wire(uplink));
+    topology.add_link(hosts[0], ctx, wire(uplink));
     for host in &hosts[1..] {
         topology.add_link(*host, far, wire(10));
     }
-    topology.add_link(near, far, wire(10));
+    topology.add_link(ctx, far, wire(10));
     let pairs = [("a", "c"), ("a", "d"), ("h1", "c"), ("h2", "c"), ("h3", "c")];
     let mut flows = pairs.map(|(from, to)| flow(&topology, from, to, u64::MAX));
     flows[0].stop = Some(Time(100 * MS));

@@ -2,16 +2,16 @@
 //! to be refused, and no other.
 
 use super::node::HostNode;
+use crate::context::Context;
 use crate::ids::EndId;
-use crate::near::Near;
 
 /// Whatever end it is led to: its own, or the run ends.
-pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndId, near: &Near) {
+pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndId, ctx: &Context) {
     node.ports.port_mut(node.port).tx_pending = true;
     if let Some(end) = node.end_in(place) {
         node.end(end).expects = 0;
     }
-    node.count_received(0, 1, near);
+    node.count_received(0, 1, ctx);
 }
 
 #[cfg(trespass = "types")]

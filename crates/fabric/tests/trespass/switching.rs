@@ -2,22 +2,22 @@
 //! to be refused, and no other.
 
 use super::node::SwitchNode;
-use crate::near::Near;
+use crate::context::Context;
 use pauseframe_units::PortId;
 
 /// Whatever port it is led to: its own, or the run ends.
-pub(super) fn reaches_its_own(mut node: SwitchNode<'_>, port: PortId, near: &mut Near) {
-    let own = node.ports.own(port, near);
+pub(super) fn reaches_its_own(mut node: SwitchNode<'_>, port: PortId, ctx: &mut Context) {
+    let own = node.ports.own(port, ctx);
     node.ports.port_mut(own).tx_pending = true;
-    node.ports.slot_mut(own.slot(0, &near.hot)).waiting += 1;
-    node.pool(0, near).used += 1;
+    node.ports.slot_mut(own.slot(0, &ctx.hot)).waiting += 1;
+    node.pool(0, ctx).used += 1;
 }
 
 #[cfg(trespass = "types")]
 mod types {
     use super::SwitchNode;
+    use crate::context::Context;
     use crate::ids::{Owner, SlotId, SwitchId};
-    use crate::near::Near;
     use crate::wire::own::NodePorts;
     use pauseframe_units::PortId;
 
@@ -49,9 +49,9 @@ mod types {
         node.ports.node = other; //~ E0616
     }
 
-    fn takes_what_it_sends_by_for_what_comes(mut node: SwitchNode<'_>, port: PortId, near: &Near) {
-        let sends = node.ports.own(port, near);
-        node.ports.account_mut(sends.slot(0, &near.hot)).bytes += 1; //~ E0308
+    fn takes_what_it_sends_by_for_what_comes(mut node: SwitchNode<'_>, port: PortId, ctx: &Context) {
+        let sends = node.ports.own(port, ctx);
+        node.ports.account_mut(sends.slot(0, &ctx.hot)).bytes += 1; //~ E0308
     }
 
     fn borrows_another(node: SwitchNode<'_>, other: Owner) {
@@ -61,8 +61,8 @@ mod types {
 
 #[cfg(trespass = "borrows")]
 mod borrows {
+    use crate::context::Context;
     use crate::ids::Owner;
-    use crate::near::Near;
     use crate::wire::Ports;
     use crate::wire::own::{NodePorts, OwnPort};
     use pauseframe_units::PortId;
@@ -71,15 +71,15 @@ mod borrows {
         ports: &mut Ports,
         [first, next]: [Owner; 2],
         port: PortId,
-        near: &Near,
+        ctx: &Context,
     ) {
         let node = NodePorts::of(ports, first);
-        let port = node.own(port, near);
+        let port = node.own(port, ctx);
         let mut node = NodePorts::of(ports, next); //~ E0499
         node.port_mut(port).tx_pending = true;
     }
 
-    fn keeps_a_port(node: &NodePorts<'_>, port: PortId, near: &Near) -> OwnPort<'static> {
-        node.own(port, near) //~ lifetime
+    fn keeps_a_port(node: &NodePorts<'_>, port: PortId, ctx: &Context) -> OwnPort<'static> {
+        node.own(port, ctx) //~ lifetime
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The list of a handler's rights.
 #[derive(Debug)]
-pub(crate) struct Near {
+pub(crate) struct Context {
     pub(crate) queue: EventQueue,
     pub(crate) packets: PacketPool,
     pub(crate) hot: Hot,
@@ -43,10 +43,10 @@ pub(crate) struct Mail {
     reaction: Span,
 }
 
-impl Near {
-    pub(crate) fn new(plan: &Arc<Plan>, reaction: Span) -> Near {
+impl Context {
+    pub(crate) fn new(plan: &Arc<Plan>, reaction: Span) -> Context {
         let settings = &plan.settings;
-        Near {
+        Context {
             queue: EventQueue::new(),
             packets: PacketPool::new(),
             hot: Hot::new(plan),
